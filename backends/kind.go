@@ -1,0 +1,62 @@
+package backends
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Kind makes back-ends of one kind from their section of the run file.
+type Kind struct {
+	Name  string
+	check func(section *yaml.Node) error
+	open  func(ctx context.Context, section *yaml.Node) (Backend, error)
+}
+
+// NewKind builds a Kind from the config struct C of a driver (yaml tags; its zero
+// value must be usable). Unknown keys of the section are refused.
+func NewKind[C any](name string, open func(context.Context, C) (Backend, error)) Kind {
+	decode := func(section *yaml.Node) (C, error) {
+		var c C
+		if section == nil || section.IsZero() {
+			return c, nil
+		}
+		err := strict(section, &c)
+		if err != nil {
+			err = fmt.Errorf("backends.%s: %w", name, err)
+		}
+		return c, err
+	}
+	return Kind{
+		Name:  name,
+		check: func(n *yaml.Node) error { _, err := decode(n); return err },
+		open: func(ctx context.Context, n *yaml.Node) (Backend, error) {
+			c, err := decode(n)
+			if err != nil {
+				return nil, err
+			}
+			return open(ctx, c)
+		},
+	}
+}
+
+// Check reads the section without opening anything.
+func (k Kind) Check(section *yaml.Node) error { return k.check(section) }
+
+// Open makes a back-end from its section; nil is the zero config.
+func (k Kind) Open(ctx context.Context, section *yaml.Node) (Backend, error) {
+	return k.open(ctx, section)
+}
+
+// strict decodes a node and refuses keys that the struct does not have.
+func strict(n *yaml.Node, into any) error {
+	raw, err := yaml.Marshal(n)
+	if err != nil {
+		return err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	d.KnownFields(true)
+	return d.Decode(into)
+}
