@@ -5,9 +5,8 @@ package policy
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"time"
 
+	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
 
@@ -54,12 +53,7 @@ type Options struct {
 }
 
 // Tape holds stored answers of an earlier, interrupted attempt and takes new ones.
-type Tape interface {
-	// Lookup returns the next stored answer if its request had this digest.
-	Lookup(digest [32]byte) (answer []byte, ok bool)
-	// Store keeps an answer that was just bought, before it is used.
-	Store(digest [32]byte, answer []byte) error
-}
+type Tape = wire.Tape
 
 // Chunk is a piece of an answer as it streams.
 type Chunk struct {
@@ -67,31 +61,24 @@ type Chunk struct {
 	Reasoning string
 	Call      string // name of a call that begins
 	Tokens    int
+	Restart   bool // the answer begins anew: forget what was shown of it
 }
 
 // ErrorKind says whose fault a failed request is and whether to try again.
-type ErrorKind string
+type ErrorKind = wire.Kind
 
 // The kinds of errors.
 const (
-	Overlong    ErrorKind = "overlong"    // the context window is full
-	Limited     ErrorKind = "limited"     // 429 or overload, after retries
-	Auth        ErrorKind = "auth"        // 401, 403
-	NoModel     ErrorKind = "no_model"    // the server does not know the model
-	Unavailable ErrorKind = "unavailable" // 5xx, resets, time-outs, after retries
-	Rejected    ErrorKind = "rejected"    // 400: the request itself
-	Malformed   ErrorKind = "malformed"   // an answer that is no answer
-	Budget      ErrorKind = "budget"      // a budget of the run is spent
+	Overlong    = wire.Overlong    // the context window is full
+	Limited     = wire.Limited     // 429 or overload, after retries
+	Auth        = wire.Auth        // 401, 403, no credit
+	NoModel     = wire.NoModel     // the server does not know the model
+	Unavailable = wire.Unavailable // 5xx, resets, time-outs, after retries
+	Rejected    = wire.Rejected    // 400: the request itself
+	Malformed   = wire.Malformed   // an answer that is no answer
+	Budget      = wire.Budget      // a budget of the run is spent
+	Offline     = wire.Offline     // a cassette that has no such request
 )
 
 // Error is a failed model request.
-type Error struct {
-	Kind  ErrorKind
-	After time.Duration // when the server says to come back
-	Err   error
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("model request %s: %v", e.Kind, e.Err) }
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+type Error = wire.Error

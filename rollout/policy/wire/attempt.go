@@ -79,6 +79,9 @@ func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 	return nil, e
 }
 
+// Raw is what was read of the answer so far.
+func (a *attempt) Raw() []byte { return a.raw }
+
 func (a *attempt) fill(req *http.Request) error {
 	for k, v := range a.c.opt.Header {
 		req.Header[k] = v
@@ -162,6 +165,10 @@ func (t *tap) Read(p []byte) (int, error) {
 // replay answers an exchange from stored bytes.
 type replay []byte
 
+// Raw is the stored answer.
+func (r replay) Raw() []byte { return r }
+
+// Do returns the stored answer.
 func (r replay) Do(req *http.Request) (*http.Response, error) {
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

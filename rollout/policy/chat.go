@@ -1,0 +1,173 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"hermes/rollout/policy/wire"
+	"hermes/trajectory"
+)
+
+// ChatOptions describe a chat policy. Model is needed; the rest has good zero values.
+type ChatOptions struct {
+	Model     string
+	Profile   *Profile        // nil: guessed from the first base URL
+	Stream    bool            // always; else only when somebody watches
+	Context   int             // tokens; 0: unknown
+	Images    bool            // the model sees images
+	ByGroup   bool            // a group's rollouts share a replica
+	Routing   Routing         // OpenRouter's providers
+	Extra     json.RawMessage // a JSON object merged into every request
+	Budget    *Spending       // shared by the run; nil: none
+	Price     *Price          // for servers that tell no cost; nil: unknown
+	MaxTokens int             // of one answer, where a rollout's options say nothing
+	Blob      func(hash string) ([]byte, error)
+}
+
+// chat is the policy of a server that parses its model's text itself.
+type chat struct {
+	w       *wire.Client
+	o       ChatOptions
+	profile Profile
+	client  *openai.Client
+}
+
+// NewChat returns the text-mode policy of one model behind w.
+func NewChat(w *wire.Client, o ChatOptions) (Policy, error) {
+	if o.Model == "" {
+		return nil, errors.New("chat policy: no model")
+	}
+	if err := o.Routing.check(); err != nil {
+		return nil, fmt.Errorf("chat policy: %w", err)
+	}
+	p := &chat{w: w, o: o, client: newOpenAI()}
+	if o.Profile != nil {
+		p.profile = *o.Profile
+	} else {
+		p.profile = ProfileOf(w.Bases()[0])
+	}
+	if !o.Routing.empty() && !p.profile.Routing {
+		return nil, fmt.Errorf("chat policy: provider routing needs OpenRouter, not %s", p.profile.Name)
+	}
+	return p, (&object{}).merge(o.Extra)
+}
+
+// Info describes the model.
+func (p *chat) Info() Info {
+	return Info{Model: p.o.Model, Mode: trajectory.ModeText, Context: p.o.Context, Images: p.o.Images}
+}
+
+// Open prepares the sampler of one rollout: everything of a request but its messages is
+// encoded here, once.
+func (p *chat) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
+	if o.MaxTokens == 0 {
+		o.MaxTokens = p.o.MaxTokens
+	}
+	route := o.Key.String()
+	if p.o.ByGroup && o.Group != "" {
+		route = o.Group
+	}
+	s := &sampler{p: p, o: o, key: o.Key.String(), route: wire.NewRoute(route)}
+	s.enc = encoder{reasoning: p.profile.Reasoning, blob: p.o.Blob}
+	var err error
+	if s.body.head, err = p.head(tools, o, false); err != nil {
+		return nil, err
+	}
+	if s.streamed, err = p.head(tools, o, true); err != nil {
+		return nil, err
+	}
+	s.body.sum = wire.NewDigest("")
+	s.body.seed, err = p.identity(tools, o)
+	return s, err
+}
+
+// wireTool is a tool as the model is told about it.
+type wireTool struct {
+	Type     string              `json:"type"`
+	Function trajectory.ToolSpec `json:"function"`
+}
+
+// head encodes everything that comes before the messages.
+func (p *chat) head(tools []trajectory.ToolSpec, o Options, stream bool) ([]byte, error) {
+	var b object
+	list := []struct {
+		key   string
+		value any
+		send  bool
+	}{
+		{"model", p.o.Model, true},
+		{"stream", true, stream},
+		{"stream_options", map[string]bool{"include_usage": true}, stream},
+		{"tools", wireTools(tools), len(tools) > 0},
+		{or(p.profile.MaxTokens, "max_tokens"), o.MaxTokens, o.MaxTokens > 0},
+		{"temperature", o.Temperature, o.Temperature != nil},
+		{"top_p", o.TopP, o.TopP != nil},
+		{"top_k", o.TopK, o.TopK != nil},
+		{"min_p", o.MinP, o.MinP != nil},
+		{"stop", o.Stop, len(o.Stop) > 0},
+		{"reasoning_effort", o.ReasoningEffort, o.ReasoningEffort != "" && p.profile.Effort == ""},
+		{"reasoning", map[string]string{"effort": o.ReasoningEffort}, o.ReasoningEffort != "" && p.profile.Effort != ""},
+		{"usage", map[string]bool{"include": true}, p.profile.Routing},
+		{"provider", p.o.Routing, !p.o.Routing.empty()},
+	}
+	for _, f := range list {
+		if f.send {
+			if err := b.set(f.key, f.value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, extra := range []json.RawMessage{p.o.Extra, o.Extra} {
+		if err := b.merge(extra); err != nil {
+			return nil, err
+		}
+	}
+	return b.head(), nil
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func wireTools(tools []trajectory.ToolSpec) []wireTool {
+	list := make([]wireTool, len(tools))
+	for i, t := range tools {
+		list[i] = wireTool{"function", t}
+	}
+	return list
+}
+
+// identity is the digest of what makes a request this request, but for messages and
+// turn. Address, key, profile and names of runs are not in it.
+func (p *chat) identity(tools []trajectory.ToolSpec, o Options) ([32]byte, error) {
+	var extra object
+	for _, raw := range []json.RawMessage{p.o.Extra, o.Extra} {
+		if err := extra.merge(raw); err != nil {
+			return [32]byte{}, err
+		}
+	}
+	raw, err := json.Marshal(struct {
+		Model             string
+		Tools             []trajectory.ToolSpec
+		MaxTokens         int
+		Temperature, TopP *float64
+		TopK              *int
+		MinP              *float64
+		Stop              []string
+		Effort            string
+		Extra             map[string]json.RawMessage
+		Routing           Routing
+	}{p.o.Model, tools, o.MaxTokens, o.Temperature, o.TopP, o.TopK, o.MinP, o.Stop, o.ReasoningEffort, extra.values, p.o.Routing})
+	if err != nil {
+		return [32]byte{}, fmt.Errorf("request options: %w", err)
+	}
+	d := wire.NewDigest("chat")
+	d.Bytes(raw)
+	return d.Sum(), nil
+}

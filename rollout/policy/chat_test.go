@@ -1,0 +1,260 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"hermes/rollout/policy"
+	"hermes/rollout/policy/wire"
+	"hermes/trajectory"
+)
+
+// model is a server that answers with fixed bodies and keeps what it was sent.
+type model struct {
+	*httptest.Server
+	bodies  []string
+	answers []string // one a request; the last one again
+	status  []int
+	header  http.Header
+}
+
+func serve(t *testing.T, answers ...string) *model {
+	t.Helper()
+	m := &model{answers: answers, header: http.Header{}}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil || r.URL.Path != "/v1/chat/completions" {
+			t.Errorf("%s %s: %v", r.Method, r.URL, err)
+		}
+		n := len(m.bodies)
+		m.bodies = append(m.bodies, string(raw))
+		a := m.answers[min(n, len(m.answers)-1)]
+		if !strings.HasPrefix(a, "{") {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		if n < len(m.status) && m.status[n] != 0 {
+			w.WriteHeader(m.status[n])
+		}
+		io.WriteString(w, a)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+func open(t *testing.T, m *model, co policy.ChatOptions, o policy.Options, tools ...trajectory.ToolSpec) policy.Sampler {
+	t.Helper()
+	w, err := wire.New(wire.Options{Bases: []string{m.URL + "/v1"}, Backoff: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	if co.Model == "" {
+		co.Model = "m"
+	}
+	p, err := policy.NewChat(w, co)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Open(tools, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const hello = `{"model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":1},"cost":0.25}}`
+
+func user(s string) []trajectory.Message {
+	return []trajectory.Message{trajectory.Text(trajectory.User, s)}
+}
+
+func ask(t *testing.T, s policy.Sampler, tr *trajectory.Trace, pending []trajectory.Message, on func(policy.Chunk)) trajectory.Turn {
+	t.Helper()
+	turn, err := s.Next(t.Context(), tr.Prefix(), pending, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Commit(turn); err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+func TestChatSendsAndReads(t *testing.T) {
+	m := serve(t, hello)
+	zero, seed := 0.0, uint64(7)
+	s := open(t, m, policy.ChatOptions{Extra: json.RawMessage(`{"chat_template_kwargs":{"a":1}}`)},
+		policy.Options{Temperature: &zero, Seed: &seed, MaxTokens: 9, Extra: json.RawMessage(`{"chat_template_kwargs":{"b":2}}`)},
+		trajectory.ToolSpec{Name: "ls", Description: "a<b", Parameters: json.RawMessage(`{"type":"object"}`)})
+	tr := trajectory.New(trajectory.ModeText, nil)
+	turn := ask(t, s, tr, []trajectory.Message{{Role: trajectory.System}, trajectory.Text(trajectory.User, "é\n\"<\xff")}, nil)
+	if turn.Sampled.Message.Content() != "hi" || turn.Finish != trajectory.FinishStop || turn.Model != "m-1" {
+		t.Errorf("turn %+v", turn)
+	}
+	want := trajectory.Usage{Prompt: 5, Completion: 2, Reasoning: 1, Cached: 3, Cost: 0.25, CostKnown: true}
+	if turn.Usage != want {
+		t.Errorf("usage %+v, want %+v", turn.Usage, want)
+	}
+	for _, part := range []string{`"temperature":0,`, `"max_tokens":9`, `{"role":"system","content":""}`, `"content":"é\n\"<` + "\ufffd" + `"`,
+		`"chat_template_kwargs":{"a":1,"b":2}`, `"description":"a<b"`, `"seed":`} {
+		if !strings.Contains(m.bodies[0], part) {
+			t.Errorf("body lacks %s:\n%s", part, m.bodies[0])
+		}
+	}
+	if !json.Valid([]byte(m.bodies[0])) {
+		t.Errorf("body is no JSON: %s", m.bodies[0])
+	}
+}
+
+// What a turn encodes is exactly what it added, whatever stands before it.
+func TestChatEncodesOnlyWhatIsNew(t *testing.T) {
+	m := serve(t, hello)
+	s := open(t, m, policy.ChatOptions{}, policy.Options{})
+	tr := trajectory.New(trajectory.ModeText, nil)
+	count := s.(policy.Counting)
+	answer := int64(len(`,{"role":"assistant","content":"hi"}`))
+	for turn := range 20 {
+		text := strings.Repeat("x", 100*(turn%3+1))
+		before := count.Counts()
+		ask(t, s, tr, user(text), nil)
+		added := int64(len(`,{"role":"user","content":""}`) + len(text))
+		if turn == 0 {
+			added-- // no comma
+		} else {
+			added += answer
+		}
+		after := count.Counts()
+		if got := after.Encoded - before.Encoded; got != added {
+			t.Fatalf("turn %d encoded %d bytes, added %d", turn, got, added)
+		}
+		if sent := after.Sent - before.Sent; sent != int64(len(m.bodies[turn])) {
+			t.Fatalf("turn %d: %d bytes counted, %d sent", turn, sent, len(m.bodies[turn]))
+		}
+	}
+}
+
+// A rewind drops what was abandoned; what is left is what is sent.
+func TestChatFollowsRewind(t *testing.T) {
+	m := serve(t, hello)
+	s := open(t, m, policy.ChatOptions{}, policy.Options{})
+	tr := trajectory.New(trajectory.ModeText, nil)
+	ask(t, s, tr, user("one"), nil)
+	keep := tr.Head
+	ask(t, s, tr, user("two"), nil)
+	if err := tr.Rewind(keep, trajectory.Abandoned); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, s, tr, user("three"), nil)
+	last := m.bodies[2]
+	if strings.Contains(last, "two") || !strings.Contains(last, `"one"},{"role":"assistant","content":"hi"},{"role":"user","content":"three"}]`) {
+		t.Errorf("after the rewind: %s", last)
+	}
+}
+
+func sse(docs ...string) string {
+	var b strings.Builder
+	b.WriteString(": hello\n\n")
+	for _, d := range docs {
+		fmt.Fprintf(&b, "data: %s\n\n", d)
+	}
+	return b.String() + "data: [DONE]\n\n"
+}
+
+func delta(d, finish string) string {
+	if finish != "" {
+		finish = `,"finish_reason":"` + finish + `"`
+	}
+	return `{"choices":[{"index":0,"delta":` + d + finish + `}]}`
+}
+
+func TestChatStream(t *testing.T) {
+	m := serve(t, sse(delta(`{"role":"assistant","content":null,"reasoning_content":"hm"}`, ""), delta(`{"content":"he"}`, ""), delta(`{"content":"y"}`, ""),
+		delta(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ls","arguments":""}}]}`, ""),
+		delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}`, ""), delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, ""),
+		delta(`{}`, "tool_calls"), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}`))
+	s := open(t, m, policy.ChatOptions{}, policy.Options{})
+	tr := trajectory.New(trajectory.ModeText, nil)
+	var seen strings.Builder
+	turn := ask(t, s, tr, user("x"), func(c policy.Chunk) { fmt.Fprintf(&seen, "[%s|%s|%s]", c.Content, c.Reasoning, c.Call) })
+	msg := turn.Sampled.Message
+	if msg.Content() != "hey" || msg.Reasoning != "hm" || len(msg.Calls) != 1 || msg.Calls[0] != (trajectory.Call{ID: "c1", Name: "ls", Arguments: `{"a":1}`}) {
+		t.Errorf("message %+v", msg)
+	}
+	if turn.Finish != trajectory.FinishCalls || turn.Usage.Completion != 4 || seen.String() != "[|hm|][he||][y||][||ls]" {
+		t.Errorf("finish %s usage %+v seen %s", turn.Finish, turn.Usage, seen.String())
+	}
+	ask(t, s, tr, []trajectory.Message{{Role: trajectory.Tool, CallID: "c1", Parts: []trajectory.Part{{Kind: trajectory.PartText, Text: "out"}}}}, nil)
+	for _, part := range []string{`"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"a\":1}"}}]`, `{"role":"tool","content":"out","tool_call_id":"c1"}`} {
+		if !strings.Contains(m.bodies[1], part) {
+			t.Errorf("body lacks %s: %s", part, m.bodies[1])
+		}
+	}
+}
+
+// tape is a Tape in memory.
+type tape struct {
+	digests [][32]byte
+	answers [][]byte
+	next    int
+}
+
+func (t *tape) Lookup(d [32]byte) ([]byte, bool) {
+	if t.next >= len(t.digests) || t.digests[t.next] != d {
+		return nil, false
+	}
+	t.next++
+	return t.answers[t.next-1], true
+}
+
+func (t *tape) Store(d [32]byte, a []byte) error {
+	t.digests, t.answers = append(t.digests, d), append(t.answers, a)
+	t.next = len(t.digests)
+	return nil
+}
+
+// A resumed rollout buys nothing that is stored, and a stored stream serves a plain request.
+func TestChatReplaysTape(t *testing.T) {
+	m := serve(t, sse(delta(`{"content":"one"}`, "stop")), hello)
+	tp := &tape{}
+	run := func(watch bool) string {
+		s := open(t, m, policy.ChatOptions{}, policy.Options{Tape: tp})
+		tr := trajectory.New(trajectory.ModeText, nil)
+		var on func(policy.Chunk)
+		if watch {
+			on = func(policy.Chunk) {}
+		}
+		a := ask(t, s, tr, user("q"), on).Sampled.Message.Content()
+		return a + ask(t, s, tr, user("r"), nil).Sampled.Message.Content()
+	}
+	first := run(true)
+	tp.next = 0
+	second := run(false)
+	if len(m.bodies) != 2 || first != "onehi" || second != first {
+		t.Errorf("%d requests, %q then %q", len(m.bodies), first, second)
+	}
+}
+
+func TestChatCancelledMidStream(t *testing.T) {
+	release := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: "+delta(`{"content":"par"}`, "")+"\n\n")
+		w.(http.Flusher).Flush()
+		<-release
+	}))
+	defer srv.Close()
+	defer close(release)
+	s := open(t, &model{Server: srv}, policy.ChatOptions{}, policy.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	turn, err := s.Next(ctx, trajectory.New(trajectory.ModeText, nil).Prefix(), user("x"), func(policy.Chunk) { cancel() })
+	if err != nil || turn.Finish != trajectory.FinishAborted || turn.Sampled.Message.Content() != "par" {
+		t.Errorf("turn %+v, %v", turn, err)
+	}
+}

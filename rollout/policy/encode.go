@@ -1,0 +1,189 @@
+package policy
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"hermes/trajectory"
+)
+
+const hexdigits = "0123456789abcdef"
+
+// appendText appends s as a JSON string without HTML escaping; bytes that are not UTF-8
+// become U+FFFD.
+func appendText(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				b = append(append(b, s[from:i]...), "\ufffd"...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		b = append(b, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexdigits[c>>4], hexdigits[c&15])
+		}
+		i++
+		from = i
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+// How a server wants the model's earlier reasoning back.
+const (
+	replayNone = ""        // not at all
+	replayTags = "<think>" // in the content; any other value is the name of a field
+)
+
+// encoder writes messages as a server of one kind reads them.
+type encoder struct {
+	reasoning string // a replay… constant or a field
+	blob      func(hash string) ([]byte, error)
+	mended    bool // arguments that are no JSON were wrapped
+}
+
+func (e *encoder) message(b []byte, m *trajectory.Message) ([]byte, error) {
+	b = append(append(b, `{"role":"`...), m.Role...)
+	b = append(b, `","content":`...)
+	b, err := e.content(b, m)
+	if err != nil {
+		return nil, err
+	}
+	if m.Role == trajectory.Tool {
+		b = appendText(append(b, `,"tool_call_id":`...), m.CallID)
+	}
+	var opaque opaque
+	if len(m.Opaque) > 0 {
+		if err := json.Unmarshal(m.Opaque, &opaque); err != nil {
+			return nil, fmt.Errorf("provider state of a message: %w", err)
+		}
+	}
+	switch {
+	case len(opaque.Details) > 0:
+		b = append(append(b, `,"reasoning_details":`...), opaque.Details...)
+	case m.Reasoning != "" && e.reasoning != replayNone && e.reasoning != replayTags:
+		b = append(append(b, ',', '"'), e.reasoning...)
+		b = appendText(append(b, '"', ':'), m.Reasoning)
+	}
+	if len(m.Calls) > 0 {
+		b = e.calls(append(b, `,"tool_calls":[`...), m.Calls, opaque.Calls)
+		b = append(b, ']')
+	}
+	return append(b, '}'), nil
+}
+
+func (e *encoder) calls(b []byte, calls []trajectory.Call, extra []json.RawMessage) []byte {
+	for i, c := range calls {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(append(b, `{"id":`...), c.ID)
+		b = appendText(append(b, `,"type":"function","function":{"name":`...), c.Name)
+		b = appendText(append(b, `,"arguments":`...), e.arguments(c.Arguments))
+		b = append(b, '}')
+		if i < len(extra) && len(extra[i]) > 4 { // {"name": …}: its members stand beside the function
+			b = append(append(b, ','), strings.TrimSpace(string(extra[i][1:len(extra[i])-1]))...)
+		}
+		b = append(b, '}')
+	}
+	return b
+}
+
+// arguments makes what a model wrote readable for servers that parse it again: they
+// answer 400 to a history whose arguments are no JSON object.
+func (e *encoder) arguments(s string) string {
+	t := strings.TrimSpace(s)
+	switch {
+	case t == "":
+		return "{}"
+	case t[0] == '{' && json.Valid([]byte(t)):
+		return s
+	}
+	e.mended = true
+	return string(append(appendText([]byte(`{"unreadable_arguments":`), s), '}'))
+}
+
+func (e *encoder) content(b []byte, m *trajectory.Message) ([]byte, error) {
+	text := true
+	for _, p := range m.Parts {
+		text = text && p.Kind == trajectory.PartText
+	}
+	if text {
+		s := m.Content()
+		if e.reasoning == replayTags && m.Reasoning != "" && m.Role == trajectory.Assistant && len(m.Opaque) == 0 {
+			s = "<think>" + m.Reasoning + "</think>" + s
+		}
+		return appendText(b, s), nil
+	}
+	b = append(b, '[')
+	for i, p := range m.Parts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = e.part(b, p); err != nil {
+			return nil, fmt.Errorf("part %d of a %s message: %w", i, m.Role, err)
+		}
+	}
+	return append(b, ']'), nil
+}
+
+func (e *encoder) part(b []byte, p trajectory.Part) ([]byte, error) {
+	if p.Kind == trajectory.PartText {
+		return append(appendText(append(b, `{"type":"text","text":`...), p.Text), '}'), nil
+	}
+	url := p.URL
+	if url == "" {
+		if e.blob == nil {
+			return nil, fmt.Errorf("%s %s: blobs cannot be read here", p.Kind, p.Blob)
+		}
+		raw, err := e.blob(p.Blob)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", p.Kind, p.Blob, err)
+		}
+		url = "data:" + p.MediaType + ";base64," + base64.StdEncoding.EncodeToString(raw)
+	}
+	switch p.Kind {
+	case trajectory.PartImage:
+		b = appendText(append(b, `{"type":"image_url","image_url":{"url":`...), url)
+	case trajectory.PartAudio:
+		_, data, ok := strings.Cut(url, ";base64,")
+		if !ok {
+			return nil, fmt.Errorf("audio %q: want a data URL or a blob", url)
+		}
+		_, format, _ := strings.Cut(p.MediaType, "/")
+		b = appendText(append(b, `{"type":"input_audio","input_audio":{"data":`...), data)
+		b = appendText(append(b, `,"format":`...), format)
+	default:
+		return nil, fmt.Errorf("a part of kind %q", p.Kind)
+	}
+	return append(b, '}', '}'), nil
+}
+
+// opaque is what Message.Opaque holds: state that the provider wants back unchanged.
+type opaque struct {
+	Details json.RawMessage   `json:"reasoning_details,omitempty"`
+	Calls   []json.RawMessage `json:"calls,omitempty"` // members beside the function of each call
+}

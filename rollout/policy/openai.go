@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"hermes/rollout/policy/wire"
+)
+
+// callKey finds the present attempt in a request's context.
+type callKey struct{}
+
+// call is one attempt: how it is sent, and what a plain answer was.
+type call struct {
+	d     wire.Doer
+	plain bool
+	raw   []byte
+}
+
+// doer is go-openai's HTTP client. The body that go-openai encodes is a neutral stub:
+// the wire replaces it by ours, which is never encoded twice. A plain answer is kept
+// raw, because go-openai's types lose reasoning details, costs and odd arguments.
+type doer struct{}
+
+// Do sends the request through the attempt in its context.
+func (doer) Do(req *http.Request) (*http.Response, error) {
+	c, ok := req.Context().Value(callKey{}).(*call)
+	if !ok {
+		return nil, errors.New("a model request without an attempt")
+	}
+	resp, err := c.d.Do(req)
+	if err != nil {
+		return resp, err
+	}
+	body := bufio.NewReaderSize(resp.Body, 16<<10)
+	if !c.plain {
+		first, err := body.Peek(1) // a server without streams, or a stored answer, is one document
+		if c.plain = err == nil && first[0] == '{'; !c.plain {
+			resp.Body = &stream{body, resp.Body}
+			return resp, nil
+		}
+	}
+	defer resp.Body.Close()
+	if c.raw, err = io.ReadAll(body); err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(strings.NewReader("{}\n"))
+	return resp, nil
+}
+
+// stream is a buffered body.
+type stream struct {
+	io.Reader
+	io.Closer
+}
+
+// newOpenAI returns a client that is shared by all attempts.
+func newOpenAI() *openai.Client {
+	return openai.NewClientWithConfig(openai.ClientConfig{
+		BaseURL: "http://model", HTTPClient: doer{}, EmptyMessagesLimit: 1 << 30, // comment lines keep a stream alive
+	})
+}
+
+// ask sends one request and feeds a with the answer, whole or in pieces.
+func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a *answer) error {
+	c := &call{d: d, plain: !stream}
+	ctx = context.WithValue(ctx, callKey{}, c)
+	stub := openai.ChatCompletionRequest{Model: "model"} // its real name would be judged by go-openai
+	if !stream {
+		if _, err := client.CreateChatCompletion(ctx, stub); err != nil {
+			return err
+		}
+		return a.whole(c.raw)
+	}
+	s, err := client.CreateChatCompletionStream(ctx, stub)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if c.plain {
+		return a.whole(c.raw)
+	}
+	for {
+		raw, err := s.RecvRaw()
+		if err == nil {
+			err = a.read(raw)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return cmp.Or(told(d), err)
+		}
+	}
+	a.end()
+	if a.finish != "" {
+		return nil
+	}
+	return cmp.Or(told(d), error(malformed("the stream ended after %d pieces without a finish_reason", a.pieces)))
+}
+
+// told looks for an error in the raw stream: go-openai passes on only a part of it.
+func told(d wire.Doer) error {
+	r, ok := d.(interface{ Raw() []byte })
+	if !ok {
+		return nil
+	}
+	for data, err := range wire.Events(bytes.NewReader(r.Raw()), len(r.Raw())+1) {
+		var e struct{ Error json.RawMessage }
+		if err != nil {
+			return nil
+		}
+		if json.Unmarshal(data, &e) == nil && present(e.Error) {
+			return wire.Classify(http.StatusOK, nil, data, time.Time{})
+		}
+	}
+	return nil
+}
