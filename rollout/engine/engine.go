@@ -43,7 +43,9 @@ type runner interface {
 }
 
 // Gate holds admission back (a full queue, a pause, memory).
-type Gate interface{ Wait(ctx context.Context) error }
+type Gate interface {
+	Wait(ctx context.Context) error
+}
 
 // Options tune an [Engine]. The zero value is usable.
 type Options struct {
