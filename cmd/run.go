@@ -30,6 +30,7 @@ type root struct {
 	Log    logFlags `embed:"" prefix:"log-"`
 
 	Settings configCmd  `cmd:"" name:"config" norunfile:"" help:"Show, check and create the configuration."`
+	Doctor   doctorCmd  `cmd:"" help:"Look at what this machine offers and what is missing."`
 	Version  versionCmd `cmd:"" help:"Say which build this is."`
 }
 

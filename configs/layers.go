@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -224,7 +225,7 @@ func (l *Layers) env(e Env) error {
 		}
 		f, ok := byVar[name]
 		if !ok {
-			l.warnings = append(l.warnings, e.Source(name)+": "+unknownVariable(name, byVar))
+			l.warnings = append(l.warnings, unknownVariable(e, name, byVar))
 			continue
 		}
 		if v := e.Get(name); v != "" && l.scope.here[f.Name] != nil {
@@ -244,11 +245,10 @@ func EnvName(flag string) string {
 // ownVariables are read elsewhere.
 func ownVariables() []string { return []string{"HERMES_HOME"} }
 
-func unknownVariable(name string, known map[string]*kong.Flag) string {
-	var names []string
-	for n := range known {
-		names = append(names, n)
+func unknownVariable(e Env, name string, known map[string]*kong.Flag) string {
+	text := "variable " + name + " is no setting and is ignored" + didYouMean(name, slices.Sorted(maps.Keys(known)))
+	if at := e.Source(name); at != name {
+		return at + ": " + text
 	}
-	slices.Sort(names)
-	return "variable " + name + " is no setting and is ignored" + didYouMean(name, names)
+	return text
 }
