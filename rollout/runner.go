@@ -274,7 +274,7 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 	a.trace.Finish(l.Left)
 	a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
 	a.rec.ModelSeconds, a.rec.ToolSeconds = l.ModelTime.Seconds(), l.ToolTime.Seconds()
-	a.rec.ToolStats = a.set.Stats()
+	a.rec.ToolStats = a.set.Counts()
 	return stop, l.ToolErrors, err
 }
 
@@ -347,7 +347,7 @@ func (a *attempt) fail(err error) {
 		a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
 	}
 	if a.set != nil && a.rec.ToolStats == nil {
-		a.rec.ToolStats = a.set.Stats()
+		a.rec.ToolStats = a.set.Counts()
 	}
 }
 
