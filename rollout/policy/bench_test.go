@@ -56,28 +56,32 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
+// BenchmarkFloor is the same exchange with net/http alone: a ready body out, the answer
+// read but not decoded.
+func BenchmarkFloor(b *testing.B) {
+	base := startModel(b)
+	body := strings.Repeat("x", 12<<10)
+	tr := &http.Transport{MaxIdleConnsPerHost: 4}
+	before := processor()
+	for b.Loop() {
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, base+"/chat/completions", strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	b.ReportMetric(float64(processor()-before)/float64(b.N)/1e3, "µs-cpu/turn")
+}
+
 // benchTurn measures turns of about 600 bytes on top of a context.
 func benchTurn(b *testing.B, size int) {
-	cmd := exec.Command(os.Args[0], "serve-model")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer in.Close()
-	line := make([]byte, 100)
-	n, err := out.Read(line)
-	if err != nil {
-		b.Fatal(err)
-	}
-	w, err := wire.New(wire.Options{Bases: []string{strings.TrimSpace(string(line[:n]))}})
+	base := startModel(b)
+	w, err := wire.New(wire.Options{Bases: []string{base}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -122,6 +126,33 @@ func benchTurn(b *testing.B, size int) {
 		}
 	}
 	b.ReportMetric(float64(processor()-before)/float64(b.N)/1e3, "µs-cpu/turn")
+}
+
+// startModel returns the base URL of a server in another process.
+func startModel(b *testing.B) string {
+	b.Helper()
+	cmd := exec.Command(os.Args[0], "serve-model")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+	})
+	line := make([]byte, 100)
+	n, err := out.Read(line)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(string(line[:n]))
 }
 
 // processor is the time that this process has used.

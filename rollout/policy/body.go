@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -153,39 +154,40 @@ func (c *conversation) request(turn int, seed *uint64) [32]byte {
 }
 
 // body is a fresh reader of head, messages and tail.
-func (c *conversation) body(head, tail []byte) func() (io.Reader, int64) {
-	msgs, n := c.msgs, int64(len(head)+len(c.msgs)+len(tail))
-	return func() (io.Reader, int64) {
-		c.sent.Add(n)
-		return &parts{head, msgs, tail}, n
+func (c *conversation) body(head, tail []byte) func() wire.Body {
+	msgs := c.msgs
+	return func() wire.Body {
+		p := &parts{head, msgs, tail}
+		c.sent.Add(p.Len())
+		return p
 	}
 }
 
 // parts reads three slices, one after the other.
 type parts [3][]byte
 
-func (p *parts) Read(b []byte) (int, error) {
+// Len is the number of bytes that are left.
+func (p *parts) Len() int64 { return int64(len(p[0]) + len(p[1]) + len(p[2])) }
+
+func (p *parts) Read(b []byte) (n int, err error) {
 	for i := range p {
-		if len(p[i]) > 0 {
-			n := copy(b, p[i])
-			p[i] = p[i][n:]
-			return n, nil
-		}
+		k := copy(b[n:], p[i])
+		p[i] = p[i][k:]
+		n += k
 	}
-	return 0, io.EOF
+	if n == 0 && len(b) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
-// WriteTo spares the copy through a buffer.
-func (p *parts) WriteTo(w io.Writer) (total int64, err error) {
-	for i := range p {
-		n, err := w.Write(p[i])
-		total += int64(n)
-		p[i] = p[i][n:]
-		if err != nil {
-			return total, err
-		}
-	}
-	return total, nil
+// Close does nothing: the slices are the conversation's.
+func (p *parts) Close() error { return nil }
+
+// WriteTo writes what is left, at once where w can do that.
+func (p *parts) WriteTo(w io.Writer) (int64, error) {
+	list := net.Buffers(p[:])
+	return list.WriteTo(w)
 }
 
 // turnSeed derives the seed of one turn; 31 bits, which every server takes.

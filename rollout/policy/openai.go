@@ -20,11 +20,10 @@ import (
 // callKey finds the present attempt in a request's context.
 type callKey struct{}
 
-// call is one attempt: how it is sent, and what a plain answer was.
+// call is one attempt: how it is sent, and whether the answer is one document.
 type call struct {
 	d     wire.Doer
 	plain bool
-	raw   []byte
 }
 
 // doer is go-openai's HTTP client. The body that go-openai encodes is a neutral stub:
@@ -42,16 +41,16 @@ func (doer) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, err
 	}
-	body := bufio.NewReaderSize(resp.Body, 16<<10)
 	if !c.plain {
+		body := bufio.NewReader(resp.Body)
 		first, err := body.Peek(1) // a server without streams, or a stored answer, is one document
-		if c.plain = err == nil && first[0] == '{'; !c.plain {
-			resp.Body = &stream{body, resp.Body}
+		if resp.Body = (&stream{body, resp.Body}); err != nil || first[0] != '{' {
 			return resp, nil
 		}
+		c.plain = true
 	}
 	defer resp.Body.Close()
-	if c.raw, err = io.ReadAll(body); err != nil {
+	if _, err = io.Copy(io.Discard, resp.Body); err != nil { // the attempt keeps what is read
 		return nil, err
 	}
 	resp.Body = io.NopCloser(strings.NewReader("{}\n"))
@@ -80,7 +79,7 @@ func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a
 		if _, err := client.CreateChatCompletion(ctx, stub); err != nil {
 			return err
 		}
-		return a.whole(c.raw)
+		return a.whole(d.Raw())
 	}
 	s, err := client.CreateChatCompletionStream(ctx, stub)
 	if err != nil {
@@ -88,7 +87,7 @@ func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a
 	}
 	defer s.Close()
 	if c.plain {
-		return a.whole(c.raw)
+		return a.whole(d.Raw())
 	}
 	for {
 		raw, err := s.RecvRaw()
@@ -111,11 +110,7 @@ func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a
 
 // told looks for an error in the raw stream: go-openai passes on only a part of it.
 func told(d wire.Doer) error {
-	r, ok := d.(interface{ Raw() []byte })
-	if !ok {
-		return nil
-	}
-	for data, err := range wire.Events(bytes.NewReader(r.Raw()), len(r.Raw())+1) {
+	for data, err := range wire.Events(bytes.NewReader(d.Raw()), len(d.Raw())+1) {
 		var e struct{ Error json.RawMessage }
 		if err != nil {
 			return nil

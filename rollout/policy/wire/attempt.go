@@ -16,9 +16,10 @@ import (
 	"time"
 )
 
-// Doer sends one HTTP request.
+// Doer sends the HTTP request of one attempt.
 type Doer interface {
 	Do(*http.Request) (*http.Response, error)
+	Raw() []byte // what was read of the answer so far
 }
 
 // The causes with which an attempt is ended by the clock.
@@ -99,12 +100,9 @@ func (a *attempt) fill(req *http.Request) error {
 		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 		return nil
 	}
-	r, n := a.r.Body()
-	req.Body, req.ContentLength = io.NopCloser(r), n
-	req.GetBody = func() (io.ReadCloser, error) {
-		r, _ := a.r.Body()
-		return io.NopCloser(r), nil
-	}
+	b := a.r.Body()
+	req.Body, req.ContentLength = b, b.Len()
+	req.GetBody = func() (io.ReadCloser, error) { return a.r.Body(), nil }
 	return nil
 }
 

@@ -11,11 +11,11 @@ import (
 
 // Request is what an exchange sends.
 type Request struct {
-	Path   string                    // behind the base URL: /chat/completions; "//metrics" is from the server's root
-	Body   func() (io.Reader, int64) // the ready body and its length, fresh for each attempt; nil: none
-	Stream bool                      // the answer comes in pieces: the clocks of a stream count
-	Digest [32]byte                  // of what identifies the request, see [Digest]
-	Key    string                    // of the rollout, for cassettes
+	Path   string      // behind the base URL: /chat/completions; "//metrics" is from the server's root
+	Body   func() Body // the ready body, fresh for each attempt; nil: none
+	Stream bool        // the answer comes in pieces: the clocks of a stream count
+	Digest [32]byte    // of what identifies the request, see [Digest]
+	Key    string      // of the rollout, for cassettes
 	Route  *Route
 	Tape   Tape         // nil: none
 	Notes  func(string) // told of moves; may be nil

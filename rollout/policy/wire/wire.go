@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -101,22 +100,6 @@ func New(o Options) (*Client, error) {
 		c.done.Go(func() { c.poll(ctx) })
 	}
 	return c, nil
-}
-
-func transport(o Options) *http.Transport {
-	return &http.Transport{
-		Proxy:                  nil, // addresses are said in full; the environment is read elsewhere
-		DialContext:            (&net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:    o.Connect,
-		MaxIdleConns:           0,
-		MaxIdleConnsPerHost:    o.Concurrency,
-		IdleConnTimeout:        90 * time.Second,
-		ExpectContinueTimeout:  time.Second,
-		ForceAttemptHTTP2:      true,
-		WriteBufferSize:        64 << 10,
-		ReadBufferSize:         16 << 10,
-		MaxResponseHeaderBytes: 1 << 20,
-	}
 }
 
 // Close ends what runs in the background and drops idle connections.
