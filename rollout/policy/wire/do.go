@@ -260,32 +260,35 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Get fetches path and returns the body: model lists, metrics, properties of a server.
-// It is tried once and takes no place of a limiter.
-func (c *Client) Get(ctx context.Context, base, path string) ([]byte, error) {
-	at, err := newReplica(base, 1)
-	if err != nil {
-		return nil, err
+// Get fetches a path of the first replica: lists of models, properties of a server. It
+// is tried once and takes no place of a limiter.
+func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
+	if c.opt.Replay != nil {
+		return nil, &Error{Kind: Offline, Err: fmt.Errorf("GET %s: a cassette holds no such answers", path)}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://model", nil)
+	return c.get(ctx, c.fleet.replicas()[0], path)
+}
+
+func (c *Client) get(ctx context.Context, at *replica, path string) ([]byte, error) {
+	actx, cancel := context.WithCancelCause(ctx)
+	req, err := http.NewRequestWithContext(actx, http.MethodGet, "http://model", nil)
 	if err != nil {
-		return nil, err
+		cancel(nil)
+		return nil, fmt.Errorf("GET %s: %w", path, err)
 	}
 	key, _ := c.keys.take(time.Now())
-	actx, cancel := context.WithCancelCause(ctx)
 	a := &attempt{c: c, r: &Request{Path: path}, at: at, key: key, cancel: cancel}
 	defer a.end()
-	resp, err := a.Do(req.WithContext(actx))
+	resp, err := a.Do(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		err = errors.Join(err, resp.Body.Close())
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, ctx.Err()
+	}
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
-			return nil, ctx.Err()
-		}
 		return nil, failure(actx, at, err, c.opt.MaxAnswer)
 	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, failure(actx, at, err, c.opt.MaxAnswer)
-	}
-	return raw, nil
+	return a.raw, nil
 }

@@ -29,7 +29,7 @@ func (c *Client) poll(ctx context.Context) {
 			wg.Go(func() {
 				gctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()
-				raw, err := c.Get(gctx, r.url.String(), "//metrics")
+				raw, err := c.get(gctx, r, "//metrics")
 				if err != nil {
 					return // a server without metrics is no fault
 				}

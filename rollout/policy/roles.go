@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Role is a task beside the rollout's own for which a model may be asked.
+type Role string
+
+// The roles of --model-role.
+const (
+	Judge   Role = "judge"
+	User    Role = "user"
+	Summary Role = "summary"
+)
+
+// RoleSpec is one --model-role: ROLE=MODEL[@URL].
+type RoleSpec struct {
+	Role  Role
+	Model string
+	Base  string // empty: the run's own server
+}
+
+// ParseRole reads ROLE=MODEL[@URL]. A model's name may hold an @ itself: only what
+// begins with http:// or https:// is an address.
+func ParseRole(s string) (RoleSpec, error) {
+	name, rest, ok := strings.Cut(s, "=")
+	r := RoleSpec{Role: Role(name), Model: rest}
+	for _, scheme := range []string{"@http://", "@https://"} {
+		if i := strings.LastIndex(rest, scheme); i >= 0 {
+			r.Model, r.Base = rest[:i], rest[i+1:]
+		}
+	}
+	if !ok || r.Model == "" || !slices.Contains([]Role{Judge, User, Summary}, r.Role) {
+		return RoleSpec{}, fmt.Errorf("model role %q: want judge|user|summary=MODEL[@URL]", s)
+	}
+	return r, nil
+}
+
+// Roles are the policies of a run. It is read-only once made.
+type Roles struct {
+	main  Policy
+	other map[Role]Policy
+}
+
+// NewRoles returns the policies of a run: main for every role that has none of its own.
+func NewRoles(main Policy, other map[Role]Policy) Roles { return Roles{main, other} }
+
+// Get returns the policy of a role; "" is the rollout's own.
+func (r Roles) Get(role Role) Policy {
+	if p, ok := r.other[role]; ok {
+		return p
+	}
+	return r.main
+}
