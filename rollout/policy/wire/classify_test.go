@@ -1,0 +1,158 @@
+package wire_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"hermes/rollout/policy/wire"
+)
+
+func TestClassify(t *testing.T) {
+	tests := []struct {
+		status int
+		body   string
+		want   wire.Kind
+	}{
+		{400, `{"error":{"message":"This model's maximum context length is 8192 tokens. However, you requested 9000 tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`, wire.Overlong},
+		{400, `{"object":"error","message":"The decoder prompt (length 40000) is longer than the maximum model length of 32768.","type":"BadRequestError","code":400}`, wire.Overlong},
+		{400, `{"object":"error","message":"The input (33000 tokens) is longer than the model's context length (32768 tokens).","code":400}`, wire.Overlong},
+		{400, `{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}`, wire.Overlong},
+		{500, `{"error":"prompt too long; exceeded max context length by 20 tokens"}`, wire.Overlong},
+		{400, `{"error":"Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough. Tokens to keep from the initial prompt is greater than the context length"}`, wire.Overlong},
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, wire.Overlong},
+		{400, `{"error":{"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","code":400}}`, wire.Overlong},
+		{400, `{"error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}`, wire.Overlong},
+		{400, `{"error":{"message":"Please reduce the length of the messages or completion."}}`, wire.Overlong},
+		{400, `{"error":{"message":"Invalid request: Your request exceeded model token limit: 131072"}}`, wire.Overlong},
+		{400, `{"error":{"message":"<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]"}}`, wire.Overlong},
+		{413, `Request Entity Too Large`, wire.Overlong},
+		{429, `{"error":{"message":"Rate limit reached for gpt in organization: Limit 30000 tokens per min. Please reduce the length of the messages"}}`, wire.Limited},
+		{200, `{"error":{"message":"Rate limit exceeded","code":429}}`, wire.Limited},
+		{200, `{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"boom"}}}`, wire.Unavailable},
+		{200, `{"error":"something broke"}`, wire.Unavailable},
+		{200, `{"error":{"message":"This endpoint's maximum context length is 10 tokens","code":400}}`, wire.Overlong},
+		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, wire.Limited},
+		{503, ``, wire.Unavailable},
+		{503, `{"error":{"message":"The server is overloaded"}}`, wire.Limited},
+		{502, `<html><body><h1>502 Bad Gateway</h1></body></html>`, wire.Unavailable},
+		{408, ``, wire.Unavailable},
+		{401, `{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}`, wire.Auth},
+		{403, `forbidden`, wire.Auth},
+		{403, `{"error":{"message":"Your input was flagged","code":403}}`, wire.Rejected},
+		{402, `{"error":{"message":"Insufficient credits"}}`, wire.Auth},
+		{429, `{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}`, wire.Auth},
+		{404, `{"error":{"message":"The model 'x' does not exist.","code":"model_not_found"}}`, wire.NoModel},
+		{404, `{"error":{"message":"model \"x\" not found, try pulling it first"}}`, wire.NoModel},
+		{400, `{"error":{"message":"x is not a valid model ID","code":400}}`, wire.NoModel},
+		{404, `404 page not found`, wire.Rejected},
+		{400, `{"error":{"message":"Invalid 'temperature'"}}`, wire.Rejected},
+		{422, `{"detail":[{"msg":"field required"}]}`, wire.Rejected},
+		{301, ``, wire.Rejected},
+	}
+	for _, tt := range tests {
+		e := wire.Classify(tt.status, nil, []byte(tt.body), time.Time{})
+		if e.Kind != tt.want || e.Err == nil || len(e.Err.Error()) < 10 {
+			t.Errorf("%d %s: %v, want %s", tt.status, tt.body, e, tt.want)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	tests := []struct {
+		name, value string
+		want        time.Duration
+	}{
+		{"Retry-After", "7", 7 * time.Second},
+		{"Retry-After", "0.5", 500 * time.Millisecond},
+		{"Retry-After", "-3", 0},
+		{"Retry-After", "NaN", 0},
+		{"Retry-After", "1e300", 24 * time.Hour},
+		{"Retry-After", "soon", 0},
+		{"Retry-After", now.Add(time.Minute).Format(http.TimeFormat), time.Minute},
+		{"Retry-After", now.Add(-time.Minute).Format(http.TimeFormat), 0},
+		{"Retry-After-Ms", "250", 250 * time.Millisecond},
+		{"X-Ratelimit-Reset", fmt.Sprint(now.Add(5 * time.Second).UnixMilli()), 5 * time.Second},
+		{"X-Ratelimit-Reset", "30", 0},
+	}
+	for _, tt := range tests {
+		if got := wire.RetryAfter(http.Header{tt.name: {tt.value}}, now); got != tt.want {
+			t.Errorf("%s: %s is %s, want %s", tt.name, tt.value, got, tt.want)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	tests := []struct {
+		in, want string
+		err      bool
+	}{
+		{in: "data: a\n\ndata:b\r\n\r\n", want: "a|b|"},
+		{in: ": c\nevent: x\ndata: a\ndata: b\n\n: ping\n\n", want: "a\nb|"},
+		{in: "data: a\n\ndata: [DONE]\n\ndata: b\n\n", want: "a|"},
+		{in: "data: a\n", want: "a|"},
+		{in: "data: a\n\ndata: cut", want: "a|", err: true},
+		{in: strings.Repeat("x", 5000), err: true},
+		{in: "", want: ""},
+	}
+	for _, tt := range tests {
+		var got strings.Builder
+		failed := false
+		for data, err := range wire.Events(strings.NewReader(tt.in), 4096) {
+			if failed = err != nil; !failed {
+				got.WriteString(string(data) + "|")
+			}
+		}
+		if got.String() != tt.want || failed != tt.err {
+			t.Errorf("%.40q: %q, failed %v; want %q, %v", tt.in, got.String(), failed, tt.want, tt.err)
+		}
+	}
+}
+
+// However a stream is cut into reads, its events are the same.
+func FuzzEvents(f *testing.F) {
+	f.Add("data: a\n\ndata: {\"x\":1}\r\n\r\n: c\n\n", uint8(3))
+	f.Fuzz(func(t *testing.T, s string, step uint8) {
+		read := func(r io.Reader) string {
+			var b strings.Builder
+			for data, err := range wire.Events(r, 1<<16) {
+				fmt.Fprintf(&b, "%q %v\n", data, err)
+			}
+			return b.String()
+		}
+		whole, pieces := read(strings.NewReader(s)), read(&slow{s, int(step%7) + 1})
+		if whole != pieces {
+			t.Fatalf("%q: %s but in pieces %s", s, whole, pieces)
+		}
+	})
+}
+
+type slow struct {
+	s    string
+	step int
+}
+
+func (r *slow) Read(p []byte) (int, error) {
+	if r.s == "" {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), r.step)], r.s)
+	r.s = r.s[n:]
+	return n, nil
+}
+
+// No error body, however odd, breaks the classification.
+func FuzzClassify(f *testing.F) {
+	f.Add(400, `{"error":{"message":"x","code":400}}`)
+	f.Add(200, `{"error":"x"}`)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		e := wire.Classify(status, nil, []byte(body), time.Time{})
+		if e.Kind == "" || e.Err == nil || len(e.Error()) > 2000 {
+			t.Fatalf("%d %q: %v", status, body, e)
+		}
+	})
+}
