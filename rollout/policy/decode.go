@@ -98,7 +98,7 @@ type answer struct {
 	thoughts strings.Builder
 	think    thinker
 	details  []map[string]json.RawMessage
-	calls    []partial
+	calls    []*partial
 	field    string // where the server put reasoning
 	finish   string
 	model    string
@@ -288,8 +288,8 @@ func (a *answer) call(c *called, whole bool) error {
 		at = a.find(index, c.ID, f.Name)
 	}
 	if at == nil {
-		a.calls = append(a.calls, partial{index: index})
-		at = &a.calls[len(a.calls)-1]
+		at = &partial{index: index}
+		a.calls = append(a.calls, at)
 		if a.on != nil && f.Name != "" {
 			a.on(Chunk{Call: f.Name})
 		}
@@ -315,8 +315,7 @@ func (a *answer) call(c *called, whole bool) error {
 // find returns the call that a piece continues, or nil where it begins one.
 func (a *answer) find(index int, id, name string) *partial {
 	var at *partial
-	for i := range a.calls {
-		p := &a.calls[i]
+	for _, p := range a.calls {
 		if id != "" && p.id == id {
 			return p
 		}
@@ -417,8 +416,7 @@ func (a *answer) delta(cut bool) (trajectory.Delta, trajectory.Finish, error) {
 	m := trajectory.Text(trajectory.Assistant, text)
 	m.Reasoning = thoughts
 	var o opaque
-	for i := range a.calls {
-		p := &a.calls[i]
+	for i, p := range a.calls {
 		args := p.args.String()
 		if cut && !json.Valid([]byte(args)) {
 			continue
@@ -464,4 +462,15 @@ func (a *answer) ending(calls int, cut bool) trajectory.Finish {
 		return trajectory.FinishCalls
 	}
 	return trajectory.FinishStop
+}
+
+// ReadAnswer reads a raw answer as a server sent it and a tape holds it: one document or
+// an event stream. It serves tools that look at stored answers.
+func ReadAnswer(raw []byte) (trajectory.Message, error) {
+	var a answer
+	if err := a.whole(raw); err != nil {
+		return trajectory.Message{}, err
+	}
+	d, _, err := a.delta(false)
+	return d.Message, err
 }

@@ -1,0 +1,195 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"hermes/rollout/policy"
+	"hermes/trajectory"
+)
+
+// one asks a server with one answer.
+func one(t *testing.T, answer string, stream bool) trajectory.Turn {
+	t.Helper()
+	s := open(t, serve(t, answer), policy.ChatOptions{Stream: stream}, policy.Options{})
+	return ask(t, s, trajectory.New(trajectory.ModeText, nil), user("x"), nil)
+}
+
+func calls(d ...string) string {
+	var docs []string
+	for _, c := range d {
+		docs = append(docs, delta(`{"tool_calls":[`+c+`]}`, ""))
+	}
+	return sse(append(docs, delta(`{}`, "tool_calls"))...)
+}
+
+func TestCallsFromDeltas(t *testing.T) {
+	ls := func(id, args string) trajectory.Call { return trajectory.Call{ID: id, Name: "ls", Arguments: args} }
+	tests := []struct {
+		name, in string
+		want     []trajectory.Call
+	}{
+		{"two by index", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{"}}`, `{"index":1,"id":"b","function":{"name":"ls","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"}"}}`),
+			[]trajectory.Call{ls("a", "{}"), ls("b", "{}")}},
+		{"same index, other ids", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}`, `{"index":0,"id":"b","function":{"name":"ls","arguments":"{"}}`, `{"index":0,"function":{"arguments":"}"}}`),
+			[]trajectory.Call{ls("a", "{}"), ls("b", "{}")}},
+		{"same index, no ids", calls(`{"index":0,"function":{"name":"ls","arguments":"{}"}}`, `{"index":0,"function":{"name":"ls","arguments":"{}"}}`),
+			[]trajectory.Call{ls("call_0_0", "{}"), ls("call_0_1", "{}")}},
+		{"id on every piece", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{"}}`, `{"index":0,"id":"a","function":{"name":"ls","arguments":"}"}}`),
+			[]trajectory.Call{ls("a", "{}")}},
+		{"no index", calls(`{"id":"a","function":{"name":"ls","arguments":"{"}}`, `{"function":{"arguments":"}"}}`, `{"id":"b","function":{"name":"ls","arguments":"{}"}}`),
+			[]trajectory.Call{ls("a", "{}"), ls("b", "{}")}},
+		{"index from 1", calls(`{"index":1,"id":"a","function":{"name":"ls","arguments":"{"}}`, `{"index":1,"function":{"arguments":"}"}}`),
+			[]trajectory.Call{ls("a", "{}")}},
+		{"arguments as an object", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":{"p":[1]}}}`),
+			[]trajectory.Call{ls("a", `{"p":[1]}`)}},
+		{"two in one piece", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"ls","arguments":"{}"}}`),
+			[]trajectory.Call{ls("a", "{}"), ls("b", "{}")}},
+		{"null arguments, then some", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":null}}`, `{"index":0,"id":"","function":{"name":null,"arguments":"{}"}}`),
+			[]trajectory.Call{ls("a", "{}")}},
+		{"the older form", sse(delta(`{"function_call":{"name":"ls","arguments":"{"}}`, ""), delta(`{"function_call":{"arguments":"}"}}`, ""), delta(`{}`, "function_call")),
+			[]trajectory.Call{ls("call_0_0", "{}")}},
+		{"a plain answer to a request for a stream", `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"ls","arguments":{}}},{"id":"a","function":{"name":"ls","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+			[]trajectory.Call{ls("a", "{}"), ls("a", "{}")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			turn := one(t, tt.in, true)
+			if got := turn.Sampled.Message.Calls; !reflect.DeepEqual(got, tt.want) || turn.Finish != trajectory.FinishCalls {
+				t.Errorf("%s gave %+v (%s), want %+v", tt.in, got, turn.Finish, tt.want)
+			}
+		})
+	}
+}
+
+// plainOf and streamOf say the same message in the two forms; content comes byte by byte.
+func plainOf(fields, content string) string {
+	return `{"choices":[{"message":{` + fields + `"content":` + text(content) + `},"finish_reason":"stop"}]}`
+}
+
+func streamOf(fields, content string) string {
+	docs := []string{delta(`{`+fields+`"content":""}`, "")}
+	for _, r := range content {
+		docs = append(docs, delta(`{"content":`+text(string(r))+`}`, ""))
+	}
+	return sse(append(docs, delta(`{}`, "stop"))...)
+}
+
+func text(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+func TestReasoningFields(t *testing.T) {
+	tests := []struct{ name, fields, content, reasoning, want, replay string }{
+		{"reasoning_content", `"reasoning_content":"why",`, "yes", "why", "yes", `"reasoning_content":"why"`},
+		{"reasoning", `"reasoning":"why",`, "yes", "why", "yes", `"reasoning":"why"`},
+		{"details", `"reasoning_details":[{"type":"reasoning.text","text":"why","signature":"s","index":0}],`, "yes", "why", "yes", `"reasoning_details":[{"index":0,"signature":"s","text":"why","type":"reasoning.text"}]`},
+		{"reasoning and details", `"reasoning":"why","reasoning_details":[{"type":"reasoning.encrypted","data":"xx"}],`, "yes", "why", "yes", `"reasoning_details":[{"data":"xx","type":"reasoning.encrypted"}]`},
+		{"think tags", "", "<think>why</think>\n\nyes", "why", "yes", `"content":"<think>why</think>yes"`},
+		{"other tags", "", " \n<REASONING_SCRATCHPAD>why</REASONING_SCRATCHPAD>yes", "why", "yes", `"content":"<think>why</think>yes"`},
+		{"a closing tag alone", "", "why\n</think>\n\nyes", "why\n", "yes", `"content":"<think>why\n</think>yes"`},
+		{"a tag that stays open", "", "<think>why", "why", "", `"content":"<think>why</think>"`},
+		{"a tag in the text", "", "say <think>x</think>", "", "say <think>x</think>", `"content":"say <think>x</think>"`},
+		{"almost a tag", "", "<thin", "", "<thin", `"content":"<thin"`},
+		{"null fields", `"reasoning_content":null,"reasoning":null,"reasoning_details":null,"tool_calls":null,`, "yes", "", "yes", `{"role":"assistant","content":"yes"}`},
+	}
+	for _, tt := range tests {
+		for form, answer := range map[string]string{"plain": plainOf(tt.fields, tt.content), "stream": streamOf(tt.fields, tt.content)} {
+			t.Run(tt.name+"/"+form, func(t *testing.T) {
+				m := serve(t, answer)
+				s := open(t, m, policy.ChatOptions{Stream: form == "stream"}, policy.Options{})
+				tr := trajectory.New(trajectory.ModeText, nil)
+				msg := ask(t, s, tr, user("x"), nil).Sampled.Message
+				if msg.Reasoning != tt.reasoning || msg.Content() != tt.want {
+					t.Errorf("reasoning %q, content %q; want %q, %q", msg.Reasoning, msg.Content(), tt.reasoning, tt.want)
+				}
+				ask(t, s, tr, user("y"), nil)
+				if !strings.Contains(m.bodies[1], tt.replay) {
+					t.Errorf("sent back as %s, want %s", m.bodies[1], tt.replay)
+				}
+			})
+		}
+	}
+}
+
+func TestSignaturesAreReplayed(t *testing.T) {
+	const details = `"reasoning_details":[{"type":"reasoning.text","index":0,"text":"%s"%s}]`
+	m := serve(t, sse(delta(`{`+fmt.Sprintf(details, "a", "")+`}`, ""), delta(`{`+fmt.Sprintf(details, "b", `,"signature":"sig"`)+`}`, ""),
+		delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"ls","arguments":"nope"},"extra_content":{"google":{"thought_signature":"T"}}}]}`, "tool_calls")))
+	var notes []string
+	s := open(t, m, policy.ChatOptions{Stream: true}, policy.Options{Notes: func(n string) { notes = append(notes, n) }})
+	tr := trajectory.New(trajectory.ModeText, nil)
+	if got := ask(t, s, tr, user("x"), nil).Sampled.Message; got.Reasoning != "ab" || got.Calls[1].Arguments != "nope" {
+		t.Errorf("message %+v", got)
+	}
+	ask(t, s, tr, user("y"), nil)
+	for _, part := range []string{`"reasoning_details":[{"index":0,"signature":"sig","text":"ab","type":"reasoning.text"}]`,
+		`"arguments":"{}"}},{"id":"b"`, `"arguments":"{\"unreadable_arguments\":\"nope\"}"},"extra_content":{"google":{"thought_signature":"T"}}}`} {
+		if !strings.Contains(m.bodies[1], part) || !json.Valid([]byte(m.bodies[1])) {
+			t.Errorf("%s is not in %s", part, m.bodies[1])
+		}
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], "wrapped") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestUsageSpellings(t *testing.T) {
+	tests := []struct {
+		usage string
+		want  trajectory.Usage
+	}{
+		{`{"prompt_tokens":9,"completion_tokens":4,"prompt_cache_hit_tokens":5}`, trajectory.Usage{Prompt: 9, Completion: 4, Cached: 5}},
+		{`{"prompt_tokens":9,"completion_tokens":4,"reasoning_tokens":2,"prompt_tokens_details":null}`, trajectory.Usage{Prompt: 9, Completion: 4, Reasoning: 2}},
+		{`{"prompt_tokens":9,"completion_tokens":4,"cost":0}`, trajectory.Usage{Prompt: 9, Completion: 4, CostKnown: true}},
+		{`{"prompt_tokens":9,"completion_tokens":4,"cost":0.1,"is_byok":true,"cost_details":{"upstream_inference_cost":0.4}}`, trajectory.Usage{Prompt: 9, Completion: 4, Cost: 0.5, CostKnown: true}},
+		{`null`, trajectory.Usage{}},
+	}
+	for _, tt := range tests {
+		turn := one(t, `{"choices":[{"message":{"content":"x"},"finish_reason":"length"}],"usage":`+tt.usage+`}`, false)
+		if turn.Usage != tt.want || turn.Finish != trajectory.FinishLength {
+			t.Errorf("%s is %+v (%s), want %+v", tt.usage, turn.Usage, turn.Finish, tt.want)
+		}
+	}
+}
+
+// Streamed in any pieces or in one, an answer is the same, and no text is lost.
+func FuzzThinkTags(f *testing.F) {
+	f.Add("<think>a</think>b")
+	f.Add(" <thinking>a</think></thinking>\nb</think>")
+	f.Add("<thi")
+	f.Fuzz(func(t *testing.T, s string) {
+		s = strings.ToValidUTF8(s, "?")
+		whole, err1 := policy.ReadAnswer([]byte(plainOf("", s)))
+		pieces, err2 := policy.ReadAnswer([]byte(streamOf("", s)))
+		if err1 != nil || err2 != nil || !reflect.DeepEqual(whole, pieces) {
+			t.Fatalf("%q: %+v %v, in pieces %+v %v", s, whole, err1, pieces, err2)
+		}
+		if n := len(whole.Content()) + len(whole.Reasoning); n > len(s) {
+			t.Fatalf("%q became longer: %+v", s, whole)
+		}
+		if !strings.Contains(s, "think") && !strings.Contains(s, "thought") && !strings.Contains(strings.ToLower(s), "reasoning") && whole.Content() != s {
+			t.Fatalf("%q became %q", s, whole.Content())
+		}
+	})
+}
+
+// Whatever a server answers, reading it ends in a message or an error.
+func FuzzReadAnswer(f *testing.F) {
+	f.Add(hello)
+	f.Add(calls(`{"index":0,"function":{"name":"ls","arguments":"{}"}}`))
+	f.Add(`{"choices":[{"message":{"content":[{"text":"x"}],"reasoning":{"a":1}}}]}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := policy.ReadAnswer([]byte(s))
+		if err == nil && m.Role != trajectory.Assistant {
+			t.Fatalf("%q: %+v", s, m)
+		}
+		if len(m.Opaque) > 0 && !json.Valid(m.Opaque) {
+			t.Fatalf("%q: opaque %s", s, m.Opaque)
+		}
+	})
+}
