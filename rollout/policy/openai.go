@@ -102,10 +102,20 @@ func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a
 		}
 	}
 	a.end()
+	if broken(d.Raw()) {
+		return malformed("the stream ended in the middle of a line")
+	}
 	if a.finish != "" {
 		return nil
 	}
 	return cmp.Or(told(d), error(malformed("the stream ended after %d pieces without a finish_reason", a.pieces)))
+}
+
+// broken reports whether a stream ends within a line that is not its end mark: its last
+// event, often the usage, is lost.
+func broken(raw []byte) bool {
+	line := raw[bytes.LastIndexByte(raw, '\n')+1:]
+	return len(bytes.TrimSpace(line)) > 0 && !bytes.HasSuffix(bytes.TrimSpace(line), []byte("[DONE]"))
 }
 
 // told looks for an error in the raw stream: go-openai passes on only a part of it.
