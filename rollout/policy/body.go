@@ -20,7 +20,6 @@ import (
 // once; what was encoded is never changed, because a broken request may still be read
 // by the transport when the next one is built.
 type conversation struct {
-	head  []byte   // everything before the first message
 	msgs  []byte   // encoded messages, separated by commas
 	at    []entry  // one for each message
 	seed  [32]byte // digest of model, tools and options

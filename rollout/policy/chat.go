@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	openai "github.com/sashabaranov/go-openai"
 
@@ -33,7 +34,16 @@ type chat struct {
 	o       ChatOptions
 	profile Profile
 	client  *openai.Client
+
+	mu    sync.Mutex
+	heads map[[32]byte]*heads // by identity: rollouts with the same tools share them
 }
+
+// heads are the beginnings of all requests of a kind of rollout.
+type heads struct{ plain, stream []byte }
+
+// maxHeads bounds the cache, for runs in which each row has tools of its own.
+const maxHeads = 256
 
 // NewChat returns the text-mode policy of one model behind w.
 func NewChat(w *wire.Client, o ChatOptions) (Policy, error) {
@@ -43,7 +53,7 @@ func NewChat(w *wire.Client, o ChatOptions) (Policy, error) {
 	if err := o.Routing.check(); err != nil {
 		return nil, fmt.Errorf("chat policy: %w", err)
 	}
-	p := &chat{w: w, o: o, client: newOpenAI()}
+	p := &chat{w: w, o: o, client: newOpenAI(), heads: map[[32]byte]*heads{}}
 	if o.Profile != nil {
 		p.profile = *o.Profile
 	} else {
@@ -72,16 +82,35 @@ func (p *chat) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
 	}
 	s := &sampler{p: p, o: o, key: o.Key.String(), route: wire.NewRoute(route)}
 	s.enc = encoder{reasoning: p.profile.Reasoning, blob: p.o.Blob}
-	var err error
-	if s.body.head, err = p.head(tools, o, false); err != nil {
-		return nil, err
-	}
-	if s.streamed, err = p.head(tools, o, true); err != nil {
-		return nil, err
-	}
 	s.body.sum = wire.NewDigest("")
-	s.body.seed, err = p.identity(tools, o)
+	var err error
+	if s.body.seed, err = p.identity(tools, o); err != nil {
+		return nil, err
+	}
+	s.heads, err = p.shared(s.body.seed, tools, o)
 	return s, err
+}
+
+// shared returns the heads of an identity.
+func (p *chat) shared(id [32]byte, tools []trajectory.ToolSpec, o Options) (*heads, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h := p.heads[id]; h != nil {
+		return h, nil
+	}
+	plain, err := p.head(tools, o, false)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := p.head(tools, o, true)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.heads) >= maxHeads {
+		clear(p.heads)
+	}
+	p.heads[id] = &heads{plain, stream}
+	return p.heads[id], nil
 }
 
 // wireTool is a tool as the model is told about it.

@@ -74,11 +74,9 @@ func (e *encoder) message(b []byte, m *trajectory.Message) ([]byte, error) {
 	if m.Role == trajectory.Tool {
 		b = appendText(append(b, `,"tool_call_id":`...), m.CallID)
 	}
-	var opaque opaque
-	if len(m.Opaque) > 0 {
-		if err := json.Unmarshal(m.Opaque, &opaque); err != nil {
-			return nil, fmt.Errorf("provider state of a message: %w", err)
-		}
+	opaque, err := readOpaque(m.Opaque)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case len(opaque.Details) > 0:
@@ -186,4 +184,18 @@ func (e *encoder) part(b []byte, p trajectory.Part) ([]byte, error) {
 type opaque struct {
 	Details json.RawMessage   `json:"reasoning_details,omitempty"`
 	Calls   []json.RawMessage `json:"calls,omitempty"` // members beside the function of each call
+}
+
+// readOpaque reads it; a bare list, as in foreign transcripts, is reasoning_details.
+func readOpaque(raw json.RawMessage) (o opaque, err error) {
+	switch {
+	case len(raw) == 0:
+	case raw[0] == '[':
+		o.Details = raw
+	default:
+		if err = json.Unmarshal(raw, &o); err != nil {
+			err = fmt.Errorf("provider state of a message: %w", err)
+		}
+	}
+	return o, err
 }

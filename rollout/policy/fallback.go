@@ -166,7 +166,8 @@ func replaceable(err error) bool {
 		return false
 	}
 	switch e.Kind {
-	case Limited, Auth, NoModel, Unavailable, Malformed, Rejected:
+	case Limited, Auth, NoModel, Unavailable, Malformed, Rejected,
+		Offline: // a cassette: the recorded run had moved on as well
 		return true
 	}
 	return false

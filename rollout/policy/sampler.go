@@ -11,15 +11,15 @@ import (
 
 // sampler asks for one rollout. It is used by one goroutine at a time.
 type sampler struct {
-	p        *chat
-	o        Options
-	key      string
-	route    *wire.Route
-	enc      encoder
-	body     conversation
-	streamed []byte // the head of a request for a stream
-	turn     int    // answers so far, abandoned ones too: equal requests of different turns differ
-	told     bool
+	p     *chat
+	o     Options
+	key   string
+	route *wire.Route
+	enc   encoder
+	body  conversation
+	heads *heads
+	turn  int // answers so far, abandoned ones too: equal requests of different turns differ
+	told  bool
 }
 
 // Counts tells the bytes that were encoded and sent.
@@ -27,7 +27,7 @@ func (s *sampler) Counts() Counts { return Counts{s.body.bytes, s.body.sent.Load
 
 // Close gives the sampler's memory back.
 func (s *sampler) Close() error {
-	s.body.head, s.body.msgs, s.body.at, s.body.sum, s.streamed = nil, nil, nil, nil, nil
+	s.body.msgs, s.body.at, s.body.sum, s.heads = nil, nil, nil, nil
 	return nil
 }
 
@@ -76,9 +76,9 @@ func (s *sampler) request(stream bool) *wire.Request {
 		n := turnSeed(*s.o.Seed, s.turn)
 		seed = &n
 	}
-	head := s.body.head
+	head := s.heads.plain
 	if stream {
-		head = s.streamed
+		head = s.heads.stream
 	}
 	return &wire.Request{
 		Path: "/chat/completions", Body: s.body.body(head, tail(seed)), Stream: stream, Digest: s.body.request(s.turn, seed),

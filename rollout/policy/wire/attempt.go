@@ -59,12 +59,10 @@ func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.arm(a.c.opt.Idle, &errIdle)
 	a.status = resp.StatusCode
 	if resp.StatusCode == http.StatusOK {
-		if !a.r.Stream {
-			a.arm(-1, &errIdle) // the whole time bounds a plain answer, which some servers begin early
-		}
+		// A plain answer is bounded by the whole time alone; a stream still waits for its
+		// first byte, because servers send the header before the request leaves their queue.
 		if n := resp.ContentLength; n > 0 && n <= a.c.opt.MaxAnswer && cap(a.raw) < int(n) {
 			a.raw = make([]byte, 0, n)
 		}
@@ -72,6 +70,7 @@ func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
+	a.arm(a.c.opt.Idle, &errIdle)
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // a body that breaks off still has a status
 	e := Classify(resp.StatusCode, resp.Header, raw, time.Now())
 	if loc := resp.Header.Get("Location"); loc != "" {

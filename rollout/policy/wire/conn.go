@@ -13,6 +13,7 @@ import (
 func transport(o Options) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}
 	return &http.Transport{
+		Proxy: o.Proxy,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {

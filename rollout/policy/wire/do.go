@@ -85,6 +85,9 @@ func (c *Client) stored(r *Request) ([]byte, bool, error) {
 		return nil, false, nil
 	}
 	raw, ok := c.opt.Replay.take(r.Digest, r.Key)
+	if !ok && r.Taped {
+		return nil, false, nil
+	}
 	if !ok {
 		return nil, false, &Error{Kind: Offline, Err: fmt.Errorf("%s has no request with digest %x (rollout %s): the conversation differs from the recorded one", c.opt.Replay.name, r.Digest[:8], r.Key)}
 	}
@@ -228,7 +231,7 @@ func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, er
 	next, why := c.fleet.pick(r.Route, at)
 	c.moved(r, why, e)
 	if next != at {
-		t.here, t.moved = 0, true
+		t.here, t.moved = 0, next.up(time.Now()) // where all are down, it waits as before
 	}
 	return next, nil
 }

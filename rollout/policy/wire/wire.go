@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,22 +29,23 @@ type Options struct {
 	Bases          []string // base URLs, or one "@file" with one a line, read again when it changes
 	Keys           []string // a pool of API keys; none: no Authorization is sent
 	Header         http.Header
-	Concurrency    int           // requests in flight at one replica; 0 means 64
-	Retries        int           // after 5xx, resets, stalls, unreadable answers; 0 means 4, negative none
-	LimitedRetries int           // after 429 or overload; 0 means 20, negative none
-	Backoff        time.Duration // before the first retry; doubles; 0 means 1 s
-	MaxBackoff     time.Duration // 0 means 60 s
-	MaxAfter       time.Duration // the longest Retry-After that is waited for; 0 means 120 s
-	Connect        time.Duration // until the connection stands; 0 means 10 s
-	FirstByte      time.Duration // until a stream begins; 0 means 5 min, negative never. A plain answer may take Whole
-	Idle           time.Duration // between two pieces of an answer; 0 means 120 s, negative never
-	Whole          time.Duration // one attempt; 0 means 30 min, negative never
-	MaxAnswer      int64         // bytes; 0 means 64 MiB
-	Metrics        time.Duration // how often /metrics of vLLM or SGLang is read; 0 means never
-	Seed           uint64        // of the jitter
-	Transport      http.RoundTripper
-	Record         *Recorder // every (digest, answer) goes to a cassette
-	Replay         *Cassette // answers come from a cassette only; nothing is sent
+	Concurrency    int                                   // requests in flight at one replica; 0 means 64
+	Retries        int                                   // after 5xx, resets, stalls, unreadable answers; 0 means 4, negative none
+	LimitedRetries int                                   // after 429 or overload; 0 means 20, negative none
+	Backoff        time.Duration                         // before the first retry; doubles; 0 means 1 s
+	MaxBackoff     time.Duration                         // 0 means 60 s
+	MaxAfter       time.Duration                         // the longest Retry-After that is waited for; 0 means 120 s
+	Connect        time.Duration                         // until the connection stands; 0 means 10 s
+	FirstByte      time.Duration                         // until a stream begins; 0 means 5 min, negative never. A plain answer may take Whole
+	Idle           time.Duration                         // between two pieces of an answer; 0 means 120 s, negative never
+	Whole          time.Duration                         // one attempt; 0 means 30 min, negative never
+	MaxAnswer      int64                                 // bytes; 0 means 64 MiB
+	Metrics        time.Duration                         // how often /metrics of vLLM or SGLang is read; 0 means never
+	Seed           uint64                                // of the jitter
+	Proxy          func(*http.Request) (*url.URL, error) // nil: none
+	Transport      http.RoundTripper                     // nil: net/http's, with Connect and Proxy
+	Record         *Recorder                             // every (digest, answer) goes to a cassette
+	Replay         *Cassette                             // answers come from a cassette only; nothing is sent
 	Log            *slog.Logger
 }
 

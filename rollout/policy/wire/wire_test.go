@@ -115,6 +115,9 @@ func TestRetriesAndDeadlines(t *testing.T) {
 	stall := func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: &stalled{r.Context(), strings.NewReader("data: {}\n\n")}}, nil
 	}
+	silent := func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: &stalled{r.Context(), strings.NewReader("")}}, nil
+	}
 	date := func(*http.Request) (*http.Response, error) {
 		return respond(503, "", "Retry-After", time.Now().Add(40*time.Second).UTC().Format(http.TimeFormat)), nil
 	}
@@ -140,6 +143,7 @@ func TestRetriesAndDeadlines(t *testing.T) {
 		{name: "400", answers: list(fail(400)), kind: wire.Rejected, requests: 1, below: 1},
 		{name: "no first byte", answers: list(hang, ok), stream: true, opt: wire.Options{FirstByte: 20 * time.Second}, requests: 2, atLeast: 20 * time.Second, below: 22 * time.Second},
 		{name: "half-open stall", answers: list(stall, ok), stream: true, opt: wire.Options{Idle: 30 * time.Second}, requests: 2, atLeast: 30 * time.Second, below: 32 * time.Second},
+		{name: "a header and nothing else", answers: list(silent, ok), stream: true, opt: wire.Options{FirstByte: 90 * time.Second}, requests: 2, atLeast: 90 * time.Second, below: 92 * time.Second},
 		{name: "too long in all", answers: list(hang), opt: wire.Options{Whole: time.Minute, Retries: 1}, kind: wire.Unavailable, requests: 2, atLeast: 2 * time.Minute, below: 123 * time.Second},
 		{name: "too large", answers: list(ok), opt: wire.Options{MaxAnswer: 4, Retries: -1}, kind: wire.Malformed, requests: 1},
 	}
@@ -269,6 +273,21 @@ func TestRouteStaysAndMoves(t *testing.T) {
 		}
 		if len(notes) != before {
 			t.Errorf("routes moved back: %q", notes[before:])
+		}
+	})
+}
+
+// When every replica is dead, the request waits between its attempts.
+func TestAllReplicasDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &trip{f: func(int, *http.Request) (*http.Response, error) {
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}}
+		c := client(t, tr, wire.Options{Bases: []string{"http://a", "http://b"}})
+		start := time.Now()
+		_, err := c.Do(t.Context(), &wire.Request{}, fetch)
+		if took := time.Since(start); kind(err) != wire.Unavailable || took < 5*time.Second || tr.n != 5 {
+			t.Errorf("%v after %s and %d requests", err, took, tr.n)
 		}
 	})
 }

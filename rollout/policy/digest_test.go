@@ -1,0 +1,158 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"hermes/rollout/policy"
+	"hermes/rollout/policy/wire"
+	"hermes/trajectory"
+)
+
+// digests makes two turns and returns what was asked under which digests.
+func digests(t *testing.T, m *model, key string, co policy.ChatOptions, o policy.Options) [][32]byte {
+	t.Helper()
+	w, err := wire.New(wire.Options{Bases: []string{m.URL + "/v1"}, Keys: []string{key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if co.Model == "" {
+		co.Model = "m"
+	}
+	p, err := policy.NewChat(w, co)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := &tape{}
+	o.Tape = tp
+	s, err := p.Open([]trajectory.ToolSpec{{Name: "ls", Parameters: json.RawMessage(`{}`)}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := trajectory.New(trajectory.ModeText, nil)
+	ask(t, s, tr, user("one"), nil)
+	ask(t, s, tr, user("two"), nil)
+	return tp.digests
+}
+
+// A digest depends on model, messages, tools, options and turn; never on address, key,
+// server profile, stream or the rollout's name.
+func TestDigest(t *testing.T) {
+	seed, other, half := uint64(1), uint64(2), 0.5
+	profile := func(name string) *policy.Profile {
+		p, err := policy.ProfileNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &p
+	}
+	base := policy.Options{Seed: &seed, MaxTokens: 5, Key: trajectory.NewKey("a", 0, 0, 0)}
+	want := digests(t, serve(t, hello), "k1", policy.ChatOptions{}, base)
+	if len(want) != 2 || want[0] == want[1] {
+		t.Fatalf("digests of two turns: %x", want)
+	}
+	named := base
+	named.Key, named.Group, named.Attempt = trajectory.NewKey("b", 0, 0, 0), "g", 3
+	same := map[string][][32]byte{
+		"key and name":   digests(t, serve(t, hello), "k2", policy.ChatOptions{ByGroup: true}, named),
+		"openai":         digests(t, serve(t, hello), "", policy.ChatOptions{Profile: profile("openai")}, base),
+		"openrouter":     digests(t, serve(t, hello), "", policy.ChatOptions{Profile: profile("openrouter")}, base),
+		"stream":         digests(t, serve(t, hello), "", policy.ChatOptions{Stream: true}, base),
+		"max tokens run": digests(t, serve(t, hello), "", policy.ChatOptions{MaxTokens: 5}, policy.Options{Seed: &seed}),
+	}
+	for name, got := range same {
+		if !slices.Equal(got, want) {
+			t.Errorf("%s changes the digests", name)
+		}
+	}
+	differ := map[string]func(*policy.ChatOptions, *policy.Options){
+		"model":       func(c *policy.ChatOptions, _ *policy.Options) { c.Model = "other" },
+		"seed":        func(_ *policy.ChatOptions, o *policy.Options) { o.Seed = &other },
+		"temperature": func(_ *policy.ChatOptions, o *policy.Options) { o.Temperature = &half },
+		"stop":        func(_ *policy.ChatOptions, o *policy.Options) { o.Stop = []string{"x"} },
+		"extra":       func(c *policy.ChatOptions, _ *policy.Options) { c.Extra = json.RawMessage(`{"x":1}`) },
+	}
+	for name, change := range differ {
+		co, o := policy.ChatOptions{}, base
+		change(&co, &o)
+		got := digests(t, serve(t, hello), "", co, o)
+		if got[0] == want[0] || got[1] == want[1] {
+			t.Errorf("%s does not change the digests", name)
+		}
+	}
+}
+
+func TestSeedsOfTurns(t *testing.T) {
+	seed := uint64(1<<63 + 5)
+	find := regexp.MustCompile(`"seed":(\d+)}$`)
+	run := func() []string {
+		m := serve(t, hello)
+		digests(t, m, "", policy.ChatOptions{}, policy.Options{Seed: &seed})
+		var list []string
+		for _, b := range m.bodies {
+			list = append(list, find.FindStringSubmatch(b)[1])
+		}
+		return list
+	}
+	a, b := run(), run()
+	if !slices.Equal(a, b) || a[0] == a[1] || len(a[0]) > 10 {
+		t.Errorf("seeds %v and %v", a, b)
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	temp := 1.0
+	tests := []struct {
+		profile string
+		co      policy.ChatOptions
+		has     []string
+	}{
+		{"openai", policy.ChatOptions{}, []string{`"max_completion_tokens":5`, `"reasoning_effort":"low"`}},
+		{"vllm", policy.ChatOptions{}, []string{`"max_tokens":5`, `"temperature":1`}},
+		{"openrouter", policy.ChatOptions{Routing: policy.Routing{Order: []string{"a", "b"}, Sort: "price", DataCollection: "deny", RequireParameters: true}},
+			[]string{`"reasoning":{"effort":"low"}`, `"usage":{"include":true}`, `"provider":{"order":["a","b"],"sort":"price","data_collection":"deny","require_parameters":true}`}},
+	}
+	for _, tt := range tests {
+		p, err := policy.ProfileNamed(tt.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := serve(t, hello)
+		tt.co.Profile = &p
+		s := open(t, m, tt.co, policy.Options{MaxTokens: 5, ReasoningEffort: "low", Temperature: &temp})
+		ask(t, s, trajectory.New(trajectory.ModeText, nil), user("x"), nil)
+		for _, part := range tt.has {
+			if !strings.Contains(m.bodies[0], part) {
+				t.Errorf("%s: %s lacks %s", tt.profile, m.bodies[0], part)
+			}
+		}
+	}
+	for base, want := range map[string]string{"https://api.openai.com/v1": "openai", "https://openrouter.ai/api/v1": "openrouter", "http://localhost:11434/v1": "ollama", "http://x:8000/v1": "generic"} {
+		if got := policy.ProfileOf(base).Name; got != want {
+			t.Errorf("%s is %s, want %s", base, got, want)
+		}
+	}
+}
+
+func TestChatOptionsAreChecked(t *testing.T) {
+	w, err := wire.New(wire.Options{Bases: []string{"http://h/v1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for name, o := range map[string]policy.ChatOptions{
+		"no model":           {},
+		"extra is no object": {Model: "m", Extra: json.RawMessage(`[1]`)},
+		"extra messages":     {Model: "m", Extra: json.RawMessage(`{"messages":[]}`)},
+		"routing elsewhere":  {Model: "m", Routing: policy.Routing{Only: []string{"x"}}},
+		"odd sort":           {Model: "m", Routing: policy.Routing{Sort: "x"}},
+	} {
+		if _, err := policy.NewChat(w, o); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
