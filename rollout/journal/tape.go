@@ -56,6 +56,14 @@ func (t *Tape) Lookup(digest [32]byte) (answer []byte, ok bool) {
 	return answer, true
 }
 
+// Peek reports whether the next stored answer's request had this digest; it changes
+// nothing, whatever the digest.
+func (t *Tape) Peek(digest [32]byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.pending) > 0 && t.pending[0].Digest == digest
+}
+
 // Store keeps an answer that was just bought. It takes the place of the stored answers
 // that were not replayed.
 func (t *Tape) Store(digest [32]byte, answer []byte) error {

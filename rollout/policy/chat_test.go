@@ -197,7 +197,7 @@ func TestChatStream(t *testing.T) {
 	}
 }
 
-// tape is a Tape in memory.
+// tape is a Tape in memory. Like the journal's, a look-up with another digest ends it.
 type tape struct {
 	digests [][32]byte
 	answers [][]byte
@@ -205,12 +205,15 @@ type tape struct {
 }
 
 func (t *tape) Lookup(d [32]byte) ([]byte, bool) {
-	if t.next >= len(t.digests) || t.digests[t.next] != d {
+	if !t.Peek(d) {
+		t.next = len(t.digests)
 		return nil, false
 	}
 	t.next++
 	return t.answers[t.next-1], true
 }
+
+func (t *tape) Peek(d [32]byte) bool { return t.next < len(t.digests) && t.digests[t.next] == d }
 
 func (t *tape) Store(d [32]byte, a []byte) error {
 	t.digests, t.answers = append(t.digests, d), append(t.answers, a)

@@ -93,7 +93,7 @@ func (u *usage) total() trajectory.Usage {
 // answer puts an answer together, from one document or from the pieces of a stream.
 type answer struct {
 	on       func(Chunk)
-	turn     int
+	place    int // of the answer in the conversation, for calls without an id
 	content  strings.Builder
 	thoughts strings.Builder
 	think    thinker
@@ -423,7 +423,7 @@ func (a *answer) delta(cut bool) (trajectory.Delta, trajectory.Finish, error) {
 		}
 		id := p.id
 		if id == "" {
-			id = "call_" + strconv.Itoa(a.turn) + "_" + strconv.Itoa(i)
+			id = "call_" + strconv.Itoa(a.place) + "_" + strconv.Itoa(i)
 		}
 		m.Calls = append(m.Calls, trajectory.Call{ID: id, Name: p.name, Arguments: args})
 		if p.extra != nil {

@@ -37,7 +37,7 @@ func TestCallsFromDeltas(t *testing.T) {
 		{"same index, other ids", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}`, `{"index":0,"id":"b","function":{"name":"ls","arguments":"{"}}`, `{"index":0,"function":{"arguments":"}"}}`),
 			[]trajectory.Call{ls("a", "{}"), ls("b", "{}")}},
 		{"same index, no ids", calls(`{"index":0,"function":{"name":"ls","arguments":"{}"}}`, `{"index":0,"function":{"name":"ls","arguments":"{}"}}`),
-			[]trajectory.Call{ls("call_0_0", "{}"), ls("call_0_1", "{}")}},
+			[]trajectory.Call{ls("call_1_0", "{}"), ls("call_1_1", "{}")}},
 		{"id on every piece", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{"}}`, `{"index":0,"id":"a","function":{"name":"ls","arguments":"}"}}`),
 			[]trajectory.Call{ls("a", "{}")}},
 		{"no index", calls(`{"id":"a","function":{"name":"ls","arguments":"{"}}`, `{"function":{"arguments":"}"}}`, `{"id":"b","function":{"name":"ls","arguments":"{}"}}`),
@@ -51,7 +51,7 @@ func TestCallsFromDeltas(t *testing.T) {
 		{"null arguments, then some", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":null}}`, `{"index":0,"id":"","function":{"name":null,"arguments":"{}"}}`),
 			[]trajectory.Call{ls("a", "{}")}},
 		{"the older form", sse(delta(`{"function_call":{"name":"ls","arguments":"{"}}`, ""), delta(`{"function_call":{"arguments":"}"}}`, ""), delta(`{}`, "function_call")),
-			[]trajectory.Call{ls("call_0_0", "{}")}},
+			[]trajectory.Call{ls("call_1_0", "{}")}},
 		{"a plain answer to a request for a stream", `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"ls","arguments":{}}},{"id":"a","function":{"name":"ls","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
 			[]trajectory.Call{ls("a", "{}"), ls("a", "{}")}},
 	}

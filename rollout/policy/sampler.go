@@ -57,7 +57,7 @@ func (s *sampler) next(ctx context.Context, p trajectory.Prefix, pending []traje
 		if a != nil && a.pieces > 0 && on != nil {
 			on(Chunk{Restart: true})
 		}
-		a = &answer{on: on, turn: s.turn}
+		a = &answer{on: on, place: len(s.body.at)}
 		return ask(ctx, s.p.client, d, stream, a)
 	})
 	cut := err != nil && ctx.Err() != nil && a != nil && a.pieces > 0 && stream

@@ -76,6 +76,9 @@ func (c *Client) Do(ctx context.Context, r *Request, x Exchange) (*Answer, error
 
 // stored looks for an answer that was bought before.
 func (c *Client) stored(r *Request) ([]byte, bool, error) {
+	if p, ok := r.Tape.(Peeker); ok && r.Taped && !p.Peek(r.Digest) {
+		return nil, false, nil
+	}
 	if r.Tape != nil {
 		if raw, ok := r.Tape.Lookup(r.Digest); ok {
 			return raw, true, nil

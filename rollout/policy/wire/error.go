@@ -54,3 +54,10 @@ type Tape interface {
 	// Store keeps an answer that was just bought, before it is used.
 	Store(digest [32]byte, answer []byte) error
 }
+
+// Peeker is a [Tape] that can be asked without consequence: a look-up with another digest
+// may end the replay, so that a chain of models asks first whose answer comes next.
+type Peeker interface {
+	// Peek reports whether the next stored answer's request had this digest.
+	Peek(digest [32]byte) bool
+}
