@@ -143,7 +143,7 @@ func (x *session) path(ctx context.Context, b backends.Sandbox, p string) (strin
 		raw, err := b.ReadFile(ctx, dir+"/cwd", 8192)
 		switch {
 		case err == nil && path.IsAbs(string(raw)):
-			cwd = string(raw)
+			cwd = strings.TrimSuffix(string(raw), "\n")
 		case err != nil && !fileError(err):
 			return "", err
 		}

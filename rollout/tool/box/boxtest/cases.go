@@ -23,7 +23,7 @@ func terminalCases() []testCase {
 			sh("pwd; echo $Y", `{"output":"/\n2\n","exit_code":0,"error":null}`),
 			sh("set -eu; cd /tmp; false; echo never", `{"output":"","exit_code":1,"error":null}`),
 			sh("pwd; echo \"${NOPE}ok\"", `{"output":"/tmp\nok\n","exit_code":0,"error":null}`),
-			sh("unset X; env | grep -c '^HERMES_STATE'", `{"output":"0\n","exit_code":1,"error":null}`),
+			sh("unset X; env | grep -c '^HERMES_STATE'", `{"output":"0\n","exit_code":1,"error":null,"exit_code_meaning":"No match was found (not an error)"}`),
 			sh("echo \"[$X]\"", `{"output":"[]\n","exit_code":0,"error":null}`),
 		}},
 		{name: "the directory is gone", steps: []step{
@@ -43,10 +43,10 @@ func terminalCases() []testCase {
 		}},
 		{name: "guards", steps: []step{
 			sh("sleep 1 &", `~"exit_code":-1`), sh("nohup sleep 1", `~"exit_code":-1`), sh("cd x && npm run dev", `~"exit_code":-1`),
-			sh("echo 'a & b' 2>&1 && echo \"nohup\"", `{"output":"a \u0026 b\nnohup\n","exit_code":0,"error":null}`),
+			sh("echo 'a & b' 2>&1 && echo \"nohup\"", `{"output":"a & b\nnohup\n","exit_code":0,"error":null}`),
 		}},
 		{name: "long output loses its middle", steps: []step{
-			sh("echo first; head -c 300000 /dev/zero | tr '\\0' x; echo last", `~^{"output":"first\\nx{19994}\\n\\n\[\.\.\. 250011 of 300011 characters left out \.\.\.\]\\n\\nx{29995}last\\n","exit_code":0`),
+			sh("echo first; head -c 300000 /dev/zero | tr '\\0' x; echo last", `~^{"output":"first\\nx+\\n\\n\[\.\.\. 250011 of 300011 characters left out \.\.\.\]\\n\\nx+last\\n","exit_code":0`),
 		}},
 		{name: "background", steps: []step{
 			{"terminal", args("command", "echo up; read l; echo got $l; exit 5", "background", true), `{"error":null,"exit_code":0,"output":"Background process started","pid":1,"session_id":"proc_ID"}`},
@@ -76,7 +76,7 @@ func terminalCases() []testCase {
 
 func fileCases() []testCase {
 	return []testCase{
-		{name: "write and read", steps: []step{
+		{name: "write and read", needs: "bash", steps: []step{
 			{"write_file", args("path", "d/a.txt", "content", "one\ntwo\n"), `{"bytes_written":8,"dirs_created":true}`},
 			{"read_file", args("path", "d/a.txt"), `{"content":"     1|one\n     2|two","total_lines":2,"file_size":8,"truncated":false,"is_binary":false,"is_image":false}`},
 			{"read_file", args("path", "d/a.txt"), `~"status":"unchanged"`},
@@ -86,7 +86,7 @@ func fileCases() []testCase {
 			{"read_file", args("path", "d/a.txt", "offset", 9), `~offset 9 is beyond the end: the file has 2 lines`},
 			sh("printf 'x\\r\\ny\\r\\n' > d/a.txt", `{"output":"","exit_code":0,"error":null}`),
 			{"write_file", args("path", "d/a.txt", "content", "p\nq\n"), `{"bytes_written":6,"dirs_created":false,"_warning":"The file had changed since you last read it: something else edited it. What it wrote is gone now."}`},
-			sh("od -c d/a.txt | head -n1", `~p  \\\\r  \\\\n   q  \\\\r  \\\\n`),
+			sh("grep -c $'\\r' d/a.txt", `{"output":"2\n","exit_code":0,"error":null}`),
 		}},
 		{name: "what cannot be read", steps: []step{
 			sh("printf 'a\\0b' > bin; mkdir dir; echo x > Notes.md; echo x > pic.png", `{"output":"","exit_code":0,"error":null}`),
