@@ -138,7 +138,7 @@ func didYouMean(content, old string) string {
 		like float64
 	}
 	var places []place
-	for i, l := range lines[:min(len(lines), 5000)] {
+	for i, l := range lines[:min(len(lines), 2000)] {
 		if r, ok := alike(strings.TrimSpace(l), anchor, 0.3); ok && r > 0.3 {
 			places = append(places, place{i, r})
 		}

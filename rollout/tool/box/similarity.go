@@ -1,7 +1,7 @@
 package box
 
 // ratioMost bounds the characters that ratio compares.
-const ratioMost = 400
+const ratioMost = 200
 
 // ratio says how alike two texts are, from 0 to 1: twice the characters in common blocks
 // (the longest first, then left and right of it) over all characters.
@@ -48,12 +48,31 @@ func longest(a, b []rune, row []int) (ai, bi, n int) {
 	return ai, bi, n
 }
 
-// alike is ratio >= least, without the work where the lengths already rule it out.
+// alike is ratio >= least, without the work where the lengths or the letters already rule
+// it out.
 func alike(a, b string, least float64) (float64, bool) {
 	ra, rb := []rune(a), []rune(b)
-	if len(ra)+len(rb) > 0 && 2*float64(min(len(ra), len(rb)))/float64(len(ra)+len(rb)) < least {
+	ra, rb = ra[:min(len(ra), ratioMost)], rb[:min(len(rb), ratioMost)]
+	all := float64(len(ra) + len(rb))
+	if all > 0 && (2*float64(min(len(ra), len(rb))) < least*all || 2*float64(letters(ra, rb)) < least*all) {
 		return 0, false
 	}
 	r := ratio(ra, rb)
 	return r, r >= least
+}
+
+// letters counts the characters that both have, wherever they stand (in 256 classes): never
+// less than the characters in common blocks.
+func letters(a, b []rune) (n int) {
+	var have [256]int
+	for _, r := range a {
+		have[r&255]++
+	}
+	for _, r := range b {
+		if have[r&255] > 0 {
+			have[r&255]--
+			n++
+		}
+	}
+	return n
 }
