@@ -26,6 +26,7 @@ type schema struct {
 	Items       *schema            `json:"items"`
 	Enum        []any              `json:"enum"`
 	Const       any                `json:"const"`
+	Default     any                `json:"default"`
 	Minimum     *float64           `json:"minimum"`
 	Maximum     *float64           `json:"maximum"`
 	MinLength   *int               `json:"minLength"`
@@ -215,7 +216,13 @@ func whole(n json.Number) json.Number {
 
 // members coerces the properties of an object; null for an optional property that cannot
 // be null means that it was left out.
+// A required property with a default need not be given.
 func (s *schema) members(m map[string]any) any {
+	for _, k := range s.Required {
+		if p := s.Properties[k]; p != nil && p.Default != nil && m[k] == nil && !p.allows("null") {
+			m[k] = p.Default
+		}
+	}
 	for k, v := range m {
 		p, known := s.Properties[k]
 		if !known {

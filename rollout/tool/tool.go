@@ -126,14 +126,15 @@ type Scope struct {
 
 	cleanup []func(context.Context) error
 	mu      sync.Mutex
+	making  sync.Mutex // guards shared; make may register clean-ups
 	shared  map[any]any
 }
 
 // Shared returns the state that several tools of one rollout share under key; the first
 // caller makes it. Keys are values of unexported types, as with context.WithValue.
 func (s *Scope) Shared(key any, make func() any) any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.making.Lock()
+	defer s.making.Unlock()
 	if v, ok := s.shared[key]; ok {
 		return v
 	}

@@ -1,0 +1,138 @@
+package box_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"hermes/backends"
+	"hermes/backends/local"
+	"hermes/rollout/tool"
+	"hermes/rollout/tool/box"
+	"hermes/rollout/tool/box/boxtest"
+	"hermes/trajectory"
+)
+
+func openLocal(t *testing.T) backends.Sandbox {
+	t.Helper()
+	back, err := local.New(local.Config{Dir: t.TempDir(), Path: os.Getenv("PATH")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := back.Open(t.Context(), backends.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = back.Close(context.Background()) })
+	return b
+}
+
+func TestSuite(t *testing.T) { boxtest.Run(t, openLocal) }
+
+func TestCodeLimits(t *testing.T) {
+	b := openLocal(t)
+	var python tool.Def
+	for _, d := range box.Builtin() {
+		if d.Spec.Name == "execute_code" {
+			python = d
+		}
+	}
+	if err := python.Fits(t.Context(), b); err != nil {
+		t.Skip(err)
+	}
+	s := boxtest.NewSet(t, b, box.Options{CodeCalls: 2, CodeTimeout: 2 * time.Second})
+	out := boxtest.Call(t, s, "execute_code", map[string]any{"code": "from hermes_tools import terminal\nfor i in range(4): print(terminal('echo x'))"})
+	if !strings.Contains(out, `"tool_calls_made":2`) || !strings.Contains(out, "limit of 2 tool calls") {
+		t.Errorf("call limit: %s", out)
+	}
+	out = boxtest.Call(t, s, "execute_code", map[string]any{"code": "print('x', flush=True)\nimport time\ntime.sleep(60)"})
+	if !strings.Contains(out, `"status":"timeout","output":"x\n"`) {
+		t.Errorf("timeout: %s", out)
+	}
+}
+
+func TestFitsRefusesABoxWithoutPython(t *testing.T) {
+	back, err := local.New(local.Config{Dir: t.TempDir(), Path: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close(context.Background())
+	b, err := back.Open(t.Context(), backends.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := tool.NewToolsets(tool.BuiltinToolsets()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := tool.NewCatalog(sets, box.Builtin()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Plan(t.Context(), []string{"todo", "code_execution"}, tool.MissingFail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Fit(t.Context(), b, nil); err == nil || !strings.Contains(err.Error(), "no python3") {
+		t.Errorf("asked for by name: %v", err)
+	}
+	q, err := p.Fit(t.Context(), b, func(set string) bool { return set == "code_execution" })
+	if err != nil || len(q.Defs) != 1 || len(q.Dropped) != 1 || q.Toolsets[0] != "todo" {
+		t.Errorf("default: %+v %v", q, err)
+	}
+}
+
+// A box that is lost is never an answer to the model.
+func TestLostBoxIsAnError(t *testing.T) {
+	for _, c := range []trajectory.Call{
+		{Name: "terminal", Arguments: `{"command":"true"}`}, {Name: "read_file", Arguments: `{"path":"x"}`},
+		{Name: "write_file", Arguments: `{"path":"x","content":""}`}, {Name: "search_files", Arguments: `{"pattern":"x"}`},
+		{Name: "patch", Arguments: `{"path":"x","old_string":"a","new_string":"b"}`}, {Name: "execute_code", Arguments: `{"code":"1"}`},
+	} {
+		b := openLocal(t)
+		s := boxtest.NewSet(t, b, box.Options{})
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Call(t.Context(), c); err == nil {
+			t.Errorf("%s answered %s", c.Name, r.Text)
+		}
+	}
+}
+
+func TestProtectedFilesOfTheHost(t *testing.T) {
+	b := openLocal(t)
+	scope := &tool.Scope{Box: func(context.Context) (backends.Sandbox, error) { return b, nil }}
+	s, err := tool.NewSet(box.Builtin(), scope, tool.SetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	boxtest.Call(t, s, "terminal", map[string]any{"command": "ln -s /etc link"})
+	for _, p := range []string{"/etc/hermes-test", "/tmp/../etc/hermes-test", "link/hermes-test", "~/.ssh/id", "~/.bashrc"} {
+		if out := boxtest.Call(t, s, "write_file", map[string]any{"path": p, "content": "x"}); !strings.Contains(out, "Write denied") {
+			t.Errorf("%s: %s", p, out)
+		}
+	}
+}
+
+func TestLongResultsSpillIntoTheBox(t *testing.T) {
+	b := openLocal(t)
+	scope := &tool.Scope{Box: func(context.Context) (backends.Sandbox, error) { return b, nil }}
+	s, err := tool.NewSet(box.Builtin(), scope, tool.SetOptions{ResultLimit: 2000, SpillDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+	out := boxtest.Call(t, s, "terminal", map[string]any{"command": "seq 1 2000"})
+	if !strings.HasPrefix(out, "<persisted-output>") || !strings.Contains(out, `{"output":"1\n2\n`) {
+		t.Fatalf("%s", out)
+	}
+	_, rest, _ := strings.Cut(out, "saved to: ")
+	path, _, _ := strings.Cut(rest, "\n")
+	if full, err := b.ReadFile(t.Context(), path, 0); err != nil || !strings.Contains(string(full), `2000\n","exit_code":0`) {
+		t.Errorf("%s: %d bytes, %v", path, len(full), err)
+	}
+}

@@ -1,0 +1,242 @@
+package box
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"hermes/backends"
+	"hermes/rollout/tool"
+	"hermes/trajectory"
+)
+
+const codeParameters = `{
+  "type": "object",
+  "properties": {
+    "code": {"type": "string", "description": "The Python script. What it prints is the result."}
+  },
+  "required": ["code"],
+  "additionalProperties": false
+}`
+
+// Bounds of execute_code, in bytes.
+const (
+	codeOutput  = 50_000
+	codeErrors  = 10_000
+	codeRequest = 16 << 20
+	codeAnswer  = 700 << 10
+)
+
+type codeArgs struct {
+	Code string `json:"code"`
+}
+
+type codeResult struct {
+	Status   string  `json:"status"`
+	Output   string  `json:"output"`
+	Calls    int     `json:"tool_calls_made"`
+	Duration float64 `json:"duration_seconds"`
+	Error    string  `json:"error,omitempty"`
+}
+
+// fromCode are the tools that the description of execute_code may name.
+func fromCode() []string {
+	return []string{"web_search", "web_extract", "read_file", "write_file", "search_files", "patch", "terminal"}
+}
+
+func executeCode(o Options) tool.Def {
+	describe := func(s trajectory.ToolSpec, have func(string) bool) trajectory.ToolSpec {
+		names := slices.DeleteFunc(fromCode(), func(n string) bool { return !have(n) })
+		if len(names) == 0 {
+			names = []string{"json_parse"}
+		}
+		s.Description = strings.TrimSpace(strings.ReplaceAll(text("execute_code.md"), "{{TOOLS}}", strings.Join(names, ", ")))
+		return s
+	}
+	return tool.Def{
+		Spec:    describe(spec("execute_code", codeParameters), func(string) bool { return true }),
+		Toolset: "code_execution",
+		Traits:  tool.Traits{NeedsBox: true},
+		Open: func(s *tool.Scope) (tool.Handler, error) {
+			x := open(s, o)
+			return tool.Typed(x.code), nil
+		},
+		Fits: fitsCode,
+		Respec: func(s trajectory.ToolSpec, names []string) trajectory.ToolSpec {
+			return describe(s, func(n string) bool { return slices.Contains(names, n) })
+		},
+	}
+}
+
+// fitsCode refuses boxes without Python 3.
+func fitsCode(ctx context.Context, b backends.Sandbox) error {
+	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"python3", "-c", "import fcntl, json, os, sys; sys.exit(sys.version_info < (3, 6))"}})
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for python3: %w", err)
+	case r.Code == 127 || r.Code == 126:
+		return errors.New("the sandbox has no python3")
+	case r.Code != 0:
+		return fmt.Errorf("python3 of the sandbox is too old or does not work: %s", clip(strings.TrimSpace(clean(r.Stderr)), 200))
+	}
+	return nil
+}
+
+func (x *session) code(ctx context.Context, a codeArgs) (tool.Result, error) {
+	x.files.other(x)
+	if strings.TrimSpace(a.Code) == "" {
+		return tool.Errorf("code is empty"), nil
+	}
+	if ok, err := x.approved(ctx, "execute_code: "+a.Code); err != nil || !ok {
+		return tool.Result{Text: tool.JSON(codeResult{Status: "error", Error: "the script was not allowed"}), Failed: true}, err
+	}
+	b, err := x.box(ctx)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	r := &run{x: x, b: b}
+	if err := r.prepare(ctx); err != nil {
+		return tool.Result{}, err
+	}
+	defer r.tidy(ctx)
+	res, err := r.run(ctx, a.Code)
+	if err != nil {
+		return tool.Result{}, fmt.Errorf("execute_code: %w", err)
+	}
+	return r.result(res), nil
+}
+
+// run is one script. Its calls come through two pipes in its folder: one command in the box
+// waits for a request, and writes the answer to the one before, so nothing polls.
+type run struct {
+	x     *session
+	b     backends.Sandbox
+	dir   string
+	calls int
+}
+
+func (r *run) prepare(ctx context.Context) error {
+	if err := r.x.ready(ctx, r.b); err != nil {
+		return err
+	}
+	r.x.mu.Lock()
+	r.dir = r.x.dir + "/"
+	r.x.mu.Unlock()
+	r.dir += r.x.name("code_")
+	q := quote(r.dir)
+	res, err := r.b.Exec(ctx, backends.Cmd{Shell: fmt.Sprintf("umask 077; mkdir -p %s && mkfifo %s/request %s/answer", q, q, q)})
+	if err != nil {
+		return fmt.Errorf("prepare the script: %w", err)
+	}
+	if res.Code != 0 {
+		return fmt.Errorf("prepare the script: %s: %w", clip(clean(res.Stderr), 200), backends.ErrBroken)
+	}
+	return nil
+}
+
+func (r *run) tidy(ctx context.Context) {
+	_, _ = r.b.Exec(context.WithoutCancel(ctx), backends.Cmd{Argv: []string{"rm", "-rf", "--", r.dir}}) // the session's folder goes at the end anyway
+}
+
+// run starts the script and answers its calls until it ends.
+func (r *run) run(ctx context.Context, code string) (backends.Result, error) {
+	files, err := json.Marshal(map[string]string{"script.py": code, "hermes_tools.py": text("client.py") + functions(r.x.scope)})
+	if err != nil {
+		return backends.Result{}, err
+	}
+	script, err := r.x.script(ctx, r.b, "exec python3 -c "+quote(text("runner.py"))+" "+quote(r.dir), "", false)
+	if err != nil {
+		return backends.Result{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	serving, stop := context.WithCancel(ctx)
+	go func() {
+		err := r.serve(serving)
+		if err != nil && serving.Err() == nil {
+			cancel() // a call failed for reasons of ours: the script cannot go on
+		}
+		served <- err
+	}()
+	res, err := r.b.Exec(ctx, backends.Cmd{Shell: script, Stdin: files, Timeout: r.x.opt.CodeTimeout, MaxOutput: 256 << 10, Keep: backends.KeepBoth})
+	stop()
+	if callErr := <-served; callErr != nil && !errors.Is(callErr, context.Canceled) {
+		return res, callErr
+	}
+	return res, err
+}
+
+// serve answers calls. It ends with an error: that of a call, or of its context.
+func (r *run) serve(ctx context.Context) error {
+	q := quote(r.dir)
+	script, answer := fmt.Sprintf("cat %s/request", q), []byte(nil)
+	for {
+		res, err := r.b.Exec(ctx, backends.Cmd{Shell: script, Stdin: answer, MaxOutput: codeRequest})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("wait for a call: %w", err)
+		}
+		if res.Code != 0 {
+			<-ctx.Done() // the script removed its pipes: it gets no more answers
+			return ctx.Err()
+		}
+		text, err := r.answer(ctx, res)
+		if err != nil {
+			return err
+		}
+		answer = []byte(text)
+		script = fmt.Sprintf("cat >%s/answer && exec cat %s/request", q, q)
+	}
+}
+
+func (r *run) answer(ctx context.Context, res backends.Result) (string, error) {
+	var req struct {
+		Tool string          `json:"tool"`
+		Args json.RawMessage `json:"args"`
+	}
+	fault := func(format string, args ...any) (string, error) { return tool.Errorf(format, args...).Text, nil }
+	if res.Truncated || json.Unmarshal(res.Stdout, &req) != nil {
+		return fault("the request cannot be read, or is larger than %d MiB", codeRequest>>20)
+	}
+	if r.calls >= r.x.opt.CodeCalls {
+		return fault("the limit of %d tool calls is reached; no more calls are answered", r.x.opt.CodeCalls)
+	}
+	r.calls++
+	if r.x.scope.Dispatch == nil {
+		return fault("no tools can be called here")
+	}
+	if refused := hidden(req.Tool, req.Args); refused != "" {
+		return fault("%s cannot be used from code", refused)
+	}
+	out, err := r.x.scope.Dispatch(ctx, req.Tool, req.Args)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", req.Tool, err)
+	}
+	if len(out.Text) > codeAnswer {
+		return fault("the result has %d bytes, more than %d; ask for less", len(out.Text), codeAnswer)
+	}
+	return out.Text, nil
+}
+
+func (r *run) result(res backends.Result) tool.Result {
+	c := codeResult{Status: "success", Calls: r.calls, Duration: math.Round(res.Took.Seconds()*100) / 100,
+		Output: headTail(clean(res.Stdout), codeOutput, res.Dropped)}
+	errs := strings.TrimSpace(strings.ReplaceAll(clean(res.Stderr), r.dir+"/", ""))
+	switch {
+	case res.TimedOut:
+		c.Status, c.Error = "timeout", fmt.Sprintf("the script was ended after %d seconds", int(r.x.opt.CodeTimeout.Seconds()))
+	case res.Code != 0:
+		c.Status, c.Error = "error", headTail(errs, codeErrors, 0)
+		if c.Error == "" {
+			c.Error = fmt.Sprintf("the script ended with exit code %d", res.Code)
+		}
+	}
+	return tool.Result{Text: tool.JSON(c), Failed: c.Status != "success"}
+}

@@ -1,0 +1,241 @@
+package box
+
+import (
+	"regexp"
+	"strings"
+)
+
+// span is a piece of a text in bytes.
+type span struct{ from, to int }
+
+// found is where a text was found and how.
+type found struct {
+	strategy string
+	spans    []span
+	lines    bool // spans are whole lines; replacements follow their indentation
+}
+
+// find looks for old in content with one strategy after the other, from exact to vague. The
+// first that finds anything wins.
+func find(content, old string) found {
+	if spans := occurrences(content, old); len(spans) > 0 {
+		return found{"exact", spans, false}
+	}
+	lines, want, tail := lineSpans(content), strings.Split(strings.TrimSuffix(old, "\n"), "\n"), strings.HasSuffix(old, "\n")
+	if strings.TrimSpace(old) == "" {
+		return found{}
+	}
+	byLine := func(name string, norm func(int, string) string) found {
+		return found{name, windows(content, lines, want, tail, norm), true}
+	}
+	for _, try := range []func() found{
+		func() found {
+			return byLine("lines trimmed", func(_ int, s string) string { return strings.TrimSpace(s) })
+		},
+		func() found {
+			return byLine("blanks collapsed", func(_ int, s string) string { return blanks.ReplaceAllString(s, " ") })
+		},
+		func() found {
+			return byLine("indentation ignored", func(_ int, s string) string { return strings.TrimLeft(s, " \t") })
+		},
+		func() found { return found{"escapes resolved", occurrences(content, unescape(old)), false} },
+		func() found {
+			return byLine("first and last line trimmed", func(i int, s string) string {
+				if i == 0 || i == len(want)-1 {
+					return strings.TrimSpace(s)
+				}
+				return s
+			})
+		},
+		func() found { return found{"typographic characters", typographic(content, old), false} },
+		func() found { return found{"block anchors", anchors(content, lines, want, tail), true} },
+		func() found { return found{"context", context9(content, lines, want, tail), true} },
+	} {
+		if f := try(); len(f.spans) > 0 {
+			return f
+		}
+	}
+	return found{}
+}
+
+var blanks = regexp.MustCompile(`[ \t]+`)
+
+// occurrences lists where part stands in s, without overlaps.
+func occurrences(s, part string) []span {
+	var spans []span
+	if part == "" {
+		return nil
+	}
+	for at := 0; ; {
+		i := strings.Index(s[at:], part)
+		if i < 0 {
+			return spans
+		}
+		spans = append(spans, span{at + i, at + i + len(part)})
+		at += i + len(part)
+	}
+}
+
+// lineSpans are the lines of a text without their line feeds.
+func lineSpans(s string) []span {
+	var spans []span
+	for at := 0; at < len(s); {
+		end := strings.IndexByte(s[at:], '\n')
+		if end < 0 {
+			return append(spans, span{at, len(s)})
+		}
+		spans = append(spans, span{at, at + end})
+		at += end + 1
+	}
+	return spans
+}
+
+// over is the span of n lines from line i on; with tail it includes the last line feed.
+func over(content string, lines []span, i, n int, tail bool) span {
+	s := span{lines[i].from, lines[i+n-1].to}
+	if tail && s.to < len(content) {
+		s.to++
+	}
+	return s
+}
+
+// windows lists where all lines are equal after norm; norm knows the line's place in want.
+func windows(content string, lines []span, want []string, tail bool, norm func(int, string) string) []span {
+	normed := make([]string, len(want))
+	for i, w := range want {
+		normed[i] = norm(i, w)
+	}
+	var spans []span
+	for i := 0; i+len(want) <= len(lines); i++ {
+		equal := true
+		for j := range want {
+			if norm(j, content[lines[i+j].from:lines[i+j].to]) != normed[j] {
+				equal = false
+				break
+			}
+		}
+		if equal {
+			spans = append(spans, over(content, lines, i, len(want), tail))
+			i += len(want) - 1
+		}
+	}
+	return spans
+}
+
+var unescaper = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\"`, `"`, `\'`, `'`, `\\`, `\`)
+
+func unescape(s string) string { return unescaper.Replace(s) }
+
+// plainRune maps typographic characters to those of a keyboard.
+func plainRune(r rune) string {
+	switch r {
+	case '\u2018', '\u2019', '\u201a', '\u201b', '\u2032':
+		return "'"
+	case '\u201c', '\u201d', '\u201e', '\u201f', '\u2033':
+		return `"`
+	case '\u2010', '\u2011', '\u2012', '\u2013', '\u2014', '\u2015', '\u2212':
+		return "-"
+	case '\u00a0', '\u2002', '\u2003', '\u2009', '\u202f', '\u3000':
+		return " "
+	case '\u2026':
+		return "..."
+	}
+	return string(r)
+}
+
+// typographic compares with typographic characters replaced and maps back to the original.
+func typographic(content, old string) []span {
+	var plain, want strings.Builder
+	var at []int // offset in content of each byte of plain
+	for i, r := range content {
+		p := plainRune(r)
+		if r == '\uFFFD' {
+			p = content[i : i+1]
+		}
+		plain.WriteString(p)
+		for range len(p) {
+			at = append(at, i)
+		}
+	}
+	at = append(at, len(content))
+	for _, r := range old {
+		want.WriteString(plainRune(r))
+	}
+	var spans []span
+	for _, s := range occurrences(plain.String(), want.String()) {
+		from, to := at[s.from], at[s.to]
+		if s.from > 0 && at[s.from-1] == from || s.to < len(at)-1 && at[s.to-1] == to {
+			continue // would cut a character in two
+		}
+		spans = append(spans, span{from, to})
+	}
+	return spans
+}
+
+// anchors finds blocks whose first and last lines are equal and whose middle is alike.
+func anchors(content string, lines []span, want []string, tail bool) []span {
+	n := len(want)
+	if n < 3 {
+		return nil
+	}
+	line := func(i int) string { return strings.TrimSpace(content[lines[i].from:lines[i].to]) }
+	var starts []int
+	for i := 0; i+n <= len(lines); i++ {
+		if line(i) == strings.TrimSpace(want[0]) && line(i+n-1) == strings.TrimSpace(want[n-1]) {
+			starts = append(starts, i)
+		}
+	}
+	least := 0.5
+	if len(starts) > 1 {
+		least = 0.7
+	}
+	var spans []span
+	for _, i := range starts[:min(len(starts), 50)] {
+		sum := 0.0
+		for j := 1; j < n-1; j++ {
+			sum += ratio([]rune(line(i+j)), []rune(strings.TrimSpace(want[j])))
+		}
+		if sum/float64(n-2) >= least {
+			spans = append(spans, over(content, lines, i, n, tail))
+		}
+	}
+	return apart(spans)
+}
+
+// context9 finds blocks of which at least half of the lines are much alike. Shorter texts
+// than three lines are not looked for: too much would pass.
+func context9(content string, lines []span, want []string, tail bool) []span {
+	n := len(want)
+	if n < 3 || len(lines)*n > 200_000 {
+		return nil
+	}
+	var spans []span
+	best := 0
+	for i := 0; i+n <= len(lines); i++ {
+		score := 0
+		for j := range want {
+			if _, ok := alike(strings.TrimSpace(content[lines[i+j].from:lines[i+j].to]), strings.TrimSpace(want[j]), 0.8); ok {
+				score++
+			}
+		}
+		switch {
+		case score*2 < n || score < best:
+		case score > best:
+			best, spans = score, []span{over(content, lines, i, n, tail)}
+		default:
+			spans = append(spans, over(content, lines, i, n, tail))
+		}
+	}
+	return apart(spans)
+}
+
+// apart drops spans that overlap an earlier one.
+func apart(spans []span) []span {
+	var out []span
+	for _, s := range spans {
+		if len(out) == 0 || s.from >= out[len(out)-1].to {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package box
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Replace puts new in the place of old. It returns the strategy that found old. Without
+// all, old must be found exactly once. Bytes outside of what was found never change.
+func Replace(content, old, new string, all bool) (result, strategy string, err error) {
+	switch {
+	case old == "":
+		return "", "", fmt.Errorf("old_string is empty")
+	case old == new:
+		return "", "", fmt.Errorf("old_string and new_string are the same")
+	}
+	if crlf(content) && !strings.Contains(old, "\r") {
+		old, new = strings.ReplaceAll(old, "\n", "\r\n"), toCRLF(new)
+	}
+	f := find(content, old)
+	switch {
+	case len(f.spans) == 0:
+		return "", "", fmt.Errorf("old_string was not found in the file%s", didYouMean(content, old))
+	case len(f.spans) > 1 && !all:
+		return "", "", fmt.Errorf("old_string was found %d times; add lines around it so that it is unique, or set replace_all=true", len(f.spans))
+	}
+	if f.strategy == "escapes resolved" {
+		new = unescape(new)
+	}
+	var b strings.Builder
+	at := 0
+	for _, s := range f.spans {
+		was := content[s.from:s.to]
+		if f.strategy != "exact" {
+			if drift := escapeDrift(was, new); drift != "" {
+				return "", "", fmt.Errorf("new_string contains %s where the file has no backslash; write the characters as they should stand in the file", drift)
+			}
+		}
+		b.WriteString(content[at:s.from])
+		put := new
+		if f.lines {
+			put = reindent(was, old, new)
+		}
+		b.WriteString(put)
+		at = s.to
+	}
+	b.WriteString(content[at:])
+	return b.String(), f.strategy, nil
+}
+
+// escapeDrift finds quotes that a fuzzy replacement would put behind a backslash.
+func escapeDrift(was, new string) string {
+	for _, q := range []string{`\'`, `\"`} {
+		if strings.Contains(new, q) && !strings.Contains(was, q) && strings.Contains(was, q[1:]) {
+			return q
+		}
+	}
+	return ""
+}
+
+// crlf reports whether most lines end with a carriage return.
+func crlf(s string) bool {
+	n := strings.Count(s, "\r\n")
+	return n > 0 && 2*n > strings.Count(s, "\n")
+}
+
+func toCRLF(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
+}
+
+// reindent moves the lines of new as far as the found lines are away from old: only if
+// every line is away by the same blanks.
+func reindent(was, old, new string) string {
+	add, cut, ok := shift(strings.Split(was, "\n"), strings.Split(old, "\n"))
+	if !ok {
+		return new
+	}
+	lines := strings.Split(new, "\n")
+	for i, l := range lines {
+		lines[i] = shifted(l, add, cut)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func shifted(line, add, cut string) string {
+	if strings.TrimSpace(line) == "" {
+		return line
+	}
+	return add + strings.TrimPrefix(line, cut)
+}
+
+// shift finds the blanks that stand in the file but not in old (add), or the other way
+// round (cut).
+func shift(was, old []string) (add, cut string, ok bool) {
+	known := false
+	for i := range min(len(was), len(old)) {
+		if strings.TrimSpace(old[i]) == "" || strings.TrimSpace(was[i]) == "" {
+			continue
+		}
+		wi, oi := indent(was[i]), indent(old[i])
+		a, hasA := strings.CutSuffix(wi, oi)
+		c, hasC := strings.CutSuffix(oi, wi)
+		if !hasA && !hasC {
+			return "", "", false
+		}
+		if !hasA {
+			a = ""
+		}
+		if !hasC || hasA {
+			c = ""
+		}
+		if known && (a != add || c != cut) {
+			return "", "", false
+		}
+		add, cut, known = a, c, true
+	}
+	return add, cut, known
+}
+
+func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
+
+// didYouMean shows the places of the file that are most like the first line of old.
+func didYouMean(content, old string) string {
+	anchor := ""
+	for l := range strings.SplitSeq(old, "\n") {
+		if anchor = strings.TrimSpace(l); anchor != "" {
+			break
+		}
+	}
+	if anchor == "" {
+		return ""
+	}
+	lines := splitLines(content)
+	type place struct {
+		line int
+		like float64
+	}
+	var places []place
+	for i, l := range lines[:min(len(lines), 2000)] {
+		if r, ok := alike(strings.TrimSpace(l), anchor, 0.3); ok && r > 0.3 {
+			places = append(places, place{i, r})
+		}
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(b.like, a.like) })
+	var b strings.Builder
+	for n, p := range places[:min(len(places), 3)] {
+		if n == 0 {
+			b.WriteString(". Did you mean one of these places?")
+		}
+		b.WriteString("\n")
+		for i := max(0, p.line-2); i < min(len(lines), p.line+3); i++ {
+			fmt.Fprintf(&b, "\n%6d|%s", i+1, clip(strings.TrimSuffix(lines[i], "\r"), 200))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,64 @@
+package box
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A hunk made of real lines changes exactly the lines it names; the reverse hunk undoes it;
+// the diff of the two versions holds every line of both.
+func FuzzApply(f *testing.F) {
+	f.Add("a\nb\nc\nd\n", uint8(1), uint8(2), "X")
+	f.Add("a\r\n\r\n b\r\nend", uint8(0), uint8(3), "\tq")
+	f.Fuzz(func(t *testing.T, content string, from, count uint8, fresh string) {
+		rows := rowsOf(content)
+		if len(rows) == 0 || strings.ContainsAny(fresh, "\r\n") || strings.Contains(strings.ReplaceAll(content, "\r\n", ""), "\r") {
+			return // a lone carriage return becomes part of a line end
+		}
+		at := int(from) % len(rows)
+		n := min(int(count)%4, len(rows)-at)
+		var forth, back hunk
+		for _, r := range rows[:at] {
+			forth.lines, back.lines = append(forth.lines, " "+r.text), append(back.lines, " "+r.text)
+		}
+		for _, r := range rows[at : at+n] {
+			forth.lines, back.lines = append(forth.lines, "-"+r.text), append(back.lines, "+"+r.text)
+		}
+		forth.lines, back.lines = append(forth.lines, "+"+fresh), append(back.lines, "-"+fresh)
+		for _, r := range rows[at+n:] {
+			forth.lines, back.lines = append(forth.lines, " "+r.text), append(back.lines, " "+r.text)
+		}
+		got, err := apply(content, []hunk{forth})
+		if err != nil {
+			if at+n == 0 && len(rows) == 0 {
+				return
+			}
+			t.Fatalf("%q: %v", content, err)
+		}
+		texts := func(s string) (l []string) {
+			for _, r := range rowsOf(s) {
+				l = append(l, r.text)
+			}
+			return l
+		}
+		if want := slices.Concat(texts(content)[:at], []string{fresh}, texts(content)[at+n:]); !slices.Equal(texts(got), want) {
+			t.Fatalf("got %q, want %q", texts(got), want)
+		}
+		if undone, err := apply(got, []hunk{back}); err != nil || !slices.Equal(texts(undone), texts(content)) {
+			t.Fatalf("undone: %q, %v; want %q", undone, err, content)
+		}
+		var a, b strings.Builder
+		for _, e := range lineEdits(strings.SplitAfter(content, "\n"), strings.SplitAfter(got, "\n")) {
+			if e.op != '+' {
+				a.WriteString(e.text)
+			}
+			if e.op != '-' {
+				b.WriteString(e.text)
+			}
+		}
+		if a.String() != content || b.String() != got {
+			t.Fatalf("the diff of %q and %q gives %q and %q", content, got, a.String(), b.String())
+		}
+	})
+}
