@@ -47,7 +47,7 @@ func (h *Host) folder(p string, create bool) (*os.Root, error) {
 	if h.root == nil {
 		full := at(h.dir, p)
 		if create {
-			if err := os.MkdirAll(full, 0o755); err != nil {
+			if err := h.makeFolders(full, os.Stat, os.MkdirAll, os.Lchown); err != nil {
 				return nil, err
 			}
 		}
@@ -58,11 +58,34 @@ func (h *Host) folder(p string, create bool) (*os.Root, error) {
 		return nil, err
 	}
 	if create {
-		if err := h.root.MkdirAll(rel, 0o755); err != nil {
+		if err := h.makeFolders(rel, h.root.Stat, h.root.MkdirAll, h.root.Lchown); err != nil {
 			return nil, err
 		}
 	}
 	return h.root.OpenRoot(rel)
+}
+
+// makeFolders makes a folder and those above it, and gives the new ones to the user of
+// commands.
+func (h *Host) makeFolders(p string, stat func(string) (fs.FileInfo, error), mkdir func(string, fs.FileMode) error, chown func(string, int, int) error) error {
+	var fresh []string
+	if h.opt.User != nil {
+		for q := path.Clean(p); q != "." && q != "/"; q = path.Dir(q) {
+			if _, err := stat(q); err == nil {
+				break
+			}
+			fresh = append(fresh, q)
+		}
+	}
+	if err := mkdir(p, 0o755); err != nil {
+		return err
+	}
+	for _, q := range fresh {
+		if err := chown(q, int(h.opt.User.UID), int(h.opt.User.GID)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ReadFile implements backends.Sandbox.

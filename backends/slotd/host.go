@@ -50,7 +50,7 @@ type Options struct {
 	Dir     string            // working directory; empty: Home; relative to Home
 	Confine bool              // file calls cannot leave Home
 	Env     map[string]string // of every command; PATH, HOME and LANG have defaults
-	Rlimits []Rlimit          // of every command, in force before it runs
+	Rlimits []Rlimit          // of every command, in force before it runs; with another User this needs CAP_SYS_RESOURCE
 	User    *User             // nil: as the host itself
 	Grace   time.Duration     // between TERM and KILL at a time-out; 0: one second
 	// Spawn runs once on the OS thread that starts every command, to set what threads

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -291,5 +292,55 @@ func TestMain_usage(t *testing.T) {
 	var out, errs strings.Builder
 	if code := slotd.Main([]string{"probe"}, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), `"arch"`) {
 		t.Errorf("probe: code %d, %q %q", code, out.String(), errs.String())
+	}
+}
+
+func TestCommandsOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start commands of another user")
+	}
+	home, err := os.MkdirTemp("/tmp", "hermes-user-") // t.TempDir is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(home)
+	if err := errors.Join(os.Chown(home, 12345, 12345), os.Chmod(home, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	o := slotd.Options{Home: home, User: &slotd.User{UID: 12345, GID: 12345}, Rlimits: []slotd.Rlimit{{Resource: unix.RLIMIT_NPROC, Value: 40}}}
+	h, err := slotd.NewHost(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(context.Background())
+	limited := true
+	if _, err := h.Exec(t.Context(), backends.Cmd{Shell: "touch ran"}); errors.Is(err, unix.EPERM) { // no CAP_SYS_RESOURCE
+		if _, err := os.Stat(filepath.Join(home, "ran")); err == nil {
+			t.Fatal("the command ran without its limits")
+		}
+		o.Rlimits, limited = nil, false
+		if h, err = slotd.NewHost(o); err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close(context.Background())
+	}
+	if err := h.WriteFile(t.Context(), "a/b/f", []byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Exec(t.Context(), backends.Cmd{Shell: "id -u; id -G; echo y >> a/b/f && touch a/b/g && rm a/b/f && cat a/b/g"})
+	if err != nil || string(r.Stdout) != "12345\n12345\n" || r.Code != 0 {
+		t.Fatalf("%q %q, %v", r.Stdout, r.Stderr, err)
+	}
+	if !limited {
+		return
+	}
+	r, err = h.Exec(t.Context(), backends.Cmd{Shell: "grep 'Max processes' /proc/self/limits | tr -s ' '"})
+	if err != nil || string(r.Stdout) != "Max processes 40 40 processes \n" {
+		t.Fatalf("%q %q, %v", r.Stdout, r.Stderr, err)
+	}
+	// The limit was seen to be set, so a bounded number of children may be tried: 60 in 40.
+	r, err = h.Exec(t.Context(), backends.Cmd{Argv: []string{"sh", "-c", "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; echo all"}, Timeout: 5 * time.Second})
+	if err != nil || strings.Contains(string(r.Stdout), "all") {
+		t.Errorf("60 processes where 40 are allowed: %q %q, %v", r.Stdout, r.Stderr, err)
 	}
 }
