@@ -1,0 +1,189 @@
+package namespace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends"
+	"hermes/backends/slotd"
+)
+
+// setupTime bounds how long a box may take to get ready on a loaded machine.
+const setupTime = 20 * time.Second
+
+// serial numbers the boxes of this process.
+var serial = new(atomic.Uint64)
+
+// Box is one box. All abilities of [slotd.Client] are its own.
+type Box struct {
+	*slotd.Client
+	id      string
+	back    *Backend
+	proc    *os.Process
+	control control
+	group   *boxGroup
+	closing atomic.Bool
+	gone    chan struct{}    // closed when pid 1 has ended
+	state   *os.ProcessState // how; after gone
+	once    sync.Once
+	failed  error // of closing
+}
+
+// start makes a box.
+func (b *Backend) start(ctx context.Context, s backends.Spec) (*Box, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open a box: %w", err)
+	}
+	id := ownLabel() + strconv.FormatUint(serial.Add(1), 10)
+	p, err := b.conf.plan(id, s)
+	if err != nil {
+		return nil, err
+	}
+	image := -1
+	if p.Image {
+		if image, err = b.openImage(&p); err != nil {
+			return nil, err
+		}
+		if image >= 0 {
+			defer unix.Close(image)
+		}
+	}
+	box := &Box{id: id, back: b, gone: make(chan struct{})}
+	if box.group, err = b.groups.make(id, p.Limits); err != nil {
+		return nil, err
+	}
+	p.OOM, p.ByRlimit = box.group.oom, !b.groups.has("memory")
+	if err := box.launch(b.ids); err != nil {
+		return nil, errors.Join(unavailable(forbidden(err)), box.group.remove())
+	}
+	if err := box.setUp(ctx, p, image); err != nil {
+		box.Close(context.WithoutCancel(ctx))
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, fmt.Errorf("open box %s: %w", id, cause)
+		}
+		if p.Image {
+			return nil, fmt.Errorf("image %q: %w: %w", cmp.Or(s.Image, b.conf.Root), backends.ErrImage, err)
+		}
+		return nil, unavailable(err)
+	}
+	return box, nil
+}
+
+// launch clones pid 1 of the box. It waits for its plan.
+func (x *Box) launch(ids identities) error {
+	ours, theirs, err := pair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		ours.Close()
+		return err
+	}
+	defer null.Close()
+	attr := ids.attr()
+	if x.group.v2 != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(x.group.v2.Fd())
+	}
+	x.proc, err = os.StartProcess("/proc/self/exe", []string{arg0, subcommand}, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs}, Sys: attr,
+	})
+	if err != nil {
+		ours.Close()
+		return fmt.Errorf("clone a process with its own namespaces: %w", err)
+	}
+	x.control.conn = ours
+	go func() {
+		x.state, _ = x.proc.Wait()
+		close(x.gone)
+	}()
+	return nil
+}
+
+// setUp puts limits on the waiting process and lets it build the box.
+func (x *Box) setUp(ctx context.Context, p plan, image int) error {
+	stop := context.AfterFunc(ctx, func() { x.control.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := x.group.enter(x.proc.Pid); err != nil {
+		return err
+	}
+	if image >= 0 {
+		mapImage(image, x.proc.Pid)
+	}
+	if err := x.control.begin(p, image, time.Now().Add(setupTime)); err != nil {
+		return err
+	}
+	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id})
+	return nil
+}
+
+// dial connects to the server in the box.
+func (x *Box) dial(context.Context) (net.Conn, error) {
+	if x.closing.Load() {
+		return nil, backends.ErrClosed
+	}
+	return x.control.dial()
+}
+
+// ID implements [backends.Sandbox].
+func (x *Box) ID() string { return x.id }
+
+// Exec implements [backends.Sandbox]. A box that its own command destroyed is
+// backends.ErrBroken, one that was destroyed from outside backends.ErrLost.
+func (x *Box) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	r, err := x.Client.Exec(ctx, c)
+	return r, x.judge(err)
+}
+
+// judge says whose fault the end of a box was.
+func (x *Box) judge(err error) error {
+	if err == nil || !errors.Is(err, backends.ErrLost) || x.closing.Load() {
+		return err
+	}
+	select {
+	case <-x.gone:
+	case <-time.After(time.Second): // the connection went first
+		return err
+	}
+	if x.group.kills() > 0 {
+		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", x.id, backends.ErrBroken)
+	}
+	// Nothing in the box can send pid 1 a SIGKILL; any other end came from inside.
+	if status, ok := x.state.Sys().(syscall.WaitStatus); ok && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
+		return fmt.Errorf("box %s: its server ended (%s): %w", x.id, x.state, backends.ErrBroken)
+	}
+	return err
+}
+
+// Close implements [backends.Sandbox]. With pid 1 the kernel ends every process of the
+// box, and its mounts, network and files vanish.
+func (x *Box) Close(ctx context.Context) error {
+	x.once.Do(func() {
+		x.closing.Store(true)
+		x.proc.Kill()
+		x.control.conn.Close()
+		if x.Client != nil {
+			x.Client.Close(ctx)
+		}
+		select {
+		case <-x.gone:
+			x.failed = x.group.remove()
+		case <-ctx.Done():
+			x.failed = fmt.Errorf("close box %s: %w", x.id, ctx.Err())
+		}
+		x.back.forget(x)
+	})
+	return x.failed
+}
