@@ -112,17 +112,18 @@ func (x *Box) launch(ids identities) error {
 	return nil
 }
 
-// setUp puts limits on the waiting process and lets it build the box.
+// setUp lets the waiting process build the box and meanwhile puts it into its cgroups,
+// which may take the kernel some milliseconds. No command can run before both are done.
 func (x *Box) setUp(ctx context.Context, p plan, image int) error {
 	stop := context.AfterFunc(ctx, func() { x.control.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := x.group.enter(x.proc.Pid); err != nil {
-		return err
-	}
+	entered := make(chan error, 1)
+	go func() { entered <- x.group.enter(x.proc.Pid) }()
 	if image >= 0 {
 		mapImage(image, x.proc.Pid)
 	}
-	if err := x.control.begin(p, image, time.Now().Add(setupTime)); err != nil {
+	err := x.control.begin(p, image, time.Now().Add(setupTime))
+	if err := errors.Join(<-entered, err); err != nil {
 		return err
 	}
 	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id})

@@ -26,12 +26,14 @@ type root struct {
 
 // etcTrees are directories of /etc without which the host's programs do not work.
 // Nothing else of /etc is shown.
-var etcTrees = []string{"alternatives", "ssl", "pki", "ca-certificates", "crypto-policies", "ld.so.conf.d", "fonts", "java", "perl",
-	"python3", "python3.11", "python3.12", "python3.13", "terminfo", "vim", "profile.d"}
+var etcTrees = []string{"alternatives", "ssl", "pki", "crypto-policies", "fonts", "java"}
 
 // etcFiles are copied, so that commands may change them.
 var etcFiles = []string{"ld.so.cache", "ld.so.conf", "nsswitch.conf", "protocols", "services", "localtime", "timezone", "mime.types",
 	"profile", "bash.bashrc", "inputrc", "shells", "debian_version", "os-release", "lsb-release", "magic", "login.defs"}
+
+// sticky is the mode of directories for everyone's temporary files.
+const sticky = 0o777 | os.ModeSticky
 
 // maxEtc bounds a copied file.
 const maxEtc = 1 << 20
@@ -200,7 +202,7 @@ func (r *root) dev(at string) error {
 			return err
 		}
 	}
-	if err := os.Chmod(own+"/shm", 0o1777); err != nil {
+	if err := os.Chmod(own+"/shm", sticky); err != nil {
 		return err
 	}
 	if err := mountFS("devpts", own+"/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
@@ -223,14 +225,13 @@ func (r *root) dev(at string) error {
 
 // closedProc can only be read, hiddenProc not even that.
 var (
-	closedProc = []string{"bus", "fs", "irq", "sys", "sysrq-trigger"}
+	closedProc = []string{"bus", "fs", "irq", "sysrq-trigger"}
 	hiddenProc = []string{"acpi", "asound", "interrupts", "kallsyms", "kcore", "keys", "key-users", "kmsg", "kpagecgroup", "kpagecount",
 		"kpageflags", "latency_stats", "modules", "pagetypeinfo", "sched_debug", "scsi", "slabinfo", "timer_list", "timer_stats",
 		"vmallocinfo", "driver", "iomem", "ioports"}
 )
 
-// proc mounts /proc of the box's own processes, forbids nested user namespaces and
-// closes what tells of the host.
+// proc mounts /proc of the box's own processes and closes what tells of the host.
 func (r *root) proc(at string) error {
 	own := at + "/proc"
 	if err := os.MkdirAll(own, 0o555); err != nil {
@@ -238,11 +239,6 @@ func (r *root) proc(at string) error {
 	}
 	if err := mountFS("proc", own, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("%w (a /proc with covered parts, as in a container, forbids it)", err)
-	}
-	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
-		if err := os.WriteFile(own+"/sys/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forbid nested %s namespaces: %w", kind, err)
-		}
 	}
 	for _, name := range closedProc {
 		if _, err := os.Lstat(own + "/" + name); err != nil {
@@ -257,14 +253,30 @@ func (r *root) proc(at string) error {
 			return err
 		}
 	}
-	return nil
+	return closeSys(own + "/sys")
 }
 
-// hide covers a file with /dev/null and a directory with an empty one.
+// closeSys forbids nested namespaces, which ends cloning mounts too, and makes the
+// kernel's settings read-only.
+func closeSys(sys string) error {
+	t, err := cloneTree(sys, shown|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
+		if err := os.WriteFile(sys+"/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forbid nested %s namespaces: %w", kind, err)
+		}
+	}
+	return t.attach(sys)
+}
+
+// hide covers a file with /dev/null and a directory with an empty one. What only the
+// host's root may read needs no cover: no id of the box is that root.
 func hide(path string) error {
 	s, err := os.Lstat(path)
-	if err != nil {
-		return nil //nolint:nilerr // not there: nothing to hide
+	if err != nil || s.Mode()&0o044 == 0 {
+		return nil
 	}
 	if s.IsDir() {
 		return mountFS("tmpfs", path, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "nr_inodes=2")
@@ -284,7 +296,7 @@ func (r *root) folders(at string) error {
 		}
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
-		if err := os.Chmod(at+dir, 0o1777); err != nil && r.image == nil {
+		if err := os.Chmod(at+dir, sticky); err != nil && r.image == nil {
 			return err
 		}
 	}
