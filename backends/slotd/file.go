@@ -1,6 +1,7 @@
 package slotd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,30 +67,40 @@ func (h *Host) folder(p string, create bool) (*os.Root, error) {
 
 // ReadFile implements backends.Sandbox.
 func (h *Host) ReadFile(ctx context.Context, p string, limit int64) ([]byte, error) {
-	if err := h.alive(ctx, "read "+p); err != nil {
+	f, size, limit, err := h.openRegular(ctx, p, limit)
+	if err != nil {
 		return nil, err
+	}
+	defer f.Close()
+	return readMost(f, p, size, limit)
+}
+
+// openRegular opens a file that is not longer than limit (0: the default, which is returned).
+func (h *Host) openRegular(ctx context.Context, p string, limit int64) (*os.File, int64, int64, error) {
+	if err := h.alive(ctx, "read "+p); err != nil {
+		return nil, 0, 0, err
 	}
 	f, err := h.openFile(p, os.O_RDONLY)
 	if err != nil {
-		return nil, pathError("read", p, err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, pathError("read", p, err)
-	case st.IsDir():
-		return nil, &fs.PathError{Op: "read", Path: p, Err: unix.EISDIR}
-	case !st.Mode().IsRegular():
-		return nil, &fs.PathError{Op: "read", Path: p, Err: fmt.Errorf("not a regular file: %w", fs.ErrInvalid)}
+		return nil, 0, 0, pathError("read", p, err)
 	}
 	if limit <= 0 {
 		limit = defaultRead
 	}
-	if st.Size() > limit {
-		return nil, &fs.PathError{Op: "read", Path: p, Err: backends.ErrTooLarge}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+	case st.IsDir():
+		err = unix.EISDIR
+	case !st.Mode().IsRegular():
+		err = fmt.Errorf("not a regular file: %w", fs.ErrInvalid)
+	case st.Size() > limit:
+		err = backends.ErrTooLarge
+	default:
+		return f, st.Size(), limit, nil
 	}
-	return readMost(f, p, st.Size(), limit)
+	f.Close()
+	return nil, 0, 0, pathError("read", p, err)
 }
 
 // readMost reads a file that may grow while it is read.
@@ -115,6 +126,11 @@ func readMost(f *os.File, p string, size, limit int64) ([]byte, error) {
 
 // WriteFile implements backends.Sandbox: a new file beside the old one takes its name.
 func (h *Host) WriteFile(ctx context.Context, p string, data []byte, perm fs.FileMode) error {
+	return h.writeFrom(ctx, p, bytes.NewReader(data), perm)
+}
+
+// writeFrom is WriteFile from a stream; an error of the stream leaves the file as it was.
+func (h *Host) writeFrom(ctx context.Context, p string, data io.Reader, perm fs.FileMode) error {
 	if err := h.alive(ctx, "write "+p); err != nil {
 		return err
 	}
@@ -146,13 +162,13 @@ func (h *Host) WriteFile(ctx context.Context, p string, data []byte, perm fs.Fil
 }
 
 // replace writes a temporary file in dir and renames it.
-func replace(dir *os.Root, base string, data []byte, mode fs.FileMode, owner *User) error {
+func replace(dir *os.Root, base string, data io.Reader, mode fs.FileMode, owner *User) error {
 	temp := ".hermes-" + NewID()
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, data)
 	if err == nil && owner != nil {
 		err = f.Chown(int(owner.UID), int(owner.GID))
 	}

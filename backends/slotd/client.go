@@ -1,0 +1,322 @@
+package slotd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"hermes/backends"
+)
+
+// ClientOptions tune a [Client]. The zero value is usable.
+type ClientOptions struct {
+	Token string
+	ID    string // name of the box; empty: random
+	Dir   string // working directory of commands that name none; empty: the server's
+	// Close removes the box itself. It is called once, by the first Close.
+	Close func(ctx context.Context) error
+	// Lost tells why a box went away: an error that wraps backends.ErrBroken when its
+	// own commands did it. nil, or a nil answer, means backends.ErrLost.
+	Lost func() error
+}
+
+// Client is a box with a slotd in it. It implements [backends.Sandbox] and all optional
+// abilities but snapshots.
+type Client struct {
+	opt    ClientOptions
+	dial   func(ctx context.Context) (net.Conn, error)
+	web    *http.Client
+	trans  *http.Transport
+	ctx    context.Context // ends with Close; no argument hides in it
+	cancel context.CancelCauseFunc
+	once   sync.Once
+	err    error
+}
+
+var (
+	_ backends.Sandbox   = (*Client)(nil)
+	_ backends.Starter   = (*Client)(nil)
+	_ backends.Stater    = (*Client)(nil)
+	_ backends.Searcher  = (*Client)(nil)
+	_ backends.Copier    = (*Client)(nil)
+	_ backends.Forwarder = (*Client)(nil)
+)
+
+// NewClient returns a client that opens its connections with dial. It connects lazily.
+func NewClient(dial func(ctx context.Context) (net.Conn, error), o ClientOptions) *Client {
+	if o.ID == "" {
+		o.ID = NewID()
+	}
+	t := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: 5 * time.Minute,
+		MaxResponseHeaderBytes: 64 << 10,
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &Client{opt: o, dial: dial, trans: t, web: &http.Client{Transport: t, CheckRedirect: noRedirect}, ctx: ctx, cancel: cancel}
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// ID implements backends.Sandbox.
+func (c *Client) ID() string { return c.opt.ID }
+
+// Close implements backends.Sandbox. Calls under way end with backends.ErrClosed.
+func (c *Client) Close(ctx context.Context) error {
+	c.once.Do(func() {
+		c.cancel(backends.ErrClosed)
+		if c.opt.Close != nil {
+			c.err = c.opt.Close(ctx)
+		}
+		c.trans.CloseIdleConnections()
+	})
+	return c.err
+}
+
+// bind makes a context that ends with the caller's and with Close.
+func (c *Client) bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(backends.ErrClosed) })
+	return ctx, func(err error) { stop(); cancel(err) }
+}
+
+// lost says whose doing a broken connection is: the caller's, Close's, or the box's loss.
+func (c *Client) lost(ctx context.Context, what string, err error) error {
+	if c.ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", what, backends.ErrClosed)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", what, ctx.Err())
+	}
+	if c.opt.Lost != nil {
+		if why := c.opt.Lost(); why != nil {
+			return fmt.Errorf("%s: %w (%w)", what, why, err)
+		}
+	}
+	return fmt.Errorf("%s: %w: %w", what, backends.ErrLost, err)
+}
+
+// send sends one request. Its error is a lost connection.
+func (c *Client) send(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://slotd/v1/"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	r.URL.RawQuery = q.Encode()
+	if c.opt.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.opt.Token)
+	}
+	return c.web.Do(r)
+}
+
+// call sends a request and gives the answer to read, unless it is a fault of the box's
+// file system or of the request. name is the path of a file for errors about it.
+func (c *Client) call(ctx context.Context, what, method, path string, q url.Values, body io.Reader, name string, read func(*http.Response) error) error {
+	if c.ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", what, backends.ErrClosed)
+	}
+	own, cancel := c.bind(ctx)
+	defer cancel(nil)
+	r, err := c.send(own, method, path, q, body)
+	if err != nil {
+		return c.lost(ctx, what, err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode/100 != 2 {
+		return c.refused(ctx, what, name, r)
+	}
+	if read == nil {
+		return nil
+	}
+	if err := read(r); err != nil {
+		var f *remoteError
+		var pe *fs.PathError
+		if errors.As(err, &f) || errors.As(err, &pe) {
+			return err
+		}
+		return c.lost(ctx, what, err)
+	}
+	return nil
+}
+
+// refused reads an answer that is not the one asked for.
+func (c *Client) refused(ctx context.Context, what, name string, r *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+	if err != nil {
+		return c.lost(ctx, what, err)
+	}
+	var f fault
+	if r.StatusCode != http.StatusUnprocessableEntity || json.Unmarshal(text, &f) != nil {
+		return c.lost(ctx, what, fmt.Errorf("slotd answers %d: %.200q", r.StatusCode, text))
+	}
+	return c.fromFault(ctx, what, name, f)
+}
+
+// fromFault turns a fault into the error of a call.
+func (c *Client) fromFault(ctx context.Context, what, name string, f fault) error {
+	if f.Kind == "closed" || f.Kind == "canceled" { // the box went, and not by our Close
+		return c.lost(ctx, what, errors.New(f.Text))
+	}
+	err := f.err(name)
+	if f.Op != "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Health asks the server how it is.
+func (c *Client) Health(ctx context.Context) (h Health, err error) {
+	err = c.call(ctx, "health", "GET", "health", nil, nil, "", readJSON(&h))
+	if err == nil && h.Proto > Proto {
+		err = fmt.Errorf("slotd speaks protocol %d, this program %d: %w", h.Proto, Proto, backends.ErrUnavailable)
+	}
+	return h, err
+}
+
+// Info asks the server what it can do.
+func (c *Client) Info(ctx context.Context) (i Info, err error) {
+	err = c.call(ctx, "info", "GET", "info", nil, nil, "", readJSON(&i))
+	return i, err
+}
+
+func readJSON(into any) func(*http.Response) error {
+	return func(r *http.Response) error {
+		return json.NewDecoder(io.LimitReader(r.Body, maxJSON)).Decode(into)
+	}
+}
+
+// path makes a name absolute or relative to the client's own directory.
+func (c *Client) path(name string) string {
+	if c.opt.Dir == "" || strings.HasPrefix(name, "/") {
+		return name
+	}
+	return at(c.opt.Dir, name)
+}
+
+func (c *Client) named(name string) url.Values { return url.Values{"path": {c.path(name)}} }
+
+// ReadFile implements backends.Sandbox.
+func (c *Client) ReadFile(ctx context.Context, name string, limit int64) (data []byte, err error) {
+	if limit <= 0 {
+		limit = defaultRead
+	}
+	q := c.named(name)
+	q.Set("limit", strconv.FormatInt(limit, 10))
+	err = c.call(ctx, "read "+name, "GET", "file", q, nil, name, func(r *http.Response) error {
+		var buf bytes.Buffer
+		if _, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
+			return err
+		}
+		if int64(buf.Len()) > limit {
+			return &fs.PathError{Op: "read", Path: name, Err: backends.ErrTooLarge}
+		}
+		if data = buf.Bytes(); data == nil {
+			data = []byte{}
+		}
+		return trailer(r, name)
+	})
+	if err != nil {
+		data = nil
+	}
+	return data, err
+}
+
+// trailer reads the error that may follow a body.
+func trailer(r *http.Response, name string) error {
+	v := r.Trailer.Get(errorTrailer)
+	if v == "none" {
+		return nil
+	}
+	var f fault
+	text, err := strconv.Unquote(v)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &f)
+	}
+	if err != nil {
+		return fmt.Errorf("answer without its end: %w", io.ErrUnexpectedEOF)
+	}
+	return f.err(name)
+}
+
+// WriteFile implements backends.Sandbox.
+func (c *Client) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
+	q := c.named(name)
+	q.Set("mode", strconv.FormatInt(int64(perm), 10))
+	return c.call(ctx, "write "+name, "PUT", "file", q, bytes.NewReader(data), name, nil)
+}
+
+// Stat implements backends.Stater.
+func (c *Client) Stat(ctx context.Context, name string) (backends.FileInfo, error) {
+	var f wireFile
+	err := c.call(ctx, "stat "+name, "GET", "stat", c.named(name), nil, name, readJSON(&f))
+	info := f.info()
+	info.Path = name
+	return info, err
+}
+
+// List implements backends.Stater.
+func (c *Client) List(ctx context.Context, name string, max int) ([]backends.FileInfo, error) {
+	q := c.named(name)
+	q.Set("max", strconv.Itoa(max))
+	var files []wireFile
+	if err := c.call(ctx, "list "+name, "GET", "list", q, nil, name, readJSON(&files)); err != nil {
+		return nil, err
+	}
+	all := make([]backends.FileInfo, len(files))
+	for i, f := range files {
+		all[i] = f.info()
+	}
+	return all, nil
+}
+
+// Search implements backends.Searcher.
+func (c *Client) Search(ctx context.Context, q backends.Query) (f backends.Found, err error) {
+	root := q.Root
+	q.Root = c.path(q.Root)
+	body, err := json.Marshal(q)
+	if err != nil {
+		return f, err
+	}
+	err = c.call(ctx, "search", "POST", "search", nil, bytes.NewReader(body), root, readJSON(&f))
+	return f, err
+}
+
+// CopyIn implements backends.Copier.
+func (c *Client) CopyIn(ctx context.Context, name string, stream io.Reader) error {
+	return c.call(ctx, "copy into "+name, "PUT", "tar", c.named(name), stream, name, nil)
+}
+
+// CopyOut implements backends.Copier.
+func (c *Client) CopyOut(ctx context.Context, name string, to io.Writer) error {
+	var local error // an error of the writer is not the box's
+	err := c.call(ctx, "copy from "+name, "GET", "tar", c.named(name), nil, name, func(r *http.Response) error {
+		if _, err := io.Copy(localWriter{to, &local}, r.Body); err != nil {
+			return err
+		}
+		return trailer(r, name)
+	})
+	if local != nil {
+		return fmt.Errorf("copy from %s: %w", name, local)
+	}
+	return err
+}
+
+type localWriter struct {
+	io.Writer
+	err *error
+}
+
+func (w localWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	*w.err = err
+	return n, err
+}

@@ -1,0 +1,258 @@
+package slotd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"hermes/backends"
+)
+
+// cancelTime bounds the call that ends a command whose caller has left.
+const cancelTime = 5 * time.Second
+
+// Exec implements backends.Sandbox. A connection that breaks is followed by one attempt
+// to join the same command again; nothing ever runs twice.
+func (c *Client) Exec(ctx context.Context, cmd backends.Cmd) (backends.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return backends.Result{}, fmt.Errorf("exec: %w", err)
+	}
+	cmd.Dir = c.path(cmd.Dir)
+	body, err := encodeCommand(cmd, backends.StartOptions{})
+	if err != nil {
+		return backends.Result{}, err
+	}
+	path := "exec/" + NewID() + NewID()
+	r, broke, err := c.frames(ctx, "exec", "POST", path, body, cmd.MaxOutput)
+	if broke && ctx.Err() == nil && c.ctx.Err() == nil {
+		r, _, err = c.frames(ctx, "exec", "GET", path, nil, cmd.MaxOutput)
+		if errors.As(err, new(*remoteError)) && !errors.Is(err, backends.ErrBroken) { // the server does not know it
+			err = c.lost(ctx, "exec", err)
+		}
+	}
+	if err != nil && ctx.Err() != nil && c.ctx.Err() == nil {
+		c.abandon(path)
+	}
+	return r, err
+}
+
+// abandon ends a command whose caller has left.
+func (c *Client) abandon(path string) {
+	ctx, cancel := context.WithTimeout(c.ctx, cancelTime)
+	defer cancel()
+	if r, err := c.send(ctx, "DELETE", path, nil, nil); err == nil {
+		r.Body.Close()
+	}
+}
+
+// frames reads the answer of a command. broke says that the connection failed.
+func (c *Client) frames(ctx context.Context, what, method, path string, body []byte, limit int64) (r backends.Result, broke bool, err error) {
+	if c.ctx.Err() != nil {
+		return r, false, fmt.Errorf("%s: %w", what, backends.ErrClosed)
+	}
+	own, cancel := c.bind(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(silence, func() { cancel(errors.New("no sign of life")) })
+	defer watch.Stop()
+	resp, err := c.send(own, method, path, nil, bytes.NewReader(body))
+	if err != nil {
+		return r, true, c.lost(ctx, what, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return r, false, c.refused(ctx, what, "", resp)
+	}
+	if limit <= 0 {
+		limit = defaultOutput
+	}
+	in := bufio.NewReader(resp.Body)
+	for {
+		kind, data, err := readFrame(in, max(limit, 64<<10))
+		if err != nil {
+			return backends.Result{}, true, c.lost(ctx, what, err)
+		}
+		watch.Reset(silence)
+		switch kind {
+		case frameOut:
+			r.Stdout = append(r.Stdout, data...)
+		case frameErr:
+			r.Stderr = append(r.Stderr, data...)
+		case frameExit:
+			err := fill(&r, data)
+			if err != nil {
+				err = c.lost(ctx, what, err)
+			}
+			io.Copy(io.Discard, io.LimitReader(in, 1)) // the end: the connection can be used again
+			return r, false, err
+		case frameError:
+			var f fault
+			if err := json.Unmarshal(data, &f); err != nil {
+				return backends.Result{}, false, c.lost(ctx, what, err)
+			}
+			return backends.Result{}, false, c.fromFault(ctx, what, "", f)
+		case frameBeat:
+		default:
+			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("frame of unknown type %d", kind))
+		}
+		if most := max(limit, 64<<10); int64(len(r.Stdout)) > most || int64(len(r.Stderr)) > most {
+			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("more output than the %d bytes asked for", limit))
+		}
+	}
+}
+
+// fill takes the exit frame into a result.
+func fill(r *backends.Result, data []byte) error {
+	var x exit
+	if err := json.Unmarshal(data, &x); err != nil {
+		return fmt.Errorf("exit frame: %w", err)
+	}
+	r.Code, r.Signal, r.TimedOut, r.OOM = x.Code, x.Signal, x.TimedOut, x.OOM
+	r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU = x.OutBytes, x.ErrBytes, x.Dropped, x.Took, x.CPU
+	r.Truncated = x.Dropped > 0
+	return nil
+}
+
+// Start implements backends.Starter.
+func (c *Client) Start(ctx context.Context, cmd backends.Cmd, o backends.StartOptions) (backends.Process, error) {
+	cmd.Dir = c.path(cmd.Dir)
+	body, err := encodeCommand(cmd, o)
+	if err != nil {
+		return nil, err
+	}
+	var s started
+	if err := c.call(ctx, "start", "POST", "process", nil, bytes.NewReader(body), "", readJSON(&s)); err != nil {
+		return nil, err
+	}
+	if o.Buffer <= 0 {
+		o.Buffer = defaultOutput
+	}
+	return &remoteProcess{c: c, started: s, buffer: o.Buffer, path: "process/" + url.PathEscape(s.ID)}, nil
+}
+
+// remoteProcess is a background command in the box.
+type remoteProcess struct {
+	c       *Client
+	started started
+	buffer  int64
+	path    string
+}
+
+func (p *remoteProcess) ID() string { return p.started.ID }
+func (p *remoteProcess) PID() int   { return p.started.PID }
+
+func (p *remoteProcess) Output(ctx context.Context, off, max int64) (data []byte, first, next int64, err error) {
+	q := url.Values{"off": {strconv.FormatInt(off, 10)}, "max": {strconv.FormatInt(max, 10)}}
+	err = p.c.call(ctx, "output of process "+p.ID(), "GET", p.path, q, nil, "", func(r *http.Response) error {
+		if first, err = strconv.ParseInt(r.Header.Get("X-First"), 10, 64); err != nil {
+			return err
+		}
+		data, err = io.ReadAll(io.LimitReader(r.Body, p.buffer))
+		return err
+	})
+	return data, first, first + int64(len(data)), err
+}
+
+func (p *remoteProcess) Write(ctx context.Context, data []byte) error {
+	return p.c.call(ctx, "write to process "+p.ID(), "PUT", p.path+"/stdin", nil, bytes.NewReader(data), "", nil)
+}
+
+func (p *remoteProcess) CloseStdin(ctx context.Context) error {
+	return p.c.call(ctx, "close input of process "+p.ID(), "PUT", p.path+"/stdin", url.Values{"eof": {"1"}}, nil, "", nil)
+}
+
+func (p *remoteProcess) Resize(ctx context.Context, rows, cols uint16) error {
+	q := url.Values{"rows": {strconv.Itoa(int(rows))}, "cols": {strconv.Itoa(int(cols))}}
+	return p.c.call(ctx, "resize process "+p.ID(), "PUT", p.path+"/size", q, nil, "", nil)
+}
+
+func (p *remoteProcess) Wait(ctx context.Context) (backends.Result, error) {
+	r, broke, err := p.c.frames(ctx, "wait for process "+p.ID(), "GET", p.path+"/wait", nil, 0)
+	if broke && ctx.Err() == nil && p.c.ctx.Err() == nil {
+		r, _, err = p.c.frames(ctx, "wait for process "+p.ID(), "GET", p.path+"/wait", nil, 0)
+	}
+	return r, err
+}
+
+func (p *remoteProcess) Kill(ctx context.Context, grace time.Duration) error {
+	q := url.Values{"grace_ms": {strconv.FormatInt(grace.Milliseconds(), 10)}}
+	return p.c.call(ctx, "kill process "+p.ID(), "DELETE", p.path, q, nil, "", nil)
+}
+
+// Forward implements backends.Forwarder on a connection of its own.
+func (c *Client) Forward(ctx context.Context, port int) (io.ReadWriteCloser, error) {
+	what := fmt.Sprintf("forward to port %d", port)
+	if c.ctx.Err() != nil {
+		return nil, fmt.Errorf("%s: %w", what, backends.ErrClosed)
+	}
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, c.lost(ctx, what, err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	f, err := c.upgrade(ctx, what, conn, port)
+	if !stop() && err == nil {
+		err = fmt.Errorf("%s: %w", what, ctx.Err())
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	f.stop = context.AfterFunc(c.ctx, func() { conn.Close() })
+	return f, nil
+}
+
+func (c *Client) upgrade(ctx context.Context, what string, conn net.Conn, port int) (*forwarded, error) {
+	r, err := http.NewRequest("POST", "http://slotd/v1/forward?port="+strconv.Itoa(port), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "tcp")
+	if c.opt.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.opt.Token)
+	}
+	if err := r.Write(conn); err != nil {
+		return nil, c.lost(ctx, what, err)
+	}
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, r)
+	if err != nil {
+		return nil, c.lost(ctx, what, err)
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		defer resp.Body.Close()
+		return nil, c.refused(ctx, what, "", resp)
+	}
+	return &forwarded{Conn: conn, in: in}, nil
+}
+
+// forwarded is a connection to a port in the box.
+type forwarded struct {
+	net.Conn
+	in   *bufio.Reader
+	stop func() bool
+}
+
+func (f *forwarded) Read(p []byte) (int, error) { return f.in.Read(p) }
+
+func (f *forwarded) Close() error {
+	f.stop()
+	return f.Conn.Close()
+}
+
+// CloseWrite ends one direction, where the connection can.
+func (f *forwarded) CloseWrite() error {
+	if half, ok := f.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}

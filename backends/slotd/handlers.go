@@ -1,0 +1,264 @@
+package slotd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"time"
+
+	"hermes/backends"
+)
+
+// errorTrailer carries an error that came after the head of an answer was sent.
+const errorTrailer = "X-Error"
+
+func pathOf(r *http.Request) string { return r.URL.Query().Get("path") }
+
+func (s *server) getFile(w http.ResponseWriter, r *http.Request) error {
+	limit, err := number(r, "limit")
+	if err != nil {
+		return err
+	}
+	f, _, limit, err := s.h.openRegular(r.Context(), pathOf(r), limit)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Trailer", errorTrailer)
+	_, err = io.Copy(w, io.LimitReader(f, limit+1)) // one more byte tells that it grew
+	sendTrailer(w, pathError("read", pathOf(r), err))
+	return nil
+}
+
+func sendTrailer(w http.ResponseWriter, err error) {
+	if err == nil {
+		w.Header().Set(errorTrailer, "none")
+		return
+	}
+	text, _ := json.Marshal(toFault(err))
+	w.Header().Set(errorTrailer, strconv.QuoteToASCII(string(text)))
+}
+
+func (s *server) putFile(w http.ResponseWriter, r *http.Request) error {
+	mode, err := number(r, "mode")
+	if err != nil {
+		return err
+	}
+	if err := s.h.writeFrom(r.Context(), pathOf(r), r.Body, fs.FileMode(mode)); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *server) getTar(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/x-tar")
+	w.Header().Set("Trailer", errorTrailer)
+	sendTrailer(w, s.h.CopyOut(r.Context(), pathOf(r), w))
+	return nil
+}
+
+func (s *server) putTar(w http.ResponseWriter, r *http.Request) error {
+	if err := s.h.CopyIn(r.Context(), pathOf(r), r.Body); err != nil {
+		return err
+	}
+	io.Copy(io.Discard, r.Body) // padding after the end of the archive
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *server) stat(w http.ResponseWriter, r *http.Request) error {
+	st, err := s.h.Stat(r.Context(), pathOf(r))
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, toWire(st))
+}
+
+func (s *server) list(w http.ResponseWriter, r *http.Request) error {
+	most, err := number(r, "max")
+	if err != nil {
+		return err
+	}
+	all, err := s.h.List(r.Context(), pathOf(r), int(most))
+	if err != nil {
+		return err
+	}
+	files := make([]wireFile, len(all))
+	for i, f := range all {
+		files[i] = toWire(f)
+	}
+	return sendJSON(w, files)
+}
+
+func (s *server) search(w http.ResponseWriter, r *http.Request) error {
+	var q backends.Query
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxRequest)).Decode(&q); err != nil {
+		return fmt.Errorf("read query: %w", err)
+	}
+	found, err := s.h.Search(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, found)
+}
+
+// started is the answer to a start.
+type started struct {
+	ID  string `json:"id"`
+	PID int    `json:"pid"`
+}
+
+func (s *server) start(w http.ResponseWriter, r *http.Request) error {
+	_, c, o, err := readCommand(r)
+	if err != nil {
+		return err
+	}
+	if err := s.h.alive(r.Context(), "start"); err != nil {
+		return err
+	}
+	p, err := s.h.begin(c, o)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, started{p.ID(), p.PID()})
+}
+
+func (s *server) process(r *http.Request) (*process, error) {
+	p, ok := s.h.byID(r.PathValue("id"))
+	if !ok {
+		return nil, fmt.Errorf("process %q: %w", r.PathValue("id"), fs.ErrNotExist)
+	}
+	return p, nil
+}
+
+func (s *server) output(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.process(r)
+	if err != nil {
+		return err
+	}
+	off, err := number(r, "off")
+	if err != nil {
+		return err
+	}
+	most, err := number(r, "max")
+	if err != nil {
+		return err
+	}
+	data, first, _, err := p.Output(r.Context(), off, most)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.Header().Set("X-First", strconv.FormatInt(first, 10))
+	w.Write(data)
+	return nil
+}
+
+func (s *server) wait(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.process(r)
+	if err != nil {
+		return err
+	}
+	if beatUntil(w, r, p.done) == nil {
+		sendResult(w, p.result, p.err)
+	}
+	return nil
+}
+
+func (s *server) stdin(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.process(r)
+	if err != nil {
+		return err
+	}
+	if r.URL.Query().Get("eof") == "1" {
+		err = p.CloseStdin(r.Context())
+	} else {
+		var data []byte
+		if data, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxStdin)); err == nil {
+			err = p.Write(r.Context(), data)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *server) resize(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.process(r)
+	if err != nil {
+		return err
+	}
+	rows, err := number(r, "rows")
+	if err != nil {
+		return err
+	}
+	cols, err := number(r, "cols")
+	if err != nil {
+		return err
+	}
+	if err := p.Resize(r.Context(), uint16(rows), uint16(cols)); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.process(r)
+	if err != nil {
+		return err
+	}
+	grace, err := number(r, "grace_ms")
+	if err != nil {
+		return err
+	}
+	if err := p.Kill(r.Context(), time.Duration(grace)*time.Millisecond); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// forward joins the connection with a port of the box.
+func (s *server) forward(w http.ResponseWriter, r *http.Request) error {
+	port, err := number(r, "port")
+	if err != nil {
+		return err
+	}
+	to, err := s.h.Forward(r.Context(), int(port))
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	c, buf, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if !s.h.keep(c) {
+		return nil
+	}
+	defer s.h.drop(c)
+	c.SetDeadline(time.Time{})
+	fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+	back := make(chan struct{})
+	go func() {
+		io.Copy(c, to)
+		c.Close()
+		close(back)
+	}()
+	io.Copy(to, buf)
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+	}
+	<-back
+	return nil
+}
