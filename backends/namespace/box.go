@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,23 +24,20 @@ const setupTime = 20 * time.Second
 // serial numbers the boxes of this process.
 var serial = new(atomic.Uint64)
 
-// Box is one box. All abilities of [slotd.Client] are its own.
-type Box struct {
-	*slotd.Client
+// box is one box as the host sees it; the [slotd.Client] in front of it is what callers get.
+type box struct {
 	id      string
 	back    *Backend
 	proc    *os.Process
 	control control
 	group   *boxGroup
-	closing atomic.Bool
+	client  *slotd.Client
 	gone    chan struct{}    // closed when pid 1 has ended
 	state   *os.ProcessState // how; after gone
-	once    sync.Once
-	failed  error // of closing
 }
 
 // start makes a box.
-func (b *Backend) start(ctx context.Context, s backends.Spec) (*Box, error) {
+func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open a box: %w", err)
 	}
@@ -59,16 +55,16 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*Box, error) {
 			defer unix.Close(image)
 		}
 	}
-	box := &Box{id: id, back: b, gone: make(chan struct{})}
-	if box.group, err = b.groups.make(id, p.Limits); err != nil {
+	x := &box{id: id, back: b, gone: make(chan struct{})}
+	if x.group, err = b.groups.make(id, p.Limits); err != nil {
 		return nil, err
 	}
-	p.OOM, p.ByRlimit = box.group.oom, !b.groups.has("memory")
-	if err := box.launch(b.ids); err != nil {
-		return nil, errors.Join(unavailable(forbidden(err)), box.group.remove())
+	p.OOM, p.ByRlimit = x.group.oom, !b.groups.has("memory")
+	if err := x.launch(b.ids); err != nil {
+		return nil, errors.Join(unavailable(forbidden(err)), x.group.remove())
 	}
-	if err := box.setUp(ctx, p, image); err != nil {
-		box.Close(context.WithoutCancel(ctx))
+	if err := x.setUp(ctx, p, image); err != nil {
+		x.end(context.WithoutCancel(ctx))
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, fmt.Errorf("open box %s: %w", id, cause)
 		}
@@ -77,11 +73,11 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*Box, error) {
 		}
 		return nil, unavailable(err)
 	}
-	return box, nil
+	return x, nil
 }
 
 // launch clones pid 1 of the box. It waits for its plan.
-func (x *Box) launch(ids identities) error {
+func (x *box) launch(ids identities) error {
 	ours, theirs, err := pair()
 	if err != nil {
 		return err
@@ -97,7 +93,7 @@ func (x *Box) launch(ids identities) error {
 	if x.group.v2 != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(x.group.v2.Fd())
 	}
-	x.proc, err = os.StartProcess("/proc/self/exe", []string{arg0, subcommand}, &os.ProcAttr{
+	x.proc, err = os.StartProcess("/proc/self/exe", []string{slotd.Name, subcommand}, &os.ProcAttr{
 		Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs}, Sys: attr,
 	})
 	if err != nil {
@@ -114,7 +110,7 @@ func (x *Box) launch(ids identities) error {
 
 // setUp lets the waiting process build the box and meanwhile puts it into its cgroups,
 // which may take the kernel some milliseconds. No command can run before both are done.
-func (x *Box) setUp(ctx context.Context, p plan, image int) error {
+func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	stop := context.AfterFunc(ctx, func() { x.control.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	entered := make(chan error, 1)
@@ -126,37 +122,19 @@ func (x *Box) setUp(ctx context.Context, p plan, image int) error {
 	if err := errors.Join(<-entered, err); err != nil {
 		return err
 	}
-	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id})
+	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})
 	return nil
 }
 
 // dial connects to the server in the box.
-func (x *Box) dial(context.Context) (net.Conn, error) {
-	if x.closing.Load() {
-		return nil, backends.ErrClosed
-	}
-	return x.control.dial()
-}
+func (x *box) dial(context.Context) (net.Conn, error) { return x.control.dial() }
 
-// ID implements [backends.Sandbox].
-func (x *Box) ID() string { return x.id }
-
-// Exec implements [backends.Sandbox]. A box that its own command destroyed is
-// backends.ErrBroken, one that was destroyed from outside backends.ErrLost.
-func (x *Box) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
-	r, err := x.Client.Exec(ctx, c)
-	return r, x.judge(err)
-}
-
-// judge says whose fault the end of a box was.
-func (x *Box) judge(err error) error {
-	if err == nil || !errors.Is(err, backends.ErrLost) || x.closing.Load() {
-		return err
-	}
+// lost says whose fault the end of a box was: nil when it was not its commands'.
+func (x *box) lost() error {
 	select {
 	case <-x.gone:
-	case <-time.After(time.Second): // the connection went first
-		return err
+	case <-time.After(time.Second): // only the connection went
+		return nil
 	}
 	if x.group.kills() > 0 {
 		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", x.id, backends.ErrBroken)
@@ -165,26 +143,19 @@ func (x *Box) judge(err error) error {
 	if status, ok := x.state.Sys().(syscall.WaitStatus); ok && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
 		return fmt.Errorf("box %s: its server ended (%s): %w", x.id, x.state, backends.ErrBroken)
 	}
-	return err
+	return nil
 }
 
-// Close implements [backends.Sandbox]. With pid 1 the kernel ends every process of the
-// box, and its mounts, network and files vanish.
-func (x *Box) Close(ctx context.Context) error {
-	x.once.Do(func() {
-		x.closing.Store(true)
-		x.proc.Kill()
-		x.control.conn.Close()
-		if x.Client != nil {
-			x.Client.Close(ctx)
-		}
-		select {
-		case <-x.gone:
-			x.failed = x.group.remove()
-		case <-ctx.Done():
-			x.failed = fmt.Errorf("close box %s: %w", x.id, ctx.Err())
-		}
-		x.back.forget(x)
-	})
-	return x.failed
+// end ends the box. With pid 1 the kernel ends every process of it, and its mounts,
+// network and files vanish.
+func (x *box) end(ctx context.Context) error {
+	defer x.back.forget(x)
+	x.proc.Kill()
+	x.control.conn.Close()
+	select {
+	case <-x.gone:
+		return x.group.remove()
+	case <-ctx.Done():
+		return fmt.Errorf("close box %s: %w", x.id, ctx.Err())
+	}
 }

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,7 +18,6 @@ import (
 
 // How hermes starts itself as pid 1 of a box.
 const (
-	arg0       = "hermes-slotd"
 	subcommand = "init"
 	controlFD  = 3
 )
@@ -27,7 +25,7 @@ const (
 // Main becomes the inside of a box when args say so: then handled is true and the
 // program must exit with code. A program that opens boxes calls it before anything else.
 func Main(args []string) (code int, handled bool) {
-	if len(args) != 2 || filepath.Base(args[0]) != arg0 || args[1] != subcommand {
+	if len(args) != 2 || filepath.Base(args[0]) != slotd.Name || args[1] != subcommand {
 		return 0, false
 	}
 	control := inherited{fd: controlFD}
@@ -189,11 +187,12 @@ func loopback() error {
 	return nil
 }
 
-// serve answers until the host closes the socket or dies. Returning ends the box.
+// serve answers until the host closes the socket or dies. The end of this process is
+// the end of the box.
 func serve(control inherited, o slotd.Options) int {
-	var l net.Listener = control
-	err := slotd.Serve(context.Background(), l, slotd.ServerOptions{Options: o})
-	if err != nil && !errors.Is(err, net.ErrClosed) {
+	// Commands share our uid and may signal us. Caught, unlike ignored, is not inherited.
+	signal.Notify(make(chan os.Signal, 1))
+	if err := slotd.Serve(context.Background(), control, slotd.ServerOptions{Options: o}); err != nil {
 		return 1
 	}
 	return 0

@@ -22,6 +22,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"hermes/backends"
@@ -45,7 +47,7 @@ type Backend struct {
 
 	mu     sync.Mutex
 	closed bool
-	boxes  map[*Box]bool
+	boxes  map[*box]bool
 	opens  sync.WaitGroup
 }
 
@@ -60,12 +62,12 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, boxes: map[*Box]bool{}}
-	box, err := b.Open(ctx, backends.Spec{})
+	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, boxes: map[*box]bool{}}
+	probe, err := b.Open(ctx, backends.Spec{})
 	if err != nil {
 		return nil, err
 	}
-	return b, box.Close(ctx)
+	return b, probe.Close(ctx)
 }
 
 // Open implements [backends.Backend].
@@ -78,14 +80,14 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	b.opens.Add(1)
 	b.mu.Unlock()
 	defer b.opens.Done()
-	box, err := b.start(ctx, s)
+	x, err := b.start(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
-	b.boxes[box] = true
+	b.boxes[x] = true
 	b.mu.Unlock()
-	return box, nil
+	return x.client, nil
 }
 
 // Traits implements [backends.Backend].
@@ -110,24 +112,21 @@ func (b *Backend) Close(ctx context.Context) error {
 	b.mu.Unlock()
 	b.opens.Wait()
 	b.mu.Lock()
-	boxes := make([]*Box, 0, len(b.boxes))
-	for box := range b.boxes {
-		boxes = append(boxes, box)
-	}
+	boxes := slices.Collect(maps.Keys(b.boxes))
 	b.mu.Unlock()
 	errs := make([]error, len(boxes))
 	var all sync.WaitGroup
-	for i, box := range boxes {
-		all.Go(func() { errs[i] = box.Close(ctx) })
+	for i, x := range boxes {
+		all.Go(func() { errs[i] = x.client.Close(ctx) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
 // forget drops a closed box.
-func (b *Backend) forget(box *Box) {
+func (b *Backend) forget(x *box) {
 	b.mu.Lock()
-	delete(b.boxes, box)
+	delete(b.boxes, x)
 	b.mu.Unlock()
 }
 
