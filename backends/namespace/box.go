@@ -83,22 +83,13 @@ func (x *box) launch(ids identities) error {
 		return err
 	}
 	defer theirs.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
+	o, fds := order{Attr: *ids.attr()}, []int{int(theirs.Fd())}
+	if x.group.v2 != nil {
+		o.Cgroup, fds = true, append(fds, int(x.group.v2.Fd()))
+	}
+	if x.proc, err = x.back.forker.clone(o, fds); err != nil {
 		ours.Close()
 		return err
-	}
-	defer null.Close()
-	attr := ids.attr()
-	if x.group.v2 != nil {
-		attr.UseCgroupFD, attr.CgroupFD = true, int(x.group.v2.Fd())
-	}
-	x.proc, err = os.StartProcess("/proc/self/exe", []string{slotd.Name, subcommand}, &os.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs}, Sys: attr,
-	})
-	if err != nil {
-		ours.Close()
-		return fmt.Errorf("clone a process with its own namespaces: %w", err)
 	}
 	x.control.conn = ours
 	go func() {

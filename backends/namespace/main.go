@@ -18,26 +18,37 @@ import (
 
 // How hermes starts itself as pid 1 of a box.
 const (
-	subcommand = "init"
-	controlFD  = 3
+	initCommand = "init"
+	controlFD   = 3
 )
 
 // Main becomes the inside of a box when args say so: then handled is true and the
 // program must exit with code. A program that opens boxes calls it before anything else.
 func Main(args []string) (code int, handled bool) {
-	if len(args) != 2 || filepath.Base(args[0]) != slotd.Name || args[1] != subcommand {
+	if len(args) != 2 || filepath.Base(args[0]) != slotd.Name {
 		return 0, false
 	}
 	control := inherited{fd: controlFD}
+	switch args[1] {
+	case initCommand:
+		return boxServer(control), true
+	case forkCommand:
+		return forkServer(control), true
+	}
+	return 0, false
+}
+
+// boxServer is pid 1 of a box.
+func boxServer(control inherited) int {
 	ready, err := prepare(control)
 	if err != nil {
 		writeFrame(control, []byte(err.Error()))
-		return 1, true
+		return 1
 	}
 	if err := writeFrame(control, nil); err != nil {
-		return 1, true
+		return 1
 	}
-	return serve(control, ready), true
+	return serve(control, ready)
 }
 
 // prepare reads the plan and builds the box around this process.

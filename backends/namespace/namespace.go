@@ -43,6 +43,7 @@ func Kind() backends.Kind {
 type Backend struct {
 	conf   Config
 	groups groups
+	forker forker
 	ids    identities
 
 	mu     sync.Mutex
@@ -65,7 +66,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, boxes: map[*box]bool{}}
 	probe, err := b.Open(ctx, backends.Spec{})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
 	return b, probe.Close(ctx)
 }
@@ -120,6 +121,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		all.Go(func() { errs[i] = x.client.Close(ctx) })
 	}
 	all.Wait()
+	b.forker.close()
 	return errors.Join(errs...)
 }
 
