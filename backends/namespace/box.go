@@ -32,8 +32,10 @@ type box struct {
 	control control
 	group   *boxGroup
 	client  *slotd.Client
-	gone    chan struct{}    // closed when pid 1 has ended
-	state   *os.ProcessState // how; after gone
+	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed
+	state   *os.ProcessState // how it ended; after gone
+	kills   int64            // out-of-memory kills; after gone
+	failed  error            // of removing; after gone
 }
 
 // start makes a box.
@@ -92,11 +94,16 @@ func (x *box) launch(ids identities) error {
 		return err
 	}
 	x.control.conn = ours
-	go func() {
-		x.state, _ = x.proc.Wait()
-		close(x.gone)
-	}()
+	go x.await()
 	return nil
+}
+
+// await collects pid 1 when it ends, whyever that is, and what the box leaves.
+func (x *box) await() {
+	x.state, _ = x.proc.Wait()
+	x.kills = x.group.kills()
+	x.failed = x.group.remove()
+	close(x.gone)
 }
 
 // setUp lets the waiting process build the box and meanwhile puts it into its cgroups,
@@ -127,7 +134,7 @@ func (x *box) lost() error {
 	case <-time.After(time.Second): // only the connection went
 		return nil
 	}
-	if x.group.kills() > 0 {
+	if x.kills > 0 {
 		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", x.id, backends.ErrBroken)
 	}
 	// Nothing in the box can send pid 1 a SIGKILL; any other end came from inside.
@@ -145,7 +152,7 @@ func (x *box) end(ctx context.Context) error {
 	x.control.conn.Close()
 	select {
 	case <-x.gone:
-		return x.group.remove()
+		return x.failed
 	case <-ctx.Done():
 		return fmt.Errorf("close box %s: %w", x.id, ctx.Err())
 	}
