@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"hermes/backends"
 )
 
@@ -105,6 +107,10 @@ func NewHost(o Options) (*Host, error) {
 	env := map[string]string{"PATH": DefaultPath, "HOME": o.Home, "LANG": "C.UTF-8"}
 	maps.Copy(env, o.Env)
 	o.Env = env
+	// What this process was itself handed open must not reach commands.
+	if err := unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+		return nil, fmt.Errorf("keep open files from commands: %w", err)
+	}
 	h := &Host{opt: o, id: cmp.Or(o.ID, NewID()), dir: at(o.Home, o.Dir), began: ticks(), closes: make(chan struct{}),
 		tasks: map[*task]bool{}, open: map[io.Closer]bool{}, procs: map[string]*process{}}
 	var err error

@@ -163,7 +163,6 @@ func inherited(name string) (*os.File, error) {
 	if err != nil || n < 3 {
 		return nil, fmt.Errorf("%q is not fd:N with N of 3 or more", name)
 	}
-	unix.CloseOnExec(n)
 	f := os.NewFile(uintptr(n), name)
 	if f == nil {
 		return nil, fmt.Errorf("%q is not open", name)

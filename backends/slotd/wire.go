@@ -24,7 +24,7 @@ const (
 	maxRequest = 4 << 20   // JSON head of a request
 	maxStdin   = 256 << 20 // bytes of input of one command
 	heartbeat  = 5 * time.Second
-	silence    = 60 * time.Second // without a frame: the box is lost
+	silence    = 20 * time.Second // without a frame: the box is lost
 )
 
 // The types of frames.
