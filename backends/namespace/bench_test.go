@@ -19,7 +19,13 @@ func median(b *testing.B, took []time.Duration) {
 
 // BenchmarkCreate is a new box and its first command; closing is not counted in p50.
 func BenchmarkCreate(b *testing.B) {
-	back := open(b, namespace.Config{})
+	for _, groups := range []string{"auto", "off"} {
+		b.Run("cgroup="+groups, func(b *testing.B) { benchmarkCreate(b, namespace.Config{Cgroup: groups}) })
+	}
+}
+
+func benchmarkCreate(b *testing.B, c namespace.Config) {
+	back := open(b, c)
 	var took []time.Duration
 	for b.Loop() {
 		began := time.Now()

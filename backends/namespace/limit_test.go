@@ -32,14 +32,14 @@ func TestForkBomb(t *testing.T) {
 			t.Fatalf("the limit of %d is not in force: %q", limit, out)
 		}
 	}
-	r, err := x.Exec(t.Context(), backends.Cmd{Shell: "i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done; wait", Timeout: 2 * time.Second, Merge: true})
+	r, err := x.Exec(t.Context(), backends.Cmd{Shell: "i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done; wait", Timeout: time.Second, Merge: true})
 	if err != nil {
 		t.Fatal("the bomb: ", err)
 	}
 	if !bytes.Contains(r.Stdout, []byte("fork")) {
 		t.Errorf("no fork was refused: %+v", r)
 	}
-	r, err = x.Exec(t.Context(), backends.Cmd{Shell: "bomb() { bomb | bomb & }; bomb; sleep 0.5; ls -d /proc/[0-9]* | wc -l", Timeout: 3 * time.Second, Merge: true})
+	r, err = x.Exec(t.Context(), backends.Cmd{Shell: "bomb() { bomb | bomb & }; bomb; sleep 0.5; ls -d /proc/[0-9]* | wc -l", Timeout: time.Second, Merge: true})
 	if err != nil && !errors.Is(err, backends.ErrBroken) {
 		t.Fatal("the second bomb: ", err)
 	}
