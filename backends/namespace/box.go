@@ -43,8 +43,7 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open a box: %w", err)
 	}
-	id := ownLabel() + strconv.FormatUint(serial.Add(1), 10)
-	p, err := b.conf.plan(id, s)
+	p, err := b.conf.plan(s)
 	if err != nil {
 		return nil, err
 	}
@@ -57,23 +56,71 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 			defer unix.Close(image)
 		}
 	}
-	x := &box{id: id, back: b, gone: make(chan struct{})}
-	if x.group, err = b.groups.make(id, p.Limits); err != nil {
+	x, err := b.blank()
+	if err != nil {
 		return nil, err
-	}
-	p.OOM, p.ByRlimit = x.group.oom, !b.groups.has("memory")
-	if err := x.launch(b.ids); err != nil {
-		return nil, errors.Join(unavailable(forbidden(err)), x.group.remove())
 	}
 	if err := x.setUp(ctx, p, image); err != nil {
 		x.end(context.WithoutCancel(ctx))
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, fmt.Errorf("open box %s: %w", id, cause)
+			return nil, fmt.Errorf("open box %s: %w", x.id, cause)
 		}
 		if p.Image {
 			return nil, fmt.Errorf("image %q: %w: %w", cmp.Or(s.Image, b.conf.Root), backends.ErrImage, err)
 		}
 		return nil, unavailable(err)
+	}
+	b.opens.Go(b.prepare)
+	return x, nil
+}
+
+// blank returns a box that waits for its plan: the spare, if there is one.
+func (b *Backend) blank() (*box, error) {
+	select {
+	case x := <-b.spare:
+		select {
+		case <-x.gone: // somebody killed it
+		default:
+			return x, nil
+		}
+	default:
+	}
+	return b.clone()
+}
+
+// prepare makes the next spare, so that a single Open need not wait for the kernel.
+func (b *Backend) prepare() {
+	b.mu.Lock()
+	closed := b.closed
+	b.mu.Unlock()
+	if closed || len(b.spare) > 0 || !b.making.CompareAndSwap(false, true) {
+		return
+	}
+	defer b.making.Store(false)
+	x, err := b.clone()
+	if err != nil {
+		return // the next Open will say why
+	}
+	select {
+	case b.spare <- x:
+	default:
+		x.end(context.Background())
+	}
+}
+
+// clone makes a process with its own namespaces, in cgroups without limits yet.
+func (b *Backend) clone() (*box, error) {
+	x := &box{id: ownLabel() + strconv.FormatUint(serial.Add(1), 10), back: b, gone: make(chan struct{})}
+	var err error
+	if x.group, err = b.groups.make(x.id); err != nil {
+		return nil, err
+	}
+	if err := x.launch(b.ids); err != nil {
+		return nil, errors.Join(unavailable(forbidden(err)), x.group.remove())
+	}
+	if err := x.group.enter(x.proc.Pid); err != nil {
+		x.end(context.Background())
+		return nil, err
 	}
 	return x, nil
 }
@@ -106,18 +153,18 @@ func (x *box) await() {
 	close(x.gone)
 }
 
-// setUp lets the waiting process build the box and meanwhile puts it into its cgroups,
-// which may take the kernel some milliseconds. No command can run before both are done.
+// setUp puts limits on the waiting process and lets it build the box.
 func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	stop := context.AfterFunc(ctx, func() { x.control.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	entered := make(chan error, 1)
-	go func() { entered <- x.group.enter(x.proc.Pid) }()
+	if err := x.group.limit(p.Limits); err != nil {
+		return err
+	}
 	if image >= 0 {
 		mapImage(image, x.proc.Pid)
 	}
-	err := x.control.begin(p, image, time.Now().Add(setupTime))
-	if err := errors.Join(<-entered, err); err != nil {
+	p.ID, p.OOM, p.ByRlimit = x.id, x.group.oom, !x.back.groups.has("memory")
+	if err := x.control.begin(p, image, time.Now().Add(setupTime)); err != nil {
 		return err
 	}
 	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})

@@ -137,14 +137,25 @@ func groupMounts() []groupMount {
 
 // boxGroup are the directories of one box.
 type boxGroup struct {
-	dirs []string
-	v2   *os.File // to clone the box into; nil: enter is needed
-	oom  string
+	parents groups
+	dirs    []string // one below each parent
+	v2      *os.File // to clone the box into; nil: enter is needed
+	oom     string
 }
 
-// make makes the groups of a box with its limits.
-func (g groups) make(name string, l Limits) (*boxGroup, error) {
-	b := &boxGroup{}
+// limit writes the limits of the box.
+func (b *boxGroup) limit(l Limits) error {
+	for i, dir := range b.dirs {
+		if err := b.parents[i].limit(dir, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make makes the groups of a box, as yet without limits.
+func (g groups) make(name string) (*boxGroup, error) {
+	b := &boxGroup{parents: g}
 	for _, parent := range g {
 		dir := filepath.Join(parent.dir, name)
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -152,10 +163,6 @@ func (g groups) make(name string, l Limits) (*boxGroup, error) {
 			return nil, fmt.Errorf("make a cgroup: %w", err)
 		}
 		b.dirs = append(b.dirs, dir)
-		if err := parent.limit(dir, l); err != nil {
-			b.remove()
-			return nil, err
-		}
 		if slices.Contains(parent.controllers, "memory") {
 			b.oom = dir + map[bool]string{true: "/memory.events", false: "/memory.oom_control"}[parent.v2]
 		}

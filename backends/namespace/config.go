@@ -111,16 +111,16 @@ type plan struct {
 }
 
 // plan turns a Spec into what the box must do.
-func (c Config) plan(id string, s backends.Spec) (plan, error) {
+func (c Config) plan(s backends.Spec) (plan, error) {
 	own, err := c.Limits.with(Limits{Memory: s.Limits.Memory, Processes: s.Limits.Processes, CPUs: s.Limits.CPUs, Disk: s.Limits.Disk})
 	if err != nil {
-		return plan{}, fmt.Errorf("box %s: %w", id, err)
+		return plan{}, fmt.Errorf("open a box: %w", err)
 	}
 	image := s.Image
 	if image == "" {
 		image = c.Root
 	}
-	p := plan{ID: id, ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own}
+	p := plan{ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own}
 	if p.Dir == "" {
 		p.Dir = c.Home
 	} else if !filepath.IsAbs(p.Dir) {

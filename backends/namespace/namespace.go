@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"hermes/backends"
 )
@@ -50,6 +51,8 @@ type Backend struct {
 	closed bool
 	boxes  map[*box]bool
 	opens  sync.WaitGroup
+	spare  chan *box   // at most one, started and waiting for its plan
+	making atomic.Bool // the next one
 }
 
 // Open checks, by making one box, that this machine can make them. It fails with
@@ -63,7 +66,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, boxes: map[*box]bool{}}
+	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, boxes: map[*box]bool{}, spare: make(chan *box, 1)}
 	probe, err := b.Open(ctx, backends.Spec{})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -121,6 +124,11 @@ func (b *Backend) Close(ctx context.Context) error {
 		all.Go(func() { errs[i] = x.client.Close(ctx) })
 	}
 	all.Wait()
+	select {
+	case x := <-b.spare:
+		errs = append(errs, x.end(ctx))
+	default:
+	}
 	b.forker.close()
 	return errors.Join(errs...)
 }
