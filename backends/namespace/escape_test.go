@@ -88,7 +88,7 @@ var attempts = map[string]func() error{
 	"ptrace seize":          func() error { return unix.PtraceSeize(os.Getppid()) },
 	"memory of pid 1":       touch("/proc/1/mem", os.O_RDWR),
 	"read memory across":    func() error { return call(unix.SYS_PROCESS_VM_READV, 1, buffer(), 1, buffer(), 1) },
-	"root of pid 1":         func() error { _, err := os.ReadDir("/proc/1/root/"); return err },
+	"root of pid 1":         func() error { _, err := os.ReadDir("/proc/1/root" + "/."); return err },
 	"cwd of pid 1":          func() error { _, err := os.ReadDir("/proc/1/cwd/"); return err },
 	"program of pid 1":      touch("/proc/1/exe", os.O_RDONLY),
 	"environment of pid 1":  touch("/proc/1/environ", os.O_RDONLY),
@@ -190,7 +190,7 @@ func probe(t *testing.T, x backends.Sandbox) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.WriteFile(t.Context(), "/root/probe", raw, 0o755); err != nil {
+	if err := x.WriteFile(t.Context(), "probe", raw, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -201,7 +201,7 @@ func TestEscapes(t *testing.T) {
 	fmt.Fprintf(t.Output(), "%d attempts\n", len(attempts))
 	for _, name := range slices.Sorted(maps.Keys(attempts)) {
 		t.Run(name, func(t *testing.T) {
-			r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{"/root/probe", "attempt", name}, Merge: true})
+			r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{"./probe", "attempt", name}, Merge: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,14 +214,14 @@ func TestEscapes(t *testing.T) {
 
 // Not everything is refused: what programs need works.
 func TestCommandsWork(t *testing.T) {
-	x := box(t, namespace.Config{}, backends.Spec{Env: map[string]string{"GREETING": "hello"}, Dir: "/work"})
+	x := box(t, namespace.Config{}, backends.Spec{Env: map[string]string{"GREETING": "hello"}, Dir: "/app/src"})
 	for _, tt := range []struct{ name, script, want string }{
 		{"pipes and subshells", "(echo a; echo b) | sort -r | head -1", "b"},
 		{"threads and children", "for i in 1 2 3; do (true) & done; wait; echo ok", "ok"},
 		{"the user", "id -u; id -g", "0\n0"},
-		{"the working directory", "pwd", "/work"},
+		{"the working directory", "pwd", "/app/src"},
 		{"the environment", "echo $GREETING $HOME", "hello /root"},
-		{"writing anywhere but the host's files", "echo x > /etc/x && mkdir /app && touch /app/y /var/z /tmp/t && echo ok", "ok"},
+		{"writing anywhere but the host's files", "echo x > /etc/x && mkdir -p /app/z && touch /app/y /var/z /tmp/t && echo ok", "ok"},
 		{"changing owners is accepted", "touch f && chown 33:33 f && chown -R daemon . 2>/dev/null; stat -c %u f", "0"},
 		{"unpacking another's archive", "mkdir a && tar --owner=123 --group=45 -cf a.tar a && tar -xf a.tar && echo ok", "ok"},
 		{"links and modes", "ln -s f l && ln f h && chmod 600 f && stat -c %a f", "600"},
@@ -264,7 +264,7 @@ func TestHostIsInvisible(t *testing.T) {
 	x := box(t, namespace.Config{}, backends.Spec{})
 	port := tcp.Addr().(*net.TCPAddr).Port
 	for _, tt := range []struct{ name, script, not string }{
-		{"host files", "cat " + secret + "; ls /home /boot /mnt /work 2>&1 | grep -v 'cannot access'", "x"},
+		{"host files", "cat " + secret + "; ls /home /boot /mnt /srv 2>&1 | grep -v 'cannot access'", "x"},
 		{"host processes", fmt.Sprintf("ls /proc | grep -x %d; ls -d /proc/[0-9]*/ | wc -l | grep -E '.{3}'", os.Getpid()), "."},
 		{"a signal to the host", fmt.Sprintf("kill -0 %d && echo reached", os.Getpid()), "reached"},
 		{"the host's loopback", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo reached", port), "reached"},
@@ -274,7 +274,7 @@ func TestHostIsInvisible(t *testing.T) {
 		{"secrets of the environment", "cat /proc/*/environ | tr '\\0' '\\n'; env; set", "sk-live"},
 		{"descriptors", "ls -l /proc/self/fd /proc/$$/fd", "secret"},
 		{"sockets of the server", "ls -l /proc/self/fd /proc/$$/fd", "socket:"},
-		{"shadow, ssh, hosts of the host", "ls /etc/shadow /etc/ssh /root/.ssh 2>&1 | grep -v 'cannot access'", "/"},
+		{"shadow, ssh, hosts of the host", "ls /etc/shadow /etc/ssh ~/.ssh 2>&1 | grep -v 'cannot access'", "/"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, out := sh(t, x, "exec 2>/dev/null; "+tt.script)
@@ -290,14 +290,14 @@ func TestLinksStayInside(t *testing.T) {
 	dir := t.TempDir()
 	os.Chmod(dir, 0o777)
 	x := box(t, namespace.Config{}, backends.Spec{})
-	sh(t, x, "ln -s "+dir+" /root/out; ln -s /proc/1/root /root/up")
-	for _, path := range []string{"/root/out/f", "/root/up" + dir + "/f", "/../../.." + dir + "/f", dir + "/f"} {
+	sh(t, x, "ln -s "+dir+" out; ln -s /proc/1/root up")
+	for _, path := range []string{"out/f", "up" + dir + "/f", "/../../.." + dir + "/f", dir + "/f"} {
 		x.WriteFile(t.Context(), path, []byte("x"), 0o644) // may work, but inside
 		if _, err := os.Stat(filepath.Join(dir, "f")); !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("writing %s reached the host: %v", path, err)
 		}
 	}
-	if raw, err := x.ReadFile(t.Context(), "/proc/1/root/etc/hostname", 0); err == nil && strings.TrimSpace(string(raw)) != "hermes" {
+	if raw, err := x.ReadFile(t.Context(), "up/etc/hostname", 0); err == nil && strings.TrimSpace(string(raw)) != "hermes" {
 		t.Errorf("host name of another root: %q", raw)
 	}
 }
@@ -309,7 +309,7 @@ func TestBoxesAreSeparate(t *testing.T) {
 		t.Fatal("one id for two boxes")
 	}
 	sh(t, one, "for d in /root /tmp /dev/shm /etc /var; do echo one > $d/mark; done; sleep 1000 >/dev/null 2>&1 &")
-	if _, out := sh(t, two, "cat /root/mark /tmp/mark /dev/shm/mark /etc/mark /var/mark 2>/dev/null; ps ax 2>/dev/null | grep '[s]leep 1000'"); out != "" {
+	if _, out := sh(t, two, "cat ~/mark /tmp/mark /dev/shm/mark /etc/mark /var/mark 2>/dev/null; ps ax 2>/dev/null | grep '[s]leep 1000'"); out != "" {
 		t.Errorf("the second box sees of the first: %s", out)
 	}
 }

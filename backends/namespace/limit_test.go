@@ -88,7 +88,7 @@ func TestDiskFill(t *testing.T) {
 		}
 		sh(t, x, "rm "+dir+"/f*")
 	}
-	if code, out := sh(t, x, "echo x > /root/x && cat /root/x"); code != 0 || out != "x" {
+	if code, out := sh(t, x, "echo x > ~/x && cat ~/x"); code != 0 || out != "x" {
 		t.Errorf("afterwards: %d %s", code, out)
 	}
 }

@@ -150,7 +150,7 @@ func (r *root) enter() error {
 
 // overlay mounts the image with the box's own memory above it.
 func (r *root) overlay(at string) error {
-	for _, name := range []string{"lower", "upper", "work", "root"} {
+	for _, name := range []string{"lower", "upper", "scratch", "root"} {
 		if err := os.Mkdir(stage+"/"+name, 0o755); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (r *root) overlay(at string) error {
 		return err
 	}
 	return mountFS("overlay", at, unix.MS_NOSUID|unix.MS_NODEV,
-		"lowerdir="+stage+"/lower,upperdir="+stage+"/upper,workdir="+stage+"/work,userxattr")
+		"lowerdir="+stage+"/lower,upperdir="+stage+"/upper,workdir="+stage+"/scratch,userxattr")
 }
 
 // files puts the host's programs and the files of /etc in place.
