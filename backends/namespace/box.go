@@ -1,0 +1,206 @@
+package namespace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends"
+	"hermes/backends/slotd"
+)
+
+// setupTime bounds how long a box may take to get ready on a loaded machine.
+const setupTime = 20 * time.Second
+
+// serial numbers the boxes of this process.
+var serial = new(atomic.Uint64)
+
+// box is one box as the host sees it; the [slotd.Client] in front of it is what callers get.
+type box struct {
+	id      string
+	back    *Backend
+	proc    *os.Process
+	control control
+	group   *boxGroup
+	client  *slotd.Client
+	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed
+	state   *os.ProcessState // how it ended; after gone
+	kills   int64            // out-of-memory kills; after gone
+	failed  error            // of removing; after gone
+}
+
+// start makes a box.
+func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open a box: %w", err)
+	}
+	p, err := b.conf.plan(s)
+	if err != nil {
+		return nil, err
+	}
+	image := -1
+	if p.Image {
+		if image, err = b.openImage(&p); err != nil {
+			return nil, err
+		}
+		if image >= 0 {
+			defer unix.Close(image)
+		}
+	}
+	x, err := b.blank()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.setUp(ctx, p, image); err != nil {
+		x.end(context.WithoutCancel(ctx))
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, fmt.Errorf("open box %s: %w", x.id, cause)
+		}
+		if p.Image {
+			return nil, fmt.Errorf("image %q: %w: %w", cmp.Or(s.Image, b.conf.Root), backends.ErrImage, err)
+		}
+		return nil, unavailable(err)
+	}
+	b.opens.Go(b.prepare)
+	return x, nil
+}
+
+// blank returns a box that waits for its plan: the spare, if there is one.
+func (b *Backend) blank() (*box, error) {
+	select {
+	case x := <-b.spare:
+		select {
+		case <-x.gone: // somebody killed it
+		default:
+			return x, nil
+		}
+	default:
+	}
+	return b.clone()
+}
+
+// prepare makes the next spare, so that a single Open need not wait for the kernel.
+func (b *Backend) prepare() {
+	b.mu.Lock()
+	closed := b.closed
+	b.mu.Unlock()
+	if closed || len(b.spare) > 0 || !b.making.CompareAndSwap(false, true) {
+		return
+	}
+	defer b.making.Store(false)
+	x, err := b.clone()
+	if err != nil {
+		return // the next Open will say why
+	}
+	select {
+	case b.spare <- x:
+	default:
+		x.end(context.Background())
+	}
+}
+
+// clone makes a process with its own namespaces, in cgroups without limits yet.
+func (b *Backend) clone() (*box, error) {
+	x := &box{id: ownLabel() + strconv.FormatUint(serial.Add(1), 10), back: b, gone: make(chan struct{})}
+	var err error
+	if x.group, err = b.groups.make(x.id); err != nil {
+		return nil, err
+	}
+	if err := x.launch(b.ids); err != nil {
+		return nil, errors.Join(unavailable(forbidden(err)), x.group.remove())
+	}
+	if err := x.group.enter(x.proc.Pid); err != nil {
+		x.end(context.Background())
+		return nil, err
+	}
+	return x, nil
+}
+
+// launch clones pid 1 of the box. It waits for its plan.
+func (x *box) launch(ids identities) error {
+	ours, theirs, err := pair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	o, fds := order{Attr: *ids.attr()}, []int{int(theirs.Fd())}
+	if x.group.v2 != nil {
+		o.Cgroup, fds = true, append(fds, int(x.group.v2.Fd()))
+	}
+	if x.proc, err = x.back.forker.clone(o, fds); err != nil {
+		ours.Close()
+		return err
+	}
+	x.control.conn = ours
+	go x.await()
+	return nil
+}
+
+// await collects pid 1 when it ends, whyever that is, and what the box leaves.
+func (x *box) await() {
+	x.state, _ = x.proc.Wait()
+	x.kills = x.group.kills()
+	x.failed = x.group.remove()
+	close(x.gone)
+}
+
+// setUp puts limits on the waiting process and lets it build the box.
+func (x *box) setUp(ctx context.Context, p plan, image int) error {
+	stop := context.AfterFunc(ctx, func() { x.control.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := x.group.limit(p.Limits); err != nil {
+		return err
+	}
+	if image >= 0 {
+		mapImage(image, x.proc.Pid)
+	}
+	p.ID, p.OOM, p.ByRlimit = x.id, x.group.oom, !x.back.groups.has("memory")
+	if err := x.control.begin(p, image, time.Now().Add(setupTime)); err != nil {
+		return err
+	}
+	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})
+	return nil
+}
+
+// dial connects to the server in the box.
+func (x *box) dial(context.Context) (net.Conn, error) { return x.control.dial() }
+
+// lost says whose fault the end of a box was: nil when it was not its commands'.
+func (x *box) lost() error {
+	select {
+	case <-x.gone:
+	case <-time.After(time.Second): // only the connection went
+		return nil
+	}
+	if x.kills > 0 {
+		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", x.id, backends.ErrBroken)
+	}
+	// Nothing in the box can send pid 1 a SIGKILL; any other end came from inside.
+	if status, ok := x.state.Sys().(syscall.WaitStatus); ok && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
+		return fmt.Errorf("box %s: its server ended (%s): %w", x.id, x.state, backends.ErrBroken)
+	}
+	return nil
+}
+
+// end ends the box. With pid 1 the kernel ends every process of it, and its mounts,
+// network and files vanish.
+func (x *box) end(ctx context.Context) error {
+	defer x.back.forget(x)
+	x.proc.Kill()
+	x.control.conn.Close()
+	select {
+	case <-x.gone:
+		return x.failed
+	case <-ctx.Done():
+		return fmt.Errorf("close box %s: %w", x.id, ctx.Err())
+	}
+}

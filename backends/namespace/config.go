@@ -1,0 +1,137 @@
+package namespace
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"hermes/backends"
+)
+
+// Config is the section `backends.namespace` of a run file. The zero value is usable.
+type Config struct {
+	Root     string   `yaml:"root"`      // "host" (the default), or a directory that holds an unpacked image
+	ReadOnly []string `yaml:"read-only"` // more directories of the host, shown read-only at the same path
+	Limits   Limits   `yaml:"limits"`
+	Home     string   `yaml:"home"`   // of commands; "" means /root
+	Cgroup   string   `yaml:"cgroup"` // "auto" (the default) or "off"
+}
+
+// Limits are what a box gets whose Spec does not say otherwise.
+type Limits struct {
+	Memory    int64   `yaml:"memory"`    // bytes; 0 means 2 GiB
+	Processes int     `yaml:"processes"` // processes and threads; 0 means 256
+	CPUs      float64 `yaml:"cpus"`      // cores; 0 means all
+	Disk      int64   `yaml:"disk"`      // bytes written anywhere in the box, kept in memory; 0 means 1 GiB
+	Files     int     `yaml:"files"`     // open files of a process; 0 means 1,024
+	off       bool    // no cgroups
+}
+
+// hostRoot names the root made of the host's own programs.
+const hostRoot = "host"
+
+// The smallest limits with which a box can work at all.
+const (
+	minMemory    = 16 << 20
+	minProcesses = 16
+	minDisk      = 1 << 20
+)
+
+// complete fills in defaults and refuses what cannot work.
+func (c Config) complete() (Config, error) {
+	if c.Root == "" {
+		c.Root = hostRoot
+	}
+	if c.Root != hostRoot && !filepath.IsAbs(c.Root) {
+		return c, fmt.Errorf("root %q: neither %q nor an absolute path", c.Root, hostRoot)
+	}
+	if c.Home == "" {
+		c.Home = "/root"
+	}
+	for _, p := range append([]string{c.Home}, c.ReadOnly...) {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
+			return c, fmt.Errorf("path %q of the box is not a clean absolute path below /", p)
+		}
+	}
+	switch c.Cgroup {
+	case "", "auto":
+	case "off":
+		c.Limits.off = true
+	default:
+		return c, fmt.Errorf("cgroup %q: neither auto nor off", c.Cgroup)
+	}
+	l := Limits{Memory: 2 << 30, Processes: 256, Disk: 1 << 30, Files: 1024, off: c.Limits.off}
+	var err error
+	c.Limits, err = l.with(c.Limits)
+	return c, err
+}
+
+// with returns l with the values that o sets.
+func (l Limits) with(o Limits) (Limits, error) {
+	if o.Memory != 0 {
+		l.Memory = o.Memory
+	}
+	if o.Processes != 0 {
+		l.Processes = o.Processes
+	}
+	if o.CPUs != 0 {
+		l.CPUs = o.CPUs
+	}
+	if o.Disk != 0 {
+		l.Disk = o.Disk
+	}
+	if o.Files != 0 {
+		l.Files = o.Files
+	}
+	switch {
+	case l.Memory < minMemory:
+		return l, fmt.Errorf("memory limit of %d bytes is below %d", l.Memory, minMemory)
+	case l.Processes < minProcesses:
+		return l, fmt.Errorf("limit of %d processes is below %d", l.Processes, minProcesses)
+	case l.Disk < minDisk:
+		return l, fmt.Errorf("disk limit of %d bytes is below %d", l.Disk, minDisk)
+	case l.CPUs < 0 || l.Files < 0:
+		return l, fmt.Errorf("limits of %g cores and %d open files: negative", l.CPUs, l.Files)
+	}
+	return l, nil
+}
+
+// plan is what pid 1 of a box is told through its socket.
+type plan struct {
+	ID       string
+	Image    bool   // the root's mount comes as a descriptor, or from ImageDir
+	ImageDir string // opened by the box itself; "" when the descriptor was passed
+	ReadOnly []string
+	Home     string
+	Dir      string
+	Env      map[string]string
+	Limits   Limits
+	ByRlimit bool   // memory has no cgroup
+	OOM      string // file of the host with the count of out-of-memory kills
+}
+
+// plan turns a Spec into what the box must do.
+func (c Config) plan(s backends.Spec) (plan, error) {
+	own, err := c.Limits.with(Limits{Memory: s.Limits.Memory, Processes: s.Limits.Processes, CPUs: s.Limits.CPUs, Disk: s.Limits.Disk})
+	if err != nil {
+		return plan{}, fmt.Errorf("open a box: %w", err)
+	}
+	image := s.Image
+	if image == "" {
+		image = c.Root
+	}
+	p := plan{ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own}
+	if p.Dir == "" {
+		p.Dir = c.Home
+	} else if !filepath.IsAbs(p.Dir) {
+		p.Dir = filepath.Join(c.Home, p.Dir)
+	}
+	if image != hostRoot {
+		image = strings.TrimPrefix(image, "dir:")
+		if !filepath.IsAbs(image) {
+			return plan{}, fmt.Errorf("image %q: %w: the namespace back-end takes %q or an absolute directory", s.Image, backends.ErrImage, hostRoot)
+		}
+		p.Image, p.ImageDir = true, image
+	}
+	return p, nil
+}

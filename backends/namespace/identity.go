@@ -1,0 +1,108 @@
+package namespace
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// identities chooses the id of the host that stands behind uid 0 of a box. A plain user
+// has only his own. Root takes one that owns nothing, another for every box, because the
+// kernel bounds some things by user and enforces no process limit on its own root.
+type identities struct {
+	root  bool
+	uid   int // the only one, or the first of size
+	gid   int
+	size  int
+	count *atomic.Uint32
+}
+
+// idsFrom is where the ids of boxes begin where every id can be had: beyond users,
+// containers and systemd's ranges.
+const idsFrom, idsSize = 0x74000000, 1 << 20
+
+// findIdentities looks at what this process may map.
+func findIdentities() (identities, error) {
+	ids := identities{uid: os.Geteuid(), gid: os.Getegid(), size: 1, count: new(atomic.Uint32)}
+	if ids.uid != 0 {
+		return ids, nil
+	}
+	ids.root = true
+	ids.count.Store(uint32(os.Getpid()) * 61)
+	begin, size, err := largestExtent("/proc/self/uid_map")
+	if err != nil {
+		return ids, err
+	}
+	gbegin, gsize, err := largestExtent("/proc/self/gid_map")
+	if err != nil {
+		return ids, err
+	}
+	if begin, gbegin = max(begin, gbegin), max(begin, gbegin); gsize < size {
+		size = gsize
+	}
+	switch {
+	case begin+size > idsFrom+idsSize:
+		ids.uid, ids.size = idsFrom, idsSize
+	case size > 2048: // in a container: the upper half of what it has
+		ids.uid, ids.size = int(begin+size/2), int(size/2)
+	}
+	ids.gid = ids.uid
+	return ids, nil
+}
+
+// largestExtent returns the largest range of ids of a map.
+func largestExtent(file string) (begin, size int64, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var in, out, n int64
+		if _, err := fmt.Sscan(s.Text(), &in, &out, &n); err == nil && n > size {
+			begin, size = in, n
+		}
+	}
+	if size == 0 {
+		return 0, 0, fmt.Errorf("%s is empty", file)
+	}
+	return begin, size, nil
+}
+
+// attr returns how pid 1 of a box is cloned.
+func (ids identities) attr() *syscall.SysProcAttr {
+	uid, gid := ids.uid, ids.gid
+	if ids.size > 1 {
+		n := int(ids.count.Add(1)) % ids.size
+		uid, gid = uid+n, gid+n
+	}
+	a := &syscall.SysProcAttr{
+		Setsid: true,
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+			syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}},
+	}
+	if ids.root {
+		a.GidMappingsEnableSetgroups = true // to drop root's groups; the box loses the right to set any
+		a.Credential = &syscall.Credential{}
+	}
+	return a
+}
+
+// forbidden looks for the switch of the host that explains why namespaces are refused.
+func forbidden(err error) error {
+	for _, s := range []struct{ file, bad, why string }{
+		{"/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0"},
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone is 0"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)"},
+	} {
+		if raw, rerr := os.ReadFile(s.file); rerr == nil && strings.TrimSpace(string(raw)) == s.bad {
+			return fmt.Errorf("%s: %w", s.why, err)
+		}
+	}
+	return err
+}

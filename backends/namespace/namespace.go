@@ -1,0 +1,146 @@
+// Package namespace makes boxes from Linux namespaces: the isolated default that needs
+// no daemon, no root and no image.
+//
+// A box is this very program, started again as pid 1 of new user, mount, pid, network,
+// ipc, uts and cgroup namespaces. It builds a private root (the host's programs read-only,
+// or an overlay over a directory given as image), leaves the host's behind and serves the
+// slotd protocol. Commands run as uid 0 of the box, which is an id without any right on
+// the host: no capabilities, no new privileges, a seccomp filter, no network, bounded
+// memory, processes and disk. There is never a fall-back to less: a machine that cannot
+// do this gets [backends.ErrUnavailable] with the cause.
+//
+// The only tie between hermes and a box is one inherited socket. Connections are passed
+// through it as descriptors, so there is no path to find, and when it closes, because
+// hermes closed the box or died, pid 1 ends and the kernel ends everything in the box.
+//
+// A program that opens boxes must call [Main] before anything else.
+//
+// A [Backend] and its boxes are safe for concurrent use.
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"hermes/backends"
+)
+
+// Name is the back-end's name in configuration and traits.
+const Name = "namespace"
+
+// Kind returns the registry value of this back-end.
+func Kind() backends.Kind {
+	return backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
+		return Open(ctx, c)
+	})
+}
+
+// Backend makes boxes of namespaces.
+type Backend struct {
+	conf   Config
+	groups groups
+	forker forker
+	ids    identities
+
+	mu     sync.Mutex
+	closed bool
+	boxes  map[*box]bool
+	opens  sync.WaitGroup
+	spare  chan *box   // at most one, started and waiting for its plan
+	making atomic.Bool // the next one
+}
+
+// Open checks, by making one box, that this machine can make them. It fails with
+// backends.ErrUnavailable and the cause where it cannot.
+func Open(ctx context.Context, c Config) (*Backend, error) {
+	c, err := c.complete()
+	if err != nil {
+		return nil, fmt.Errorf("namespace back-end: %w", err)
+	}
+	ids, err := findIdentities()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, boxes: map[*box]bool{}, spare: make(chan *box, 1)}
+	probe, err := b.Open(ctx, backends.Spec{})
+	if err != nil {
+		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+	}
+	return b, probe.Close(ctx)
+}
+
+// Open implements [backends.Backend].
+func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, error) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil, fmt.Errorf("open a box: %w", backends.ErrClosed)
+	}
+	b.opens.Add(1)
+	b.mu.Unlock()
+	defer b.opens.Done()
+	x, err := b.start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.boxes[x] = true
+	b.mu.Unlock()
+	return x.client, nil
+}
+
+// Traits implements [backends.Backend].
+func (b *Backend) Traits() backends.Traits {
+	t := backends.Traits{Name: Name, Isolated: true, Network: "none", MemoryBy: "rlimit", Root: true, PTY: true, Images: true}
+	t.Notes = append(t.Notes, "changes of a file's owner are accepted and do nothing: the box has one user")
+	if b.groups.has("memory") {
+		t.MemoryBy = "cgroup"
+	} else {
+		t.Notes = append(t.Notes, "no cgroup for memory: the limit holds for each process, not for the box")
+	}
+	if !b.groups.has("cpu") {
+		t.Notes = append(t.Notes, "no cgroup for cpu: the number of cores is not limited")
+	}
+	return t
+}
+
+// Close implements [backends.Backend].
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.opens.Wait()
+	b.mu.Lock()
+	boxes := slices.Collect(maps.Keys(b.boxes))
+	b.mu.Unlock()
+	errs := make([]error, len(boxes))
+	var all sync.WaitGroup
+	for i, x := range boxes {
+		all.Go(func() { errs[i] = x.client.Close(ctx) })
+	}
+	all.Wait()
+	select {
+	case x := <-b.spare:
+		errs = append(errs, x.end(ctx))
+	default:
+	}
+	b.forker.close()
+	return errors.Join(errs...)
+}
+
+// forget drops a closed box.
+func (b *Backend) forget(x *box) {
+	b.mu.Lock()
+	delete(b.boxes, x)
+	b.mu.Unlock()
+}
+
+// unavailable wraps the cause for which this machine cannot make boxes.
+func unavailable(cause error) error {
+	return fmt.Errorf("namespace back-end: %w: %w", backends.ErrUnavailable, cause)
+}

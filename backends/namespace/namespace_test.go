@@ -1,0 +1,104 @@
+package namespace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"hermes/backends"
+	"hermes/backends/namespace"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := namespace.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	if len(os.Args) == 3 && os.Args[1] == "attempt" {
+		os.Exit(attempt(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "own" {
+		os.Exit(own(os.Args[2]))
+	}
+	os.Exit(m.Run())
+}
+
+// open returns a back-end, or skips the test where the kernel forbids namespaces.
+func open(t testing.TB, c namespace.Config) *namespace.Backend {
+	t.Helper()
+	b, err := namespace.Open(t.Context(), c)
+	if errors.Is(err, backends.ErrUnavailable) {
+		t.Skip("this machine cannot make boxes: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error("close the back-end: ", err)
+		}
+	})
+	return b
+}
+
+// box returns a box of a back-end of its own.
+func box(t testing.TB, c namespace.Config, s backends.Spec) backends.Sandbox {
+	t.Helper()
+	return boxOf(t, open(t, c), s)
+}
+
+func boxOf(t testing.TB, b *namespace.Backend, s backends.Spec) backends.Sandbox {
+	t.Helper()
+	x, err := b.Open(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// sh runs a script and returns its exit code and both outputs.
+func sh(t testing.TB, x backends.Sandbox, script string) (int, string) {
+	t.Helper()
+	r, err := x.Exec(t.Context(), backends.Cmd{Shell: script, Merge: true})
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return r.Code, strings.TrimSpace(string(r.Stdout))
+}
+
+// TestPlainUser runs this package's tests again as a user without any right.
+func TestPlainUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("already a plain user")
+	}
+	const nobody = 65534
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = d[:strings.LastIndexByte(d, '/')] {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-test.v", "-test.skip=TestContract/(2[5-9]|3[0-5])_"} // killing does not depend on the user
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	cmd.Dir, cmd.Env = dir, []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("as uid %d: %v\n%s", nobody, err, out)
+	}
+	passed, skipped := strings.Count(string(out), "--- PASS"), strings.Count(string(out), "--- SKIP")
+	fmt.Fprintf(t.Output(), "as uid %d: %d passed, %d skipped\n", nobody, passed, skipped)
+	if passed == 0 {
+		t.Errorf("as uid %d nothing ran:\n%s", nobody, out)
+	}
+}

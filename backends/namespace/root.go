@@ -1,0 +1,332 @@
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// stage is where the new root is put together, in the box's own mount namespace.
+const stage = "/tmp"
+
+// root is what was opened on the host before the stage covers some of it.
+type root struct {
+	plan    plan
+	image   *tree
+	trees   map[string]tree // by path in the box
+	devices map[string]tree
+	links   map[string]string // symbolic links of the host's /
+	etc     map[string][]byte
+}
+
+// etcTrees are directories of /etc without which the host's programs do not work.
+// Nothing else of /etc is shown.
+var etcTrees = []string{"alternatives", "ssl", "pki", "crypto-policies", "fonts", "java"}
+
+// etcFiles are copied, so that commands may change them.
+var etcFiles = []string{"ld.so.cache", "ld.so.conf", "nsswitch.conf", "protocols", "services", "localtime", "timezone", "mime.types",
+	"profile", "bash.bashrc", "inputrc", "shells", "debian_version", "os-release", "lsb-release", "magic", "login.defs"}
+
+// sticky is the mode of directories for everyone's temporary files.
+const sticky = 0o777 | os.ModeSticky
+
+// maxEtc bounds a copied file.
+const maxEtc = 1 << 20
+
+// topLevel are the entries of / that hold programs, besides /usr.
+var topLevel = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
+
+// devicesOf are the devices of a box.
+var devicesOf = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// collect opens all that the box takes from the host.
+func collect(p plan, image int) (*root, error) {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("make mounts private: %w", err)
+	}
+	r := &root{plan: p, trees: map[string]tree{}, devices: map[string]tree{}, links: map[string]string{}, etc: map[string][]byte{}}
+	for _, name := range devicesOf {
+		t, err := cloneTree("/dev/"+name, device)
+		if err != nil {
+			return nil, err
+		}
+		r.devices[name] = t
+	}
+	for _, path := range p.ReadOnly {
+		if err := r.show(path); err != nil {
+			return nil, err
+		}
+	}
+	if p.Image {
+		return r, r.openImage(image)
+	}
+	return r, r.openHost()
+}
+
+// openImage takes the image's mount.
+func (r *root) openImage(fd int) error {
+	t := tree{fd: fd, from: r.plan.ImageDir, dir: true}
+	if fd < 0 {
+		var err error
+		if t, err = cloneTree(r.plan.ImageDir, noSetuid); err != nil {
+			return err
+		}
+	}
+	r.image = &t
+	return nil
+}
+
+// openHost takes the host's programs and the harmless part of /etc.
+func (r *root) openHost() error {
+	if err := r.show("/usr"); err != nil {
+		return err
+	}
+	for _, name := range topLevel {
+		path := "/" + name
+		if link, err := os.Readlink(path); err == nil {
+			r.links[path] = link
+		} else if s, err := os.Stat(path); err == nil && s.IsDir() {
+			if err := r.show(path); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range etcTrees {
+		path := "/etc/" + name
+		if s, err := os.Lstat(path); err == nil && s.IsDir() {
+			if err := r.show(path); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range etcFiles {
+		if s, err := os.Stat("/etc/" + name); err == nil && s.Mode().IsRegular() && s.Size() <= maxEtc {
+			if raw, err := os.ReadFile("/etc/" + name); err == nil {
+				r.etc[name] = raw
+			}
+		}
+	}
+	r.etc["passwd"] = fmt.Appendf(nil, "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", r.plan.Home)
+	r.etc["group"] = []byte("root:x:0:\nnogroup:x:65534:\n")
+	r.etc["hosts"] = []byte("127.0.0.1 localhost hermes\n::1 localhost\n")
+	r.etc["hostname"] = []byte("hermes\n")
+	return nil
+}
+
+// show takes a directory or file of the host, read-only.
+func (r *root) show(path string) error {
+	t, err := cloneTree(path, shown)
+	if err == nil {
+		r.trees[path] = t
+	}
+	return err
+}
+
+// enter builds the root and makes it the only one.
+func (r *root) enter() error {
+	options := fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", r.plan.Limits.Disk, max(r.plan.Limits.Disk/4096, 16384))
+	if err := mountFS("tmpfs", stage, unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return err
+	}
+	at := stage
+	if r.image != nil {
+		at = stage + "/root"
+		if err := r.overlay(at); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(string) error{r.files, r.dev, r.proc, r.folders} {
+		if err := step(at); err != nil {
+			return err
+		}
+	}
+	return pivot(at)
+}
+
+// overlay mounts the image with the box's own memory above it.
+func (r *root) overlay(at string) error {
+	for _, name := range []string{"lower", "upper", "scratch", "root"} {
+		if err := os.Mkdir(stage+"/"+name, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := r.image.attach(stage + "/lower"); err != nil {
+		return err
+	}
+	return mountFS("overlay", at, unix.MS_NOSUID|unix.MS_NODEV,
+		"lowerdir="+stage+"/lower,upperdir="+stage+"/upper,workdir="+stage+"/scratch,userxattr")
+}
+
+// files puts the host's programs and the files of /etc in place.
+func (r *root) files(at string) error {
+	for path, link := range r.links {
+		if err := os.Symlink(link, at+path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	for path, t := range r.trees {
+		if err := t.attach(at + path); err != nil {
+			return err
+		}
+	}
+	for name, raw := range r.etc {
+		if err := os.MkdirAll(at+"/etc", 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(at+"/etc/"+name, raw, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dev builds /dev: six devices, terminals of the box's own, shared memory within the
+// bounds of the disk.
+func (r *root) dev(at string) error {
+	own := at + "/dev"
+	if r.image != nil {
+		own = stage + "/dev"
+	}
+	for _, dir := range []string{own, own + "/pts", own + "/shm"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for name, t := range r.devices {
+		if err := t.attach(own + "/" + name); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(own+"/shm", sticky); err != nil {
+		return err
+	}
+	if err := mountFS("devpts", own+"/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
+		return err
+	}
+	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		if err := os.Symlink(to, own+"/"+name); err != nil {
+			return err
+		}
+	}
+	if r.image == nil {
+		return nil
+	}
+	t, err := cloneTree(own, 0)
+	if err != nil {
+		return err
+	}
+	return t.attach(at + "/dev")
+}
+
+// closedProc can only be read, hiddenProc not even that.
+var (
+	closedProc = []string{"bus", "fs", "irq", "sysrq-trigger"}
+	hiddenProc = []string{"acpi", "asound", "interrupts", "kallsyms", "kcore", "keys", "key-users", "kmsg", "kpagecgroup", "kpagecount",
+		"kpageflags", "latency_stats", "modules", "pagetypeinfo", "sched_debug", "scsi", "slabinfo", "timer_list", "timer_stats",
+		"vmallocinfo", "driver", "iomem", "ioports"}
+)
+
+// proc mounts /proc of the box's own processes and closes what tells of the host.
+func (r *root) proc(at string) error {
+	own := at + "/proc"
+	if err := os.MkdirAll(own, 0o555); err != nil {
+		return err
+	}
+	if err := mountFS("proc", own, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("%w (a /proc with covered parts, as in a container, forbids it)", err)
+	}
+	for _, name := range closedProc {
+		if _, err := os.Lstat(own + "/" + name); err != nil {
+			continue
+		}
+		if err := again(own+"/"+name, shown|unix.MOUNT_ATTR_NOEXEC); err != nil {
+			return err
+		}
+	}
+	for _, name := range hiddenProc {
+		if err := hide(own + "/" + name); err != nil {
+			return err
+		}
+	}
+	return closeSys(own + "/sys")
+}
+
+// closeSys forbids nested namespaces, which ends cloning mounts too, and makes the
+// kernel's settings read-only.
+func closeSys(sys string) error {
+	t, err := cloneTree(sys, shown|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
+		if err := os.WriteFile(sys+"/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forbid nested %s namespaces: %w", kind, err)
+		}
+	}
+	return t.attach(sys)
+}
+
+// hide covers a file with /dev/null and a directory with an empty one. What only the
+// host's root may read needs no cover: no id of the box is that root.
+func hide(path string) error {
+	s, err := os.Lstat(path)
+	if err != nil || s.Mode()&0o044 == 0 {
+		return nil
+	}
+	if s.IsDir() {
+		return mountFS("tmpfs", path, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "nr_inodes=2")
+	}
+	t, err := cloneTree("/dev/null", shown)
+	if err != nil {
+		return err
+	}
+	return t.attach(path)
+}
+
+// folders makes what commands expect to find.
+func (r *root) folders(at string) error {
+	for _, dir := range []string{"/etc", "/run", "/var/tmp", "/var/log", "/sys", "/tmp", r.plan.Home, r.plan.Dir} {
+		if err := makeInside(at, dir); err != nil {
+			return fmt.Errorf("make %s in the box: %w", dir, err)
+		}
+	}
+	for _, dir := range []string{"/tmp", "/var/tmp"} {
+		if err := os.Chmod(at+dir, sticky); err != nil && r.image == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeInside makes a directory below at. A symbolic link of an image must not lead out.
+func makeInside(at, dir string) error {
+	inside, err := os.OpenRoot(at)
+	if err != nil {
+		return err
+	}
+	defer inside.Close()
+	name := strings.TrimPrefix(filepath.Clean(dir), "/")
+	if name == "" {
+		return nil
+	}
+	return inside.MkdirAll(name, 0o755)
+}
+
+// pivot makes at the root and lets go of the host's.
+func pivot(at string) error {
+	if err := os.Chdir(at); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("change the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the host's root: %w", err)
+	}
+	return os.Chdir("/")
+}
