@@ -242,10 +242,16 @@ func (j *Journal) loadSealed(f File, seg *segment, foot frame, last bool) error 
 	if err != nil {
 		return err
 	}
-	j.synced = j.end()
 	if last && !j.opt.ReadOnly {
-		return j.startSegment(j.end())
+		// The footer may be the unsynced work of a process that was killed.
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		if err := j.startSegment(j.end()); err != nil {
+			return err
+		}
 	}
+	j.synced = j.end()
 	return nil
 }
 
