@@ -99,6 +99,23 @@ func (j *Journal) Synced() Offset {
 	return j.synced
 }
 
+// Wait returns when more of the log is on disk than after, or with the cause why ctx ended.
+func (j *Journal) Wait(ctx context.Context, after Offset) error {
+	for {
+		j.mu.Lock()
+		more, change := j.synced > after, j.change
+		j.mu.Unlock()
+		if more {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-change:
+		}
+	}
+}
+
 // Turns yields the stored answers of a key that is not done, in the order in which the
 // next attempt will ask for them.
 func (j *Journal) Turns(k trajectory.Key) iter.Seq2[StoredTurn, error] {
@@ -331,4 +348,17 @@ func (j *Journal) verify(ctx context.Context, seg segment, limit int64) error {
 		return j.corrupt(&seg, end, badFrame("the footer does not fit the segment"))
 	}
 	return nil
+}
+
+// At returns the entry at an offset. Its Record may be called at any time.
+func (j *Journal) At(at Offset) (Entry, error) {
+	h, payload, err := j.payloadAt(at)
+	if err != nil {
+		return Entry{}, err
+	}
+	e := Entry{Header: h, At: at, load: func() ([]byte, error) { return payload, nil }}
+	j.mu.Lock()
+	e.Current = j.keys[h.Key].at == at
+	j.mu.Unlock()
+	return e, nil
 }

@@ -188,21 +188,55 @@ func sequence(t *trajectory.Trace, s trajectory.Sequence) Sequence {
 	return q
 }
 
+// groupBytes is about how much is collected before a row group is written.
+const groupBytes = 32 << 20
+
 // Writer writes rows to one Parquet file.
-type Writer struct{ w *parquet.GenericWriter[Row] }
+type Writer struct {
+	w    *parquet.GenericWriter[Row]
+	size int // bytes of the row group, about
+}
 
 // NewWriter starts a file; created names the writing program in it.
 func NewWriter(w io.Writer, created string) *Writer {
-	return &Writer{parquet.NewGenericWriter[Row](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+	return &Writer{w: parquet.NewGenericWriter[Row](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.MaxRowsPerRowGroup(1000), parquet.CreatedBy(created, "", ""))}
 }
 
-// Write appends the row of a record. Maps are written in the order of their keys.
-func (w *Writer) Write(r *trajectory.Record) error {
-	if _, err := w.w.Write([]Row{NewRow(r)}); err != nil {
-		return fmt.Errorf("parquet row of %s: %w", r.Key, err)
+// Write appends the row of a record and says how many bytes it has, about.
+func (w *Writer) Write(r *trajectory.Record) (int, error) {
+	row := NewRow(r)
+	size := row.size()
+	if _, err := w.w.Write([]Row{row}); err != nil {
+		return 0, fmt.Errorf("parquet row of %s: %w", r.Key, err)
 	}
-	return nil
+	if w.size += size; w.size >= groupBytes {
+		w.size = 0
+		if err := w.w.Flush(); err != nil {
+			return 0, fmt.Errorf("parquet row of %s: %w", r.Key, err)
+		}
+	}
+	return size, nil
+}
+
+func (r *Row) size() int {
+	n := 500 + len(r.Metadata)
+	for _, m := range r.Messages {
+		n += 20 + len(m.Content)
+		if m.Reasoning != nil {
+			n += len(*m.Reasoning)
+		}
+		for _, c := range m.Calls {
+			n += len(c.Arguments) + len(c.Name)
+		}
+	}
+	for _, t := range r.Tools {
+		n += len(t.Description) + len(t.Parameters)
+	}
+	for _, s := range r.Sequences {
+		n += 13 * len(s.Tokens)
+	}
+	return n
 }
 
 // Close ends the file; it does not close what it writes to.

@@ -51,7 +51,7 @@ func file(t *testing.T, recs ...*trajectory.Record) []byte {
 	var b bytes.Buffer
 	w := columns.NewWriter(&b, "hermes")
 	for _, r := range recs {
-		if err := w.Write(r); err != nil {
+		if _, err := w.Write(r); err != nil {
 			t.Fatal(err)
 		}
 	}
