@@ -188,3 +188,16 @@ func Write(fsys journal.FS, dir string, m Manifest) error {
 	}
 	return nil
 }
+
+// SameIdentity compares the manifest of another run with that of dir; a *MismatchError
+// says what differs.
+func SameIdentity(dir string, have, other Manifest) error {
+	differs := diff(have.Identity, other.Identity)
+	if have.Books.Mode != other.Books.Mode {
+		differs = append(differs, Difference{"mode", have.Books.Mode, other.Books.Mode})
+	}
+	if len(differs) > 0 {
+		return &MismatchError{Dir: dir, Differences: differs}
+	}
+	return nil
+}

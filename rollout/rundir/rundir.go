@@ -117,12 +117,8 @@ func begin(dir string, want Manifest, o Options) (*Dir, error) {
 }
 
 func compare(dir string, have, want Manifest, amend bool) error {
-	differs := diff(have.Identity, want.Identity)
-	if have.Books.Mode != want.Books.Mode {
-		differs = append(differs, Difference{"mode", have.Books.Mode, want.Books.Mode})
-	}
-	if len(differs) > 0 {
-		return &MismatchError{Dir: dir, Differences: differs}
+	if err := SameIdentity(dir, have, want); err != nil {
+		return err
 	}
 	extent := have.Extent.diff(want.Extent)
 	if len(extent) == 0 {
