@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"hermes/rollout/journal"
 	"hermes/trajectory"
@@ -84,6 +86,7 @@ func BenchmarkAppendTenTurns(b *testing.B) {
 	b.ReportAllocs()
 	var n int
 	var mu sync.Mutex
+	before := cpu(b)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			mu.Lock()
@@ -99,4 +102,14 @@ func BenchmarkAppendTenTurns(b *testing.B) {
 			mustAppend(b, j, &c)
 		}
 	})
+	b.ReportMetric(float64(cpu(b)-before)/float64(n), "cpu-ns/trajectory")
+}
+
+// cpu is the processor time that this process has used.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

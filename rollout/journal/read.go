@@ -274,7 +274,7 @@ func (j *Journal) entry(f File, seg segment, fr frame) Entry {
 // Refresh takes in what another process has written since; it is for journals that were
 // opened for reading.
 func (j *Journal) Refresh() error {
-	if !j.opt.ReadOnly {
+	if !j.opt.ReadOnly || j.unchanged() {
 		return nil
 	}
 	fresh, err := Open(j.dir, j.opt)
@@ -289,6 +289,23 @@ func (j *Journal) Refresh() error {
 	j.segs, j.synced, j.keys, j.turns = fresh.segs, fresh.synced, fresh.keys, fresh.turns
 	j.outcomes, j.cursor, j.stats = fresh.outcomes, fresh.cursor, fresh.stats
 	return nil
+}
+
+// unchanged reports whether the last segment is as long as it was and still the last.
+func (j *Journal) unchanged() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.segs) == 0 || j.segs[len(j.segs)-1].sealed {
+		return false
+	}
+	seg := &j.segs[len(j.segs)-1]
+	f, err := j.fs.Open(j.name(seg), false)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	return err == nil && size == seg.size+j.stats.Torn
 }
 
 // Verify reads the whole log: every checksum, every record, every footer against its

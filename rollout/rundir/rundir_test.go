@@ -37,8 +37,6 @@ func TestResumeAndMismatch(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before, _ := os.ReadFile(rundir.Path(dir))
-
 	tests := []struct {
 		name  string
 		edit  func(*rundir.Manifest)
@@ -61,6 +59,7 @@ func TestResumeAndMismatch(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(&m)
 			}
+			before, _ := os.ReadFile(rundir.Path(dir))
 			d, err := rundir.Open(t.Context(), dir, m, rundir.Options{Amend: tt.amend})
 			if len(tt.want) == 0 {
 				if err != nil {
@@ -85,8 +84,8 @@ func TestResumeAndMismatch(t *testing.T) {
 					t.Errorf("%q lacks %q", err, w)
 				}
 			}
-			if now, _ := os.ReadFile(rundir.Path(dir)); !bytes.Equal(before, now) && tt.amend == false {
-				before = now // free settings rewrote it
+			if now, _ := os.ReadFile(rundir.Path(dir)); !bytes.Equal(before, now) {
+				t.Errorf("run.yaml was changed:\n%s", now)
 			}
 		})
 	}
