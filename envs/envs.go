@@ -9,6 +9,7 @@ package envs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 
 	"hermes/backends"
@@ -35,6 +36,10 @@ type Env interface {
 	Task(row datasets.Row) (Task, error)
 	Score(ctx context.Context, t Task, w World, ep Episode) (trajectory.Score, error)
 }
+
+// ErrUnscored says that a task has nothing to be judged by. It is no failure: the sample
+// is kept without a score.
+var ErrUnscored = errors.New("the task has no grader")
 
 // World is what a verifier may touch. Box is nil when the rollout needed none and the
 // task needs none.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 )
 
 // Mode says whether a trace knows its tokens. It is fixed at birth.
@@ -83,6 +84,9 @@ type Turn struct {
 	Finish  Finish
 	Usage   Usage
 	Model   string // the model that answered, if the server says so
+
+	Took     time.Duration // of the model call, without waiting for a permit
+	Replayed bool          // the answer came from the log
 }
 
 // NodeID names a node of a trace; None is the place before any root.
@@ -124,6 +128,8 @@ type Trace struct {
 	Pending []Message  `json:"pending,omitempty"` // unanswered messages, kept as text by Finish
 	Usage   Usage      `json:"usage"`
 	Sealed  bool       `json:"sealed,omitempty"`
+
+	way []NodeID // the path to Head, grown with it
 }
 
 // New returns an empty trace.
@@ -150,18 +156,30 @@ func (t *Trace) Commit(turn Turn) (NodeID, error) {
 	if err := t.check(turn.Sampled); err != nil {
 		return None, err
 	}
-	parent := t.Head
+	t.follow()
 	if turn.Fork {
-		parent = None
+		t.Head, t.way = None, nil
 	}
 	for _, d := range turn.Given {
-		t.Nodes = append(t.Nodes, Node{Parent: parent, Delta: d})
-		parent = NodeID(len(t.Nodes) - 1)
+		t.grow(Node{Delta: d})
 	}
-	t.Nodes = append(t.Nodes, Node{Parent: parent, Delta: turn.Sampled, Finish: turn.Finish, Model: turn.Model})
-	t.Head = NodeID(len(t.Nodes) - 1)
+	t.grow(Node{Delta: turn.Sampled, Finish: turn.Finish, Model: turn.Model})
 	t.Usage = t.Usage.Add(turn.Usage)
 	return t.Head, nil
+}
+
+func (t *Trace) grow(n Node) {
+	n.Parent = t.Head
+	t.Nodes = append(t.Nodes, n)
+	t.Head = NodeID(len(t.Nodes) - 1)
+	t.way = append(t.way, t.Head)
+}
+
+// follow makes sure that way leads to Head, also in a trace that was read from a file.
+func (t *Trace) follow() {
+	if n := len(t.way); (n == 0) != (t.Head == None) || n > 0 && t.way[n-1] != t.Head {
+		t.way = t.path(t.Head)
+	}
 }
 
 func (t *Trace) check(d Delta) error {
@@ -203,7 +221,7 @@ func (t *Trace) Rewind(to NodeID, why Why) error {
 			t.Nodes[at].Abandoned = true
 		}
 	}
-	t.Head = to
+	t.Head, t.way = to, t.path(to) // a copy: prefixes that were given out keep theirs
 	return nil
 }
 
@@ -219,9 +237,12 @@ type Prefix struct {
 	path  []NodeID
 }
 
-// Prefix returns the path to the head. It stays valid and unchanged when the trace
-// grows; it costs the length of the path, so callers that extend keep it by [NodeID].
-func (t *Trace) Prefix() Prefix { return Prefix{trace: t, path: t.path(t.Head)} }
+// Prefix returns the path to the head, at no cost. It stays valid and unchanged when
+// the trace grows.
+func (t *Trace) Prefix() Prefix {
+	t.follow()
+	return Prefix{trace: t, path: t.way[:len(t.way):len(t.way)]}
+}
 
 func (t *Trace) path(leaf NodeID) []NodeID {
 	n := 0
@@ -286,11 +307,10 @@ type Sequence struct {
 func (t *Trace) Sequences() iter.Seq[Sequence] {
 	return func(yield func(Sequence) bool) {
 		inner := make([]bool, len(t.Nodes))
-		for i, n := range t.Nodes {
+		for _, n := range t.Nodes {
 			if n.Parent != None && !n.Abandoned {
 				inner[n.Parent] = true
 			}
-			_ = i
 		}
 		seen := make([]bool, len(t.Nodes))
 		for i, n := range t.Nodes {

@@ -1,0 +1,114 @@
+// Package app is the composition root: it turns configuration into parts and hands them
+// to the engine. It is the only room that knows every other one.
+package app
+
+import (
+	"time"
+)
+
+// ModelFlags choose the model and where it is served. The tags are kong's.
+type ModelFlags struct {
+	Model          string        `help:"Model name; 'auto' takes the only one that the server offers." placeholder:"NAME"`
+	BaseURL        []string      `name:"base-url" sep:"none" help:"OpenAI-compatible server, ends in /v1. May repeat (replicas), or be @FILE with one a line." placeholder:"URL"`
+	APIKeyEnv      []string      `name:"api-key-env" default:"OPENAI_API_KEY" help:"Environment variables that hold keys; several make a pool." placeholder:"NAME"`
+	Wire           string        `enum:"chat" default:"chat" help:"Wire form: chat."`
+	Server         string        `enum:"auto,openai,openrouter,vllm,sglang,llamacpp,ollama" default:"auto" help:"Whose quirks to expect: auto, openai, openrouter, vllm, sglang, llamacpp, ollama."`
+	Affinity       string        `enum:"rollout,group" default:"rollout" help:"What stays on one replica: rollout or group."`
+	ModelRole      []string      `name:"model-role" sep:"none" help:"ROLE=MODEL[@URL]: a model of its own for judge, user or summary."`
+	ExtraBody      string        `name:"extra-body" help:"JSON object merged into every request."`
+	Fallback       []string      `sep:"none" help:"MODEL[@URL] to use when the model fails after its retries; may repeat."`
+	RequestTimeout time.Duration `name:"request-timeout" default:"10m" help:"Longest wait for one model answer."`
+	IdleTimeout    time.Duration `name:"idle-timeout" default:"120s" help:"Longest silence of a model server within an answer."`
+	RequestRetries int           `name:"request-retries" default:"5" help:"Tries of one model request beyond the first."`
+	Stream         bool          `default:"true" negatable:"" help:"Stream answers."`
+	Cassette       string        `help:"Answer every model request from this recording." placeholder:"FILE"`
+	Record         string        `help:"Record every model answer into this file." placeholder:"FILE"`
+}
+
+// SamplingFlags are sent with every request; what is not given is not sent.
+type SamplingFlags struct {
+	MaxTokens       int      `name:"max-tokens" help:"Tokens of one answer."`
+	Temperature     *float64 `help:"Sampling temperature."`
+	TopP            *float64 `name:"top-p" help:"Nucleus sampling."`
+	TopK            *int     `name:"top-k" help:"Sample from the K most likely tokens."`
+	MinP            *float64 `name:"min-p" help:"Smallest probability relative to the most likely token."`
+	Stop            []string `sep:"none" help:"Stop text; may repeat."`
+	ReasoningEffort string   `name:"reasoning-effort" enum:",none,minimal,low,medium,high,xhigh" default:"" help:"none, minimal, low, medium, high, xhigh."`
+}
+
+// ProviderFlags are OpenRouter's routing wishes.
+type ProviderFlags struct {
+	ProviderOrder          []string `name:"provider-order" help:"Providers to try in order."`
+	ProviderOnly           []string `name:"provider-only" help:"Providers to use, no other."`
+	ProviderIgnore         []string `name:"provider-ignore" help:"Providers to leave out."`
+	ProviderSort           string   `name:"provider-sort" enum:",price,throughput,latency" default:"" help:"price, throughput or latency."`
+	ProviderDataCollection string   `name:"provider-data-collection" enum:",allow,deny" default:"" help:"allow or deny."`
+	RequireParameters      bool     `name:"require-parameters" help:"Only providers that know all parameters."`
+}
+
+// PromptFlags are added to every task.
+type PromptFlags struct {
+	System          string `help:"System prompt, or @FILE." placeholder:"TEXT"`
+	EphemeralSystem string `name:"ephemeral-system" help:"System prompt that the model sees and the data does not, or @FILE." placeholder:"TEXT"`
+	Prefill         string `help:"JSON file of messages that the model sees after the system prompt and the data does not." placeholder:"FILE"`
+}
+
+// ToolFlags choose tools and boxes.
+type ToolFlags struct {
+	Toolsets     []string `help:"Toolsets of every rollout (default: terminal,file,todo,code_execution)."`
+	Distribution string   `help:"Draw toolsets from this distribution instead." placeholder:"NAME"`
+	MissingTools string   `name:"missing-tools" enum:"fail,drop" default:"fail" help:"Toolsets that cannot be served: fail, or drop and record."`
+	Backend      string   `default:"auto" help:"Where boxes live: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
+	Image        string   `help:"Image of boxes whose row names none." placeholder:"IMAGE"`
+	ResultChars  int      `name:"result-chars" default:"100000" help:"Longest tool result; the rest is kept in the box."`
+	TurnChars    int      `name:"turn-chars" default:"200000" help:"Longest results of one turn together."`
+}
+
+// BudgetFlags end a run early, resumable.
+type BudgetFlags struct {
+	BudgetUSD    float64       `name:"budget-usd" help:"Dollars."`
+	BudgetTokens int64         `name:"budget-tokens" help:"Tokens, given and written."`
+	BudgetTime   time.Duration `name:"budget-time" help:"Wall time."`
+	Price        string        `help:"IN,OUT[,CACHED]: dollars per million tokens, where the server names no cost." placeholder:"IN,OUT"`
+}
+
+// RowFlags choose rows and how they are read.
+type RowFlags struct {
+	Limit     int64    `help:"Rows to use."`
+	Shuffle   bool     `help:"Seeded order."`
+	Shard     string   `help:"i/n: only the rows whose hash falls into part i of n." placeholder:"I/N"`
+	Map       []string `help:"NEW=OLD: rename keys of rows."`
+	PromptKey string   `name:"prompt-key" help:"Key that holds the task." placeholder:"KEY"`
+	BadRows   string   `name:"bad-rows" enum:"fail,skip" default:"fail" help:"Rows that cannot be used: fail before any call, or skip and report."`
+	Offline   bool     `help:"Use only what the dataset cache holds."`
+}
+
+// RunFlags say how a batch runs and what it writes.
+type RunFlags struct {
+	Run              string        `help:"Name of the run directory (default: the dataset's stem)." placeholder:"NAME"`
+	Out              string        `default:"runs" help:"Parent of run directories." placeholder:"DIR"`
+	Amend            bool          `help:"Accept new rows or more rollouts under the same name."`
+	RetryFailed      bool          `name:"retry-failed" help:"Try recorded failures again."`
+	Rollouts         int           `short:"n" aliases:"samples,group-size" default:"1" help:"Samples of each row."`
+	Concurrency      int           `aliases:"in-flight" default:"64" help:"Rollouts at once."`
+	MaxTurns         int           `name:"max-turns" default:"10" help:"Model answers of a rollout."`
+	MaxTotalTokens   int64         `name:"max-total-tokens" help:"Tokens that a rollout may write."`
+	Retries          int           `default:"2" help:"Further attempts of a sample that failed without the model's fault."`
+	Timeout          time.Duration `help:"Longest time of one rollout (default: none)."`
+	Seed             int64         `default:"0" help:"Seed of everything random."`
+	Faults           string        `enum:"show,resample" default:"resample" help:"Answers that cannot be used: show (kept, scored) or resample."`
+	DryRun           bool          `name:"dry-run" help:"Check everything, print the plan and its estimate, ask no model."`
+	Accept           string        `default:"all" help:"all, passed, or an expression such as 'reward >= 0.5'."`
+	Grader           string        `default:"" help:"How answers are judged: exact, contains, number, regexp, none (default: as the row says)."`
+	RequireReasoning bool          `name:"require-reasoning" help:"Reject samples without any reasoning."`
+	Keep             string        `enum:"all,failed,zero,none" default:"failed" help:"Artifacts to keep: all, failed, zero, none."`
+	Format           []string      `default:"sharegpt,messages" help:"Projections: sharegpt, messages."`
+	Parquet          bool          `help:"Also write Parquet."`
+	Preamble         string        `help:"File that replaces the preamble of the ShareGPT layout." placeholder:"FILE"`
+	FailOnError      string        `name:"fail-on-error" default:"0.01" help:"SHARE or COUNT of infrastructure failures above which the exit code is 3."`
+	StopAfter        int           `name:"stop-after-failures" default:"50" help:"Failures in a row of one cause that stop the run."`
+	DrainTimeout     time.Duration `name:"drain-timeout" default:"60s" help:"How long the first interrupt lets rollouts finish."`
+	Progress         string        `enum:"auto,bar,plain,none" default:"auto" help:"auto, bar, plain or none."`
+	Metrics          string        `help:"Serve Prometheus metrics on this loopback address." placeholder:"ADDR"`
+	JSON             bool          `name:"json" help:"Print the books as JSON."`
+}

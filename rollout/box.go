@@ -1,0 +1,80 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"hermes/backends"
+)
+
+// lazyBox opens a box at the first need.
+type lazyBox struct {
+	backend  backends.Backend
+	spec     backends.Spec
+	deadline time.Duration
+
+	mu     sync.Mutex
+	box    backends.Sandbox
+	err    error
+	broken bool
+}
+
+// get returns the box and opens it when nobody did before. The first error is final.
+func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.box != nil || l.err != nil {
+		return l.box, l.err
+	}
+	if l.backend == nil {
+		l.err = fmt.Errorf("%w: this run has no sandboxes", backends.ErrUnavailable)
+		return nil, l.err
+	}
+	octx, cancel := context.WithTimeoutCause(ctx, l.deadline, fmt.Errorf("opening a box took longer than %v", l.deadline))
+	defer cancel()
+	box, err := l.backend.Open(octx, l.spec)
+	if err == nil {
+		l.box = box
+		return box, nil
+	}
+	if ctx.Err() == nil { // a caller that gave up must not spoil the box for the others
+		if octx.Err() != nil {
+			err = context.Cause(octx)
+		}
+		l.err = fmt.Errorf("open a box: %w", err)
+		if !errors.Is(err, backends.ErrImage) && !errors.Is(err, backends.ErrUnavailable) {
+			l.err = fmt.Errorf("%w: %w", backends.ErrLost, l.err)
+		}
+		return nil, l.err
+	}
+	return nil, err
+}
+
+// opened returns the box if there is one that may still be used.
+func (l *lazyBox) opened() backends.Sandbox {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken {
+		return nil
+	}
+	return l.box
+}
+
+// drop keeps scorers away from a box that its commands broke.
+func (l *lazyBox) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = true
+}
+
+func (l *lazyBox) close(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.box == nil {
+		return nil
+	}
+	return l.box.Close(ctx)
+}

@@ -1,0 +1,317 @@
+// Package engine runs many rollouts at once: it pulls rows, drops what the log already
+// holds, admits samples up to a bound, tries infrastructure failures again, writes every
+// finished attempt to the log, and drains when it is told to.
+//
+// One goroutine a rollout. Work is pulled: a slow log or a slow model is felt by the
+// reader of the rows, not by the heap.
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"hermes/datasets"
+	"hermes/rollout"
+	"hermes/rollout/event"
+	"hermes/rollout/policy"
+	"hermes/trajectory"
+)
+
+// Log is what the engine needs of the journal. It is safe for concurrent use.
+type Log interface {
+	Done(k trajectory.Key) bool
+	// Attempts is how many attempts at k are already recorded.
+	Attempts(k trajectory.Key) int
+	// Tape replays what an unfinished attempt has bought and keeps what this one buys.
+	Tape(k trajectory.Key, attempt int) (policy.Tape, error)
+	// Attempt keeps a failed attempt that is followed by another one.
+	Attempt(ctx context.Context, r *trajectory.Record) error
+	// Final keeps the last word on a sample; it returns when the record is on disk.
+	Final(ctx context.Context, r *trajectory.Record) error
+}
+
+// runner is what the engine needs of a rollout.
+type runner interface {
+	Run(ctx context.Context, j rollout.Job) (*trajectory.Record, error)
+}
+
+// Gate holds admission back (a full queue, a pause, memory).
+type Gate interface {
+	Wait(ctx context.Context) error
+}
+
+// Options tune an [Engine]. The zero value is usable.
+type Options struct {
+	InFlight  int           // rollouts at once; 0: 64
+	Rollouts  int           // samples of a row; 0: 1
+	Tries     int           // attempts of a sample that fails without the model's fault; 0: 3
+	Pause     time.Duration // before the second attempt, doubled each time; 0: 1 s
+	StopAfter int           // failures in a row of one cause that stop the run; 0: never
+	Drain     time.Duration // how long a drain waits before it cancels; 0: 60 s
+	Seed      int64
+	Toolsets  func(r *rand.Rand) []string // drawn once a group; nil: none
+	Gate      Gate
+	Observer  event.Observer
+	Log       *slog.Logger
+}
+
+// Engine runs jobs. Use it once.
+type Engine struct {
+	run runner
+	log Log
+	o   Options
+
+	mu        sync.Mutex
+	summary   Summary
+	succeeded bool
+	streak    int
+	cause     string
+	stop      func(error)
+}
+
+// Summary says how a run ended.
+type Summary struct {
+	Planned int64 // samples that the rows ask for, as far as they were read
+	Skipped int64 // already in the log
+	Ended   int64 // recorded by this run
+	// Stopped is nil when all rows were read and all samples are recorded; else why not:
+	// ErrDrained, ErrBudget, ErrFailures, ErrRefused or the error of rows or log.
+	Stopped error
+}
+
+// The reasons for which a run stops early.
+var (
+	ErrDrained  = errors.New("the run was told to stop")
+	ErrBudget   = errors.New("a budget is spent")
+	ErrFailures = errors.New("too many failures in a row")
+	ErrRefused  = errors.New("the model server refuses us")
+	ErrLog      = errors.New("the log cannot be written")
+)
+
+// New returns an engine for one run.
+func New(run runner, log Log, o Options) (*Engine, error) {
+	for name, n := range map[string]int{"in flight": o.InFlight, "rollouts": o.Rollouts, "tries": o.Tries, "stop after failures": o.StopAfter} {
+		if n < 0 {
+			return nil, fmt.Errorf("%s: %d is negative", name, n)
+		}
+	}
+	o.InFlight, o.Rollouts, o.Tries = cmp.Or(o.InFlight, 64), cmp.Or(o.Rollouts, 1), cmp.Or(o.Tries, 3)
+	o.Pause, o.Drain = cmp.Or(o.Pause, time.Second), cmp.Or(o.Drain, time.Minute)
+	if o.Toolsets == nil {
+		o.Toolsets = func(*rand.Rand) []string { return nil }
+	}
+	if o.Observer == nil {
+		o.Observer = event.Discard
+	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return &Engine{run: run, log: log, o: o}, nil
+}
+
+// Run rolls out every row. Closing drain stops admission; what runs then may finish
+// within Options.Drain. It returns after every goroutine that it started has returned.
+// Samples that were not finished are simply not in the log.
+func (e *Engine) Run(ctx context.Context, drain <-chan struct{}, rows iter.Seq2[datasets.Row, error]) Summary {
+	admit, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	e.stop = stop
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	ended := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { e.watch(drain, admit, ended, stop, cancel) })
+
+	var jobs sync.WaitGroup
+	places := make(chan struct{}, e.o.InFlight)
+	err := e.pull(admit, rows, func(j rollout.Job) bool {
+		select {
+		case <-admit.Done():
+			return false
+		case places <- struct{}{}:
+		}
+		if admit.Err() != nil { // both were ready
+			<-places
+			return false
+		}
+		jobs.Go(func() {
+			defer func() { <-places }()
+			e.one(work, j)
+		})
+		return true
+	})
+	if err != nil {
+		stop(err)
+	}
+	jobs.Wait()
+	close(ended)
+	watch.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.summary.Stopped = context.Cause(admit)
+	return e.summary
+}
+
+// watch turns a drain into the end of admission, and a drain that takes too long into
+// the end of everything.
+func (e *Engine) watch(drain <-chan struct{}, admit context.Context, ended <-chan struct{}, stop, cancel context.CancelCauseFunc) {
+	select {
+	case <-ended:
+		return
+	case <-drain:
+		stop(ErrDrained)
+	case <-admit.Done():
+	}
+	t := time.NewTimer(e.o.Drain)
+	defer t.Stop()
+	select {
+	case <-ended:
+	case <-t.C:
+		cancel(ErrDrained)
+	}
+}
+
+// pull walks the samples of all rows in order and hands those that are not done to start.
+func (e *Engine) pull(ctx context.Context, rows iter.Seq2[datasets.Row, error], start func(rollout.Job) bool) error {
+	for row, err := range rows {
+		if err != nil {
+			return fmt.Errorf("read rows: %w", err)
+		}
+		var toolsets []string
+		for sample := range e.o.Rollouts {
+			key := trajectory.NewKey(row.ID, 0, 0, sample)
+			if sample == 0 { // the group's first key seeds what all of its samples share
+				toolsets = e.o.Toolsets(rand.New(rand.NewPCG(key.Seed(e.o.Seed), 0x746f6f6c73657473)))
+			}
+			if done := e.planned(key); done {
+				continue
+			}
+			if e.o.Gate != nil {
+				if err := e.o.Gate.Wait(ctx); err != nil {
+					return err
+				}
+			}
+			if !start(rollout.Job{Row: row, Key: key, Group: row.ID, Sample: sample, Toolsets: toolsets, Seed: key.Seed(e.o.Seed)}) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) planned(k trajectory.Key) (done bool) {
+	done = e.log.Done(k)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.summary.Planned++
+	if done {
+		e.summary.Skipped++
+	}
+	return done
+}
+
+// one tries a sample until it has an outcome that is not our fault, or the tries are over.
+func (e *Engine) one(ctx context.Context, j rollout.Job) {
+	before := e.log.Attempts(j.Key)
+	for try := 1; ; try++ {
+		j.Attempt = before + try
+		var err error
+		if j.Tape, err = e.log.Tape(j.Key, j.Attempt); err != nil {
+			e.stop(fmt.Errorf("%w: %w", ErrLog, err))
+			return
+		}
+		rec, err := e.run.Run(ctx, j)
+		if err != nil {
+			return // interrupted: pending, and resumed by the next start
+		}
+		if e.refused(rec) {
+			return
+		}
+		if rec.Outcome.Failure() && try < e.o.Tries && again(rec) {
+			if err := e.log.Attempt(ctx, rec); err != nil {
+				e.stop(fmt.Errorf("%w: %w", ErrLog, err))
+				return
+			}
+			e.o.Log.Warn("trying again", "rollout", j.Key, "row", j.Row.ID, "attempt", j.Attempt, "cause", rec.Cause, "reason", rec.Reason)
+			e.o.Observer.Observe(event.Retry{Key: j.Key, Attempt: j.Attempt, Cause: rec.Cause, Err: errors.New(rec.Reason)})
+			if !e.pause(ctx, j, try) {
+				return
+			}
+			continue
+		}
+		e.final(ctx, rec)
+		return
+	}
+}
+
+// again tells causes that may pass from those that will not.
+func again(rec *trajectory.Record) bool {
+	switch policy.ErrorKind(rec.Cause) {
+	case policy.Auth, policy.NoModel, policy.Rejected:
+		return false
+	}
+	return rec.Cause != "image" && rec.Cause != "unavailable"
+}
+
+// refused stops the run for what concerns every sample: a spent budget, or a server that
+// refuses us before anything succeeded. Such samples stay pending.
+func (e *Engine) refused(rec *trajectory.Record) bool {
+	if rec.Outcome != trajectory.Provider {
+		return false
+	}
+	kind := policy.ErrorKind(rec.Cause)
+	if kind == policy.Budget {
+		e.stop(fmt.Errorf("%w: %s", ErrBudget, rec.Reason))
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if (kind == policy.Auth || kind == policy.NoModel) && !e.succeeded {
+		e.stop(fmt.Errorf("%w: %s", ErrRefused, rec.Reason))
+		return true
+	}
+	return false
+}
+
+func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
+	// A record that is ready is kept even when the run was cancelled meanwhile.
+	if err := e.log.Final(context.WithoutCancel(ctx), rec); err != nil {
+		e.stop(fmt.Errorf("%w: %w", ErrLog, err))
+		return
+	}
+	e.o.Observer.Observe(event.RolloutEnded{Key: rec.Key, Record: rec})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.summary.Ended++
+	if !rec.Outcome.Failure() {
+		e.succeeded, e.streak, e.cause = true, 0, ""
+		return
+	}
+	cause := string(rec.Outcome) + "/" + rec.Cause
+	if e.streak++; cause != e.cause {
+		e.streak, e.cause = 1, cause
+	}
+	if e.o.StopAfter > 0 && e.streak >= e.o.StopAfter {
+		e.stop(fmt.Errorf("%w: %d of cause %s, the last: %s", ErrFailures, e.streak, cause, rec.Reason))
+	}
+}
+
+// pause waits before another attempt; the jitter comes from the sample's seed.
+func (e *Engine) pause(ctx context.Context, j rollout.Job, try int) bool {
+	d := min(e.o.Pause<<(try-1), time.Minute)
+	r := rand.New(rand.NewPCG(j.Seed, uint64(j.Attempt)))
+	t := time.NewTimer(d/2 + time.Duration(r.Int64N(int64(d))))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

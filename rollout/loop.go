@@ -1,0 +1,338 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"hermes/backends"
+	"hermes/envs"
+	"hermes/rollout/event"
+	"hermes/rollout/policy"
+	"hermes/rollout/tool"
+	"hermes/trajectory"
+)
+
+// HermesAgentLoop asks a model, runs the tools that it calls, and asks again.
+type HermesAgentLoop struct {
+	Sampler  policy.Sampler
+	Tools    tools // nil: none
+	Limits   Limits
+	Faults   FaultRule // empty: Show
+	Hooks    Hooks
+	Observer event.Observer // nil: nobody
+	Key      trajectory.Key // for events
+
+	// What Run leaves behind.
+	Left       []trajectory.Message // messages that no model has answered
+	ToolErrors []envs.ToolError
+	ModelTime  time.Duration
+	ToolTime   time.Duration
+
+	written int64 // tokens by the model
+	guard   guard
+}
+
+// guard notices turns that lead nowhere.
+type guard struct {
+	unreadable, same, resampled int
+	last                        string
+}
+
+// Run asks until the model answers without calls, or a limit, an interrupt or a fault
+// rule ends it. An error is a failure of model server or box, never the model's doing;
+// what was committed before stays in t.
+func (l *HermesAgentLoop) Run(ctx context.Context, t *trajectory.Trace, pending []trajectory.Message) (trajectory.Stop, error) {
+	l.prepare()
+	for turn := 1; ; turn++ {
+		if l.Hooks.Steer != nil {
+			pending = append(pending, l.Hooks.Steer()...)
+		}
+		l.Left = pending
+		if stop, over := l.over(turn); over {
+			return stop, nil
+		}
+		answer, err := l.ask(ctx, t, pending, turn)
+		if err != nil {
+			return l.failed(ctx, err)
+		}
+		pending, l.Left = nil, nil
+		stop, again := l.judge(t, answer)
+		if again {
+			pending = messagesOf(answer.Given)
+			continue
+		}
+		if stop.Reason != "" {
+			return stop, nil
+		}
+		var unreadable int
+		pending, unreadable, err = l.run(ctx, turn, answer.Sampled.Message.Calls)
+		l.Left = pending
+		if err != nil {
+			return l.failed(ctx, err)
+		}
+		if stop := l.guard.after(answer.Sampled.Message, pending, unreadable); stop.Reason != "" {
+			return stop, nil
+		}
+	}
+}
+
+func (l *HermesAgentLoop) prepare() {
+	if l.Observer == nil {
+		l.Observer = event.Discard
+	}
+	l.guard = guard{}
+}
+
+// over tells whether a limit forbids turn number turn.
+func (l *HermesAgentLoop) over(turn int) (trajectory.Stop, bool) {
+	switch {
+	case l.Limits.Turns > 0 && turn > l.Limits.Turns:
+		return trajectory.Stop{Reason: trajectory.StopTurns, Detail: fmt.Sprintf("%d turns", l.Limits.Turns)}, true
+	case l.Limits.Tokens > 0 && l.written >= l.Limits.Tokens:
+		return trajectory.Stop{Reason: trajectory.StopTokens, Detail: fmt.Sprintf("%d of %d tokens", l.written, l.Limits.Tokens)}, true
+	case l.Limits.Time > 0 && l.ModelTime+l.ToolTime >= l.Limits.Time:
+		return trajectory.Stop{Reason: trajectory.StopTime, Detail: l.Limits.Time.String()}, true
+	}
+	return trajectory.Stop{}, false
+}
+
+// ask gets one answer and commits it.
+func (l *HermesAgentLoop) ask(ctx context.Context, t *trajectory.Trace, pending []trajectory.Message, turn int) (trajectory.Turn, error) {
+	answer, err := l.next(ctx, t, pending)
+	if overlong(err) && l.Hooks.Compact != nil {
+		fresh, cerr := l.Hooks.Compact(ctx, t.Prefix(), pending)
+		if cerr != nil {
+			return answer, cerr
+		}
+		if err := t.Rewind(trajectory.None, trajectory.Branch); err != nil {
+			return answer, err
+		}
+		answer, err = l.next(ctx, t, fresh)
+	}
+	if err != nil {
+		return answer, err
+	}
+	id, err := t.Commit(answer)
+	if err != nil {
+		return answer, err
+	}
+	l.written += answer.Usage.Completion
+	if l.Hooks.Committed != nil {
+		l.Hooks.Committed(id, answer)
+	}
+	l.Observer.Observe(event.TurnEnded{Key: l.Key, Turn: turn, Message: answer.Sampled.Message, Usage: answer.Usage, Took: answer.Took, Replay: answer.Replayed})
+	return answer, nil
+}
+
+func (l *HermesAgentLoop) next(ctx context.Context, t *trajectory.Trace, pending []trajectory.Message) (trajectory.Turn, error) {
+	answer, err := l.Sampler.Next(ctx, t.Prefix(), pending, func(c policy.Chunk) {
+		l.Observer.Observe(event.Delta{Key: l.Key, Content: c.Content, Reasoning: c.Reasoning})
+	})
+	l.ModelTime += answer.Took
+	return answer, err
+}
+
+func overlong(err error) bool {
+	var pe *policy.Error
+	return errors.As(err, &pe) && pe.Kind == policy.Overlong
+}
+
+// failed sorts an error: an interrupt, a full context and a box that the model broke end
+// the rollout, everything else voids it.
+func (l *HermesAgentLoop) failed(ctx context.Context, err error) (trajectory.Stop, error) {
+	switch {
+	case ctx.Err() != nil:
+		return trajectory.Stop{Reason: trajectory.StopInterrupted, Detail: context.Cause(ctx).Error()}, nil
+	case overlong(err):
+		return trajectory.Stop{Reason: trajectory.StopContext, Detail: err.Error()}, nil
+	case errors.Is(err, backends.ErrBroken):
+		return trajectory.Stop{Reason: trajectory.StopFaultyBox, Detail: err.Error()}, nil
+	}
+	return trajectory.Stop{}, err
+}
+
+// judge looks at a committed answer. again asks for another one; an empty stop reason
+// goes on with the answer's calls.
+func (l *HermesAgentLoop) judge(t *trajectory.Trace, a trajectory.Turn) (stop trajectory.Stop, again bool) {
+	fault := faultOf(a)
+	if fault == "" || l.Faults != Resample {
+		l.guard.resampled = 0
+		return l.shown(a, fault), false
+	}
+	if l.guard.resampled >= Resamples {
+		if a.Finish == trajectory.FinishLength {
+			return trajectory.Stop{Reason: trajectory.StopLength, Detail: fault}, false
+		}
+		return trajectory.Stop{Reason: trajectory.StopMalformed, Detail: fault}, false
+	}
+	l.guard.resampled++
+	to := t.Head
+	for range len(a.Given) + 1 {
+		to = t.Nodes[to].Parent
+	}
+	if err := t.Rewind(to, trajectory.Abandoned); err != nil {
+		panic(err) // the nodes were committed a moment ago
+	}
+	return trajectory.Stop{}, true
+}
+
+// shown ends the loop where an answer has no calls to run.
+func (l *HermesAgentLoop) shown(a trajectory.Turn, fault string) trajectory.Stop {
+	m := a.Sampled.Message
+	switch {
+	case a.Finish == trajectory.FinishAborted:
+		return trajectory.Stop{Reason: trajectory.StopInterrupted, Detail: "the answer was cut off"}
+	case a.Finish == trajectory.FinishFilter:
+		return trajectory.Stop{Reason: trajectory.StopRefused, Detail: "content filter"}
+	case a.Finish == trajectory.FinishLength:
+		if repeats(m.Content()) || repeats(m.Reasoning) {
+			return trajectory.Stop{Reason: trajectory.StopRepetition, Detail: "the answer repeats itself"}
+		}
+		return trajectory.Stop{Reason: trajectory.StopLength, Detail: "the answer was cut by its token limit"}
+	case len(m.Calls) == 0:
+		return trajectory.Stop{Reason: trajectory.StopAnswer, Detail: fault}
+	}
+	return trajectory.Stop{}
+}
+
+// faultOf names what is wrong with an answer, or "".
+func faultOf(a trajectory.Turn) string {
+	m := a.Sampled.Message
+	content := strings.TrimSpace(m.Content())
+	switch {
+	case a.Finish == trajectory.FinishAborted || a.Finish == trajectory.FinishFilter:
+		return ""
+	case a.Finish == trajectory.FinishLength:
+		return "the answer was cut by its token limit"
+	case len(m.Calls) > 0:
+		for _, c := range m.Calls {
+			if c.Arguments != "" && !json.Valid([]byte(c.Arguments)) {
+				return fmt.Sprintf("the arguments of %s are not JSON", c.Name)
+			}
+		}
+		return ""
+	case content == "" && m.Reasoning != "":
+		return "thinking without an answer"
+	case content == "" && !hasMedia(m):
+		return "empty answer"
+	case strings.Contains(content, "<tool_call>") || strings.Contains(content, "<function="):
+		return "a call written as text"
+	}
+	return ""
+}
+
+func hasMedia(m trajectory.Message) bool {
+	for _, p := range m.Parts {
+		if p.Kind != trajectory.PartText {
+			return true
+		}
+	}
+	return false
+}
+
+// repeats reports whether text ends in at least 20 copies of a piece of 2 to 200 bytes
+// (or 100 copies of one byte).
+func repeats(text string) bool {
+	tail := text[max(0, len(text)-8000):]
+	for period := 1; period <= 200; period++ {
+		want := 20
+		if period == 1 {
+			want = 100
+		}
+		if len(tail) < period*want {
+			return false
+		}
+		end := tail[len(tail)-period*want:]
+		if end[period:] == end[:len(end)-period] {
+			return true
+		}
+	}
+	return false
+}
+
+// run answers the calls of one turn; each gets exactly one message. unreadable counts the
+// calls that no tool could make sense of.
+func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.Call) (answers []trajectory.Message, unreadable int, err error) {
+	results := make([]tool.Result, len(calls))
+	var allowed []trajectory.Call
+	var places []int
+	for i, c := range calls {
+		ok, reason, err := true, "", error(nil)
+		if l.Hooks.Allow != nil {
+			ok, reason, err = l.Hooks.Allow(ctx, c)
+		}
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case !ok:
+			results[i] = tool.Errorf("%s", reason)
+		case l.Tools == nil:
+			results[i] = tool.Errorf("Unknown tool: %s", c.Name)
+			results[i].Fault = tool.FaultUnknown
+		default:
+			allowed, places = append(allowed, c), append(places, i)
+		}
+	}
+	if len(allowed) > 0 {
+		for _, c := range allowed {
+			l.Observer.Observe(event.CallStarted{Key: l.Key, Call: c})
+		}
+		start := time.Now()
+		got, err := l.Tools.CallAll(ctx, allowed)
+		l.ToolTime += time.Since(start)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, r := range got {
+			results[places[i]] = r
+		}
+	}
+	messages := make([]trajectory.Message, len(calls))
+	for i, r := range results {
+		m := trajectory.Text(trajectory.Tool, r.Text)
+		m.Parts = append(m.Parts, r.Parts...)
+		m.CallID, m.Name, m.Failed = calls[i].ID, calls[i].Name, r.Failed
+		messages[i] = m
+		switch r.Fault {
+		case tool.FaultUnknown, tool.FaultJSON, tool.FaultArguments:
+			unreadable++
+		}
+		if r.Failed {
+			l.ToolErrors = append(l.ToolErrors, envs.ToolError{Turn: turn, Name: calls[i].Name, Text: r.Text})
+		}
+	}
+	return messages, unreadable, nil
+}
+
+// after counts turns that lead nowhere and ends the loop when there are too many.
+func (g *guard) after(m trajectory.Message, results []trajectory.Message, unreadable int) trajectory.Stop {
+	var sig strings.Builder
+	for i, c := range m.Calls {
+		fmt.Fprintf(&sig, "%s\x00%s\x00%s\x00", c.Name, c.Arguments, results[i].Content())
+	}
+	if g.unreadable++; unreadable < len(m.Calls) {
+		g.unreadable = 0
+	}
+	if g.same++; sig.String() != g.last {
+		g.same, g.last = 1, sig.String()
+	}
+	switch {
+	case g.unreadable >= unreadableTurns:
+		return trajectory.Stop{Reason: trajectory.StopMalformed, Detail: fmt.Sprintf("%d turns in a row hold no call that can be read", g.unreadable)}
+	case g.same >= sameTurns:
+		return trajectory.Stop{Reason: trajectory.StopRepetition, Detail: fmt.Sprintf("%d identical turns in a row", g.same)}
+	}
+	return trajectory.Stop{}
+}
+
+func messagesOf(ds []trajectory.Delta) []trajectory.Message {
+	out := make([]trajectory.Message, len(ds))
+	for i, d := range ds {
+		out[i] = d.Message
+	}
+	return out
+}

@@ -1,0 +1,88 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+
+	"hermes/backends"
+	"hermes/datasets"
+	"hermes/rollout/policy"
+	"hermes/rollout/tool"
+	"hermes/trajectory"
+)
+
+// stageError says in which phase a rollout failed and whose fault it is unless the
+// error itself knows better.
+type stageError struct {
+	outcome trajectory.Outcome
+	stage   string
+	err     error
+}
+
+func (e *stageError) Error() string { return e.stage + ": " + e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
+
+// classify finds out whose fault an error is, and a short word for reports.
+func classify(err error) (trajectory.Outcome, string) {
+	var pe *policy.Error
+	var se *stageError
+	switch {
+	case errors.Is(err, backends.ErrBroken):
+		return trajectory.Faulty, string(trajectory.StopFaultyBox)
+	case errors.As(err, &pe):
+		return trajectory.Provider, string(pe.Kind)
+	case errors.Is(err, backends.ErrImage):
+		return trajectory.Sandbox, "image"
+	case errors.Is(err, backends.ErrUnavailable):
+		return trajectory.Sandbox, "unavailable"
+	case errors.Is(err, backends.ErrLost):
+		return trajectory.Sandbox, "box_lost"
+	case errors.As(err, &se):
+		return se.outcome, se.stage
+	case errors.Is(err, trajectory.ErrMisaligned):
+		return trajectory.Provider, "misaligned"
+	}
+	return trajectory.Sandbox, "tool"
+}
+
+// outcomeOf maps why a loop stopped to what became of the sample.
+func outcomeOf(s trajectory.Stop) trajectory.Outcome {
+	switch s.Reason {
+	case trajectory.StopAnswer, trajectory.StopRefused:
+		return trajectory.Answered
+	case trajectory.StopMalformed, trajectory.StopRepetition:
+		return trajectory.Malformed
+	case trajectory.StopFaultyBox:
+		return trajectory.Faulty
+	}
+	return trajectory.Truncated
+}
+
+// caller lets a scorer call the rollout's tools.
+type caller struct{ set *tool.Set }
+
+func (c caller) Call(ctx context.Context, name string, args json.RawMessage) (string, error) {
+	if c.set == nil {
+		return "", fmt.Errorf("tool %s: this rollout has no tools", name)
+	}
+	r, err := c.set.Call(ctx, trajectory.Call{Name: name, Arguments: string(args)})
+	return r.Text, err
+}
+
+// metadata keeps a row's other keys as one JSON object, untouched.
+func metadata(r datasets.Row) json.RawMessage {
+	if len(r.Extra) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(r.Extra)
+	if err != nil {
+		return nil // Extra was read from JSON; what cannot be written back was never JSON
+	}
+	return b
+}
+
+func keys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }

@@ -1,0 +1,366 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"hermes/backends"
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/rollout/event"
+	"hermes/rollout/policy"
+	"hermes/rollout/tool"
+	"hermes/trajectory"
+)
+
+// Job is one attempt at one sample.
+type Job struct {
+	Row      datasets.Row
+	Key      trajectory.Key
+	Group    string
+	Sample   int
+	Attempt  int      // from 1
+	Toolsets []string // drawn for the group; the task's own win
+	Seed     uint64   // of the sample
+	Tape     policy.Tape
+}
+
+// Plan turns toolset names into tools. dropped are the toolsets that were left out.
+// box is nil when the task uses the run's own image.
+type Plan func(ctx context.Context, toolsets []string, box func(context.Context) (backends.Sandbox, error)) (defs []tool.Def, dropped []string, err error)
+
+// Deadlines bound the phases of a rollout; zero values are replaced by the defaults.
+type Deadlines struct {
+	Open    time.Duration // making the box; 5 minutes
+	Prepare time.Duration // filling it; 2 minutes
+	Loop    time.Duration // the whole loop, waiting included; none
+	Score   time.Duration // one try of the scorer; 5 minutes
+	Close   time.Duration // clean-up, also after cancellation; 30 seconds
+}
+
+// Options tune a [Runner]. Env and Policy are needed, all else has a default.
+type Options struct {
+	Env       envs.Env
+	Policy    policy.Policy
+	Backend   backends.Backend // nil: tools that need a box fail
+	Plan      Plan             // nil: no tools
+	Tools     tool.SetOptions
+	Sampling  policy.Options // the run's; key, seed and tape are the job's
+	Limits    Limits
+	Faults    FaultRule
+	Hooks     Hooks
+	Deadlines Deadlines
+	// ScoreTries is how often a failing scorer is tried on the same box; 0: 2.
+	ScoreTries int
+	Judge      envs.Judge
+	Observer   event.Observer
+	Log        *slog.Logger
+	// Keep is told what the scorer saw before the box goes away; it may read the box.
+	Keep func(ctx context.Context, r *trajectory.Record, box backends.Sandbox) error
+	Now  func() time.Time
+}
+
+// Runner takes one task from row to record.
+type Runner struct{ o Options }
+
+// NewRunner checks the options.
+func NewRunner(o Options) (*Runner, error) {
+	if o.Env == nil || o.Policy == nil {
+		return nil, errors.New("a runner needs an environment and a policy")
+	}
+	if o.Plan == nil {
+		o.Plan = func(context.Context, []string, func(context.Context) (backends.Sandbox, error)) ([]tool.Def, []string, error) {
+			return nil, nil, nil
+		}
+	}
+	d := &o.Deadlines
+	for _, p := range []struct {
+		at  *time.Duration
+		def time.Duration
+	}{{&d.Open, 5 * time.Minute}, {&d.Prepare, 2 * time.Minute}, {&d.Score, 5 * time.Minute}, {&d.Close, 30 * time.Second}} {
+		if *p.at == 0 {
+			*p.at = p.def
+		}
+	}
+	if o.ScoreTries == 0 {
+		o.ScoreTries = 2
+	}
+	if o.Observer == nil {
+		o.Observer = event.Discard
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Runner{o: o}, nil
+}
+
+// Run rolls out one job. It always returns a record, unless ctx ended before the
+// outcome was known: then the error is ctx's cause and nothing must be recorded.
+// A panic is contained and becomes the outcome internal.
+func (r *Runner) Run(ctx context.Context, j Job) (rec *trajectory.Record, err error) {
+	started := r.o.Now()
+	rec = &trajectory.Record{
+		Key: j.Key, Group: j.Group, Row: j.Row.ID, PromptIndex: j.Row.Index, Sample: j.Sample, Attempt: j.Attempt,
+		Toolsets: j.Toolsets, Model: r.o.Policy.Info().Model, Started: started.UTC(), Metadata: metadata(j.Row),
+	}
+	a := &attempt{runner: r, job: j, rec: rec, log: r.o.Log.With("rollout", j.Key, "row", j.Row.ID, "sample", j.Sample)}
+	defer func() {
+		if p := recover(); p != nil {
+			rec.Outcome, rec.Cause, rec.Reason = trajectory.Internal, "panic", fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
+			err = nil
+		}
+		if cerr := a.close(ctx); cerr != nil {
+			a.log.Warn("clean-up of a rollout", "err", cerr)
+		}
+		rec.Seconds = time.Since(started).Seconds()
+		if t, ok := j.Tape.(interface{ Rebought() int }); ok {
+			rec.Rebought = t.Rebought()
+		}
+	}()
+	r.o.Observer.Observe(event.RolloutStarted{Key: j.Key, Row: j.Row.ID, Sample: j.Sample, Attempt: j.Attempt})
+	if err := a.run(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		a.fail(err)
+	}
+	if rec.Stop.Reason == trajectory.StopInterrupted && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return rec, nil
+}
+
+// attempt is the state of one job.
+type attempt struct {
+	runner *Runner
+	job    Job
+	rec    *trajectory.Record
+	log    *slog.Logger
+
+	task    envs.Task
+	box     lazyBox
+	scope   *tool.Scope
+	set     *tool.Set
+	sampler policy.Sampler
+	trace   *trajectory.Trace
+}
+
+func (a *attempt) run(ctx context.Context) error {
+	o := a.runner.o
+	task, err := o.Env.Task(a.job.Row)
+	if err != nil {
+		return &stageError{trajectory.Environment, "task", err}
+	}
+	a.task = task
+	a.box = lazyBox{backend: o.Backend, deadline: o.Deadlines.Open, spec: backends.Spec{
+		Image: task.Image, Dir: task.Dir, Env: task.Env, Labels: map[string]string{"rollout": a.job.Key.String()}}}
+	if err := a.prepare(ctx); err != nil {
+		return err
+	}
+	if err := a.open(ctx); err != nil {
+		return err
+	}
+	stop, errs, err := a.loop(ctx)
+	if err != nil {
+		return err
+	}
+	a.rec.Stop, a.rec.Outcome, a.rec.Reason = stop, outcomeOf(stop), stop.Detail
+	if a.rec.Outcome != trajectory.Answered {
+		a.rec.Cause = string(stop.Reason)
+	}
+	if stop.Reason == trajectory.StopInterrupted && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return a.score(ctx, errs)
+}
+
+// prepare opens the box at once where the task has something to put into it.
+func (a *attempt) prepare(ctx context.Context) error {
+	o := a.runner.o
+	p, prepares := o.Env.(envs.Preparer)
+	if !prepares && len(a.task.Files) == 0 && a.task.Image == "" {
+		return nil
+	}
+	if prepares && len(a.task.Files) == 0 && a.task.Image == "" {
+		if n, ok := o.Env.(envs.NeedsBox); ok && !n.NeedsBox(a.task) {
+			return nil
+		}
+	}
+	box, err := a.box.get(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadlines.Prepare, fmt.Errorf("filling the box took longer than %v", o.Deadlines.Prepare))
+	defer cancel()
+	for _, path := range slices.Sorted(keys(a.task.Files)) {
+		if err := box.WriteFile(ctx, path, []byte(a.task.Files[path]), 0o644); err != nil {
+			return &stageError{trajectory.Sandbox, "prepare", fmt.Errorf("write %s: %w", path, err)}
+		}
+	}
+	if prepares {
+		if err := p.Prepare(ctx, a.task, a.world(box)); err != nil {
+			return &stageError{trajectory.Environment, "prepare", err}
+		}
+	}
+	return nil
+}
+
+// open makes the tools and the sampler.
+func (a *attempt) open(ctx context.Context) error {
+	o := a.runner.o
+	names := a.job.Toolsets
+	if a.task.Toolsets != nil {
+		names = a.task.Toolsets
+	}
+	var own func(context.Context) (backends.Sandbox, error)
+	if a.task.Image != "" {
+		own = a.box.get
+	}
+	defs, dropped, err := o.Plan(ctx, names, own)
+	if err != nil {
+		return &stageError{trajectory.Sandbox, "tools", err}
+	}
+	if t, ok := o.Env.(envs.Tooler); ok {
+		more, err := t.Tools(ctx, a.task, a.world(a.box.opened()))
+		if err != nil {
+			return &stageError{trajectory.Environment, "tools", err}
+		}
+		defs = append(slices.Clone(defs), more...)
+	}
+	a.rec.Toolsets, a.rec.Dropped = names, dropped
+	a.scope = &tool.Scope{Key: a.job.Key, Box: a.box.get, Log: a.log, Now: o.Now,
+		Rand: rand.New(rand.NewPCG(a.job.Seed, 0x746f6f6c)), Isolated: o.Backend != nil && o.Backend.Traits().Isolated}
+	tools := o.Tools
+	tools.After = func(c trajectory.Call, r tool.Result, took time.Duration) {
+		o.Observer.Observe(event.CallEnded{Key: a.job.Key, Call: c, Result: r.Text, Failed: r.Failed, Took: took})
+	}
+	if a.set, err = tool.NewSet(defs, a.scope, tools); err != nil {
+		return &stageError{trajectory.Sandbox, "tools", err}
+	}
+	a.rec.Tools = a.set.Specs()
+	s := o.Sampling
+	s.Key, s.Group, s.Attempt, s.Seed, s.Tape = a.job.Key, a.job.Group, a.job.Attempt, &a.job.Seed, a.job.Tape
+	s.Notes = func(text string) { a.rec.Moves = append(a.rec.Moves, text) }
+	s.Script = a.job.Row.Hermes.Script
+	if a.sampler, err = o.Policy.Open(a.set.Specs(), s); err != nil {
+		return &stageError{trajectory.Provider, "model", err}
+	}
+	return nil
+}
+
+func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, error) {
+	o := a.runner.o
+	if o.Deadlines.Loop > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Deadlines.Loop, errLoopTime)
+		defer cancel()
+	}
+	a.trace = trajectory.New(o.Policy.Info().Mode, a.set.Specs())
+	l := &HermesAgentLoop{Sampler: a.sampler, Tools: a.set, Limits: o.Limits, Faults: o.Faults,
+		Hooks: o.Hooks, Observer: o.Observer, Key: a.job.Key}
+	stop, err := l.Run(ctx, a.trace, a.task.Messages)
+	if stop.Reason == trajectory.StopInterrupted && errors.Is(context.Cause(ctx), errLoopTime) {
+		stop = trajectory.Stop{Reason: trajectory.StopTime, Detail: o.Deadlines.Loop.String()}
+	}
+	a.trace.Finish(l.Left)
+	a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
+	a.rec.ModelSeconds, a.rec.ToolSeconds = l.ModelTime.Seconds(), l.ToolTime.Seconds()
+	a.rec.ToolStats = a.set.Counts()
+	return stop, l.ToolErrors, err
+}
+
+var errLoopTime = errors.New("the rollout's time is over")
+
+// score judges in the same box. A scorer that fails is tried again on the same box, then
+// the sample is void.
+func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
+	o := a.runner.o
+	ep := envs.Episode{Trace: a.trace, Stop: a.rec.Stop, Errors: errs}
+	if a.rec.Outcome == trajectory.Faulty {
+		a.box.drop()
+	}
+	box := a.box.opened()
+	if n, ok := o.Env.(envs.NeedsBox); ok && box == nil && n.NeedsBox(a.task) && a.rec.Outcome != trajectory.Faulty {
+		var err error
+		if box, err = a.box.get(ctx); err != nil {
+			return err
+		}
+	}
+	var score trajectory.Score
+	var err error
+	for range o.ScoreTries {
+		score, err = a.scoreOnce(ctx, ep, box)
+		if err == nil || ctx.Err() != nil || errors.Is(err, backends.ErrLost) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, envs.ErrUnscored):
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, backends.ErrLost):
+		return &stageError{trajectory.Sandbox, "score", err}
+	case err != nil:
+		return &stageError{trajectory.Environment, "score", err}
+	default:
+		a.rec.Score = &score
+	}
+	if o.Keep != nil {
+		if err := o.Keep(ctx, a.rec, box); err != nil {
+			a.rec.Notes = append(a.rec.Notes, "artifacts: "+err.Error())
+		}
+	}
+	return nil
+}
+
+func (a *attempt) scoreOnce(ctx context.Context, ep envs.Episode, box backends.Sandbox) (trajectory.Score, error) {
+	d := a.runner.o.Deadlines.Score
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the scorer took longer than %v", d))
+	defer cancel()
+	return a.runner.o.Env.Score(ctx, a.task, a.world(box), ep)
+}
+
+func (a *attempt) world(box backends.Sandbox) envs.World {
+	return envs.World{Box: box, Tools: caller{a.set}, Judge: a.runner.o.Judge, Rand: rand.New(rand.NewPCG(a.job.Seed, 0x73636f7265))}
+}
+
+// fail records an infrastructure failure with its cause.
+func (a *attempt) fail(err error) {
+	out, cause := classify(err)
+	if out == trajectory.Faulty { // the model broke the box while we were not looking at the loop
+		a.rec.Stop = trajectory.Stop{Reason: trajectory.StopFaultyBox, Detail: err.Error()}
+	}
+	a.rec.Outcome, a.rec.Cause, a.rec.Reason, a.rec.Score = out, cause, err.Error(), nil
+	if a.trace != nil {
+		if !a.trace.Sealed {
+			a.trace.Finish(nil)
+		}
+		a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
+	}
+	if a.set != nil && a.rec.ToolStats == nil {
+		a.rec.ToolStats = a.set.Counts()
+	}
+}
+
+// close gives everything back, also after cancellation.
+func (a *attempt) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.runner.o.Deadlines.Close)
+	defer cancel()
+	var errs []error
+	if a.sampler != nil {
+		errs = append(errs, a.sampler.Close())
+	}
+	if a.set != nil {
+		errs = append(errs, a.set.Close(ctx))
+	}
+	return errors.Join(append(errs, a.box.close(ctx))...)
+}
