@@ -17,13 +17,17 @@ import (
 	"testing"
 	"time"
 
+	"hermes/rollout/engine"
 	"hermes/rollout/journal"
 	"hermes/rollout/journal/journaltest"
 	"hermes/rollout/policy"
 	"hermes/trajectory"
 )
 
-var _ policy.Tape = (*journal.Tape)(nil)
+var (
+	_ policy.Tape = (*journal.Tape)(nil)
+	_ engine.Log  = (*journal.Journal)(nil)
+)
 
 func key(i int) trajectory.Key { return trajectory.NewKey(fmt.Sprint("row", i), 0, 0, 0) }
 
@@ -130,7 +134,7 @@ func TestReopenAndAttempts(t *testing.T) {
 	}
 	j.Close()
 	j = open(t, dir, journal.Options{})
-	if j.Done(key(1)) || !j.Done(key(2)) {
+	if j.Done(key(1)) || !j.Done(key(2)) || j.Attempts(key(1)) != 1 || j.Attempts(key(9)) != 0 {
 		t.Fatal("reopen did not last")
 	}
 	mustAppend(t, j, record(1, 5, trajectory.Answered))
