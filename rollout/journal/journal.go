@@ -68,10 +68,11 @@ type Journal struct {
 	sync chan struct{}
 
 	mu       sync.Mutex
-	file     File      // the last segment
-	segs     []segment // in order
-	synced   Offset    // the log is on disk up to here
-	broken   error     // the disk failed: nothing can be promised any more
+	file     File          // the last segment
+	segs     []segment     // in order
+	synced   Offset        // the log is on disk up to here
+	change   chan struct{} // closed when synced grows
+	broken   error         // the disk failed: nothing can be promised any more
 	closed   bool
 	clean    bool // the last frame is a close frame
 	keys     map[trajectory.Key]state
@@ -110,7 +111,7 @@ func Open(dir string, o Options) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{
-		dir: dir, fs: o.FS, opt: o, codec: c, sync: make(chan struct{}, 1), cursor: -1,
+		dir: dir, fs: o.FS, opt: o, codec: c, sync: make(chan struct{}, 1), cursor: -1, change: make(chan struct{}),
 		keys: map[trajectory.Key]state{}, turns: map[trajectory.Key][]turnRef{},
 	}
 	if err := j.open(); err != nil {
@@ -242,10 +243,16 @@ func (j *Journal) loadSealed(f File, seg *segment, foot frame, last bool) error 
 	if err != nil {
 		return err
 	}
-	j.synced = j.end()
 	if last && !j.opt.ReadOnly {
-		return j.startSegment(j.end())
+		// The footer may be the unsynced work of a process that was killed.
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		if err := j.startSegment(j.end()); err != nil {
+			return err
+		}
 	}
+	j.synced = j.end()
 	return nil
 }
 

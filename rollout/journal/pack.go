@@ -147,6 +147,9 @@ func decodeRecord(b []byte) (*trajectory.Record, error) {
 
 func readBlocks(b []byte, r *trajectory.Record) ([]byte, error) {
 	if r.Trace != nil {
+		if err := checkTree(r.Trace); err != nil {
+			return nil, err
+		}
 		r.Trace.Tools = r.Tools
 		for i := range r.Trace.Nodes {
 			d := &r.Trace.Nodes[i].Delta
@@ -186,4 +189,17 @@ func readBlock(b []byte, grow func(int), set func(int, uint32)) ([]byte, error) 
 		set(i, binary.LittleEndian.Uint32(b[4*i:]))
 	}
 	return b[4*n:], nil
+}
+
+// checkTree makes sure that every path of a trace that was read leads to a root.
+func checkTree(t *trajectory.Trace) error {
+	for i, n := range t.Nodes {
+		if n.Parent < trajectory.None || int(n.Parent) >= i {
+			return badFrame("record: the parent of node %d is %d", i, n.Parent)
+		}
+	}
+	if t.Head < trajectory.None || int(t.Head) >= len(t.Nodes) {
+		return badFrame("record: the head is node %d of %d", t.Head, len(t.Nodes))
+	}
+	return nil
 }

@@ -99,6 +99,23 @@ func (j *Journal) Synced() Offset {
 	return j.synced
 }
 
+// Wait returns when more of the log is on disk than after, or with the cause why ctx ended.
+func (j *Journal) Wait(ctx context.Context, after Offset) error {
+	for {
+		j.mu.Lock()
+		more, change := j.synced > after, j.change
+		j.mu.Unlock()
+		if more {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-change:
+		}
+	}
+}
+
 // Turns yields the stored answers of a key that is not done, in the order in which the
 // next attempt will ask for them.
 func (j *Journal) Turns(k trajectory.Key) iter.Seq2[StoredTurn, error] {
@@ -257,7 +274,7 @@ func (j *Journal) entry(f File, seg segment, fr frame) Entry {
 // Refresh takes in what another process has written since; it is for journals that were
 // opened for reading.
 func (j *Journal) Refresh() error {
-	if !j.opt.ReadOnly {
+	if !j.opt.ReadOnly || j.unchanged() {
 		return nil
 	}
 	fresh, err := Open(j.dir, j.opt)
@@ -272,6 +289,23 @@ func (j *Journal) Refresh() error {
 	j.segs, j.synced, j.keys, j.turns = fresh.segs, fresh.synced, fresh.keys, fresh.turns
 	j.outcomes, j.cursor, j.stats = fresh.outcomes, fresh.cursor, fresh.stats
 	return nil
+}
+
+// unchanged reports whether the last segment is as long as it was and still the last.
+func (j *Journal) unchanged() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.segs) == 0 || j.segs[len(j.segs)-1].sealed {
+		return false
+	}
+	seg := &j.segs[len(j.segs)-1]
+	f, err := j.fs.Open(j.name(seg), false)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	return err == nil && size == seg.size+j.stats.Torn
 }
 
 // Verify reads the whole log: every checksum, every record, every footer against its
@@ -331,4 +365,17 @@ func (j *Journal) verify(ctx context.Context, seg segment, limit int64) error {
 		return j.corrupt(&seg, end, badFrame("the footer does not fit the segment"))
 	}
 	return nil
+}
+
+// At returns the entry at an offset. Its Record may be called at any time.
+func (j *Journal) At(at Offset) (Entry, error) {
+	h, payload, err := j.payloadAt(at)
+	if err != nil {
+		return Entry{}, err
+	}
+	e := Entry{Header: h, At: at, load: func() ([]byte, error) { return payload, nil }}
+	j.mu.Lock()
+	e.Current = j.keys[h.Key].at == at
+	j.mu.Unlock()
+	return e, nil
 }

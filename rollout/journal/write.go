@@ -197,8 +197,15 @@ func (j *Journal) syncHeld(end Offset) error {
 		j.broken = fmt.Errorf("an earlier fsync of the journal failed: %w", err)
 		return err
 	}
-	j.synced = upTo
+	j.advance(upTo)
 	return nil
+}
+
+// advance tells readers that the log is on disk up to end; the caller holds mu.
+func (j *Journal) advance(end Offset) {
+	j.synced = end
+	close(j.change)
+	j.change = make(chan struct{})
 }
 
 // makeRoom seals the last segment when it is full.
@@ -237,7 +244,7 @@ func (j *Journal) seal() error {
 	if err := j.file.Sync(); err != nil {
 		return err
 	}
-	j.synced = j.end()
+	j.advance(j.end())
 	b, err := seg.footer(j.codec)
 	if err != nil {
 		return err
@@ -250,7 +257,7 @@ func (j *Journal) seal() error {
 	}
 	seg.size += int64(len(b))
 	seg.sealed, seg.heads = true, nil
-	j.synced = j.end()
+	j.advance(j.end())
 	old := j.file
 	if err := j.startSegment(j.end()); err != nil {
 		return err

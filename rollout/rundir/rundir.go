@@ -1,0 +1,146 @@
+package rundir
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"hermes/rollout/journal"
+)
+
+// Options tune [Open]. The zero value is usable.
+type Options struct {
+	Amend   bool             // accept new rows and more rollouts
+	Journal journal.Options  // segment size, for tests
+	Lease   LeaseOptions     // who we are
+	Now     func() time.Time // nil means time.Now
+	Log     *slog.Logger     // nil means silent
+}
+
+// Dir is a run directory that this process owns.
+type Dir struct {
+	Path     string
+	Manifest Manifest
+	Journal  *journal.Journal
+	Resumed  bool // the run was begun earlier
+	Lease    *Lease
+}
+
+// Open makes or resumes a run directory. An *OwnedError says that another process works
+// on it, a *MismatchError that it holds another run; nothing was changed then.
+func Open(ctx context.Context, dir string, want Manifest, o Options) (*Dir, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	dir = filepath.Clean(dir)
+	if err := usable(dir); err != nil {
+		return nil, err
+	}
+	fresh := false
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		fresh = true
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, fmt.Errorf("make run directory: %w", err)
+		}
+	}
+	lease, err := Acquire(ctx, dir, o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	d, err := begin(dir, want, o)
+	if err != nil {
+		err = errors.Join(err, lease.Release())
+		if fresh {
+			os.RemoveAll(filepath.Join(dir, lockName))
+			os.Remove(dir) // only when nothing else is in it
+		}
+		return nil, err
+	}
+	d.Lease = lease
+	return d, nil
+}
+
+// usable refuses a directory that is someone else's.
+func usable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("run directory: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == "run.yaml" {
+			return nil
+		}
+	}
+	for _, e := range entries {
+		if n := e.Name(); n != lockName && !strings.HasPrefix(n, leasePrefix) && n != "run.yaml.tmp" {
+			return fmt.Errorf("%s: %w, and it is not empty: it holds %s", dir, ErrNoRun, n)
+		}
+	}
+	return nil
+}
+
+func begin(dir string, want Manifest, o Options) (*Dir, error) {
+	d := &Dir{Path: dir, Manifest: want}
+	have, err := Read(journal.OS{}, dir)
+	switch {
+	case err == nil:
+		if err := compare(dir, have, want, o.Amend); err != nil {
+			return nil, err
+		}
+		d.Resumed = true
+		d.Manifest.Created = have.Created
+		d.Manifest.Extent = grown(have.Extent, want.Extent)
+	case errors.Is(err, ErrNoRun):
+		d.Manifest.Created = o.Now().UTC().Truncate(time.Second)
+	default:
+		return nil, err
+	}
+	if err := Write(journal.OS{}, dir, d.Manifest); err != nil {
+		return nil, err
+	}
+	o.Journal.Log = cmp.Or(o.Journal.Log, o.Log)
+	if d.Journal, err = journal.Open(filepath.Join(dir, "journal"), o.Journal); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func compare(dir string, have, want Manifest, amend bool) error {
+	if err := SameIdentity(dir, have, want); err != nil {
+		return err
+	}
+	extent := have.Extent.diff(want.Extent)
+	if len(extent) == 0 {
+		return nil
+	}
+	if !amend {
+		return &MismatchError{Dir: dir, Differences: extent, Extent: true}
+	}
+	if want.Extent.Rollouts < have.Extent.Rollouts {
+		return &MismatchError{Dir: dir, Differences: extent} // an extent only grows
+	}
+	return nil
+}
+
+// grown is the extent of an amended run: rows that were done and are no longer in the
+// dataset stay in the books.
+func grown(have, want Extent) Extent {
+	want.Planned = max(have.Planned, want.Planned)
+	return want
+}
+
+// Close closes the journal and gives the directory back.
+func (d *Dir) Close() error {
+	return errors.Join(d.Journal.Close(), d.Lease.Release())
+}

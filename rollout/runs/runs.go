@@ -1,0 +1,200 @@
+// Package runs is what people do with run directories that exist: list, look, verify,
+// count, export, merge, follow. Everything is read out of the journal; only Merge and an
+// export in place write into a run directory, and take its lease for it.
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"hermes/rollout/journal"
+	"hermes/rollout/rundir"
+	"hermes/rollout/sink"
+	"hermes/trajectory"
+	"hermes/trajectory/stats"
+)
+
+// Run is a run directory opened for reading; another process may be writing it.
+type Run struct {
+	Dir      string
+	Manifest rundir.Manifest
+	Journal  *journal.Journal
+	rules    sink.Rules
+}
+
+// Open opens a run directory for reading.
+func Open(dir string) (*Run, error) {
+	m, err := rundir.Read(journal.OS{}, dir)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := sink.NewRules(m.Books.Mode, m.Books.Accept, m.Books.RequireReasoning)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", rundir.Path(dir), err)
+	}
+	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Run{Dir: dir, Manifest: m, Journal: j, rules: rules}, nil
+}
+
+// Close ends reading.
+func (r *Run) Close() error { return r.Journal.Close() }
+
+// Stats counts the books out of the log.
+func (r *Run) Stats(ctx context.Context) (stats.Statistics, error) {
+	t := stats.New(r.Manifest.Tools)
+	for e, err := range r.Journal.Records(ctx, 0) {
+		if err != nil {
+			return stats.Statistics{}, err
+		}
+		if e.Kind == journal.KindReopen {
+			t.Reopen(e.Key)
+		}
+		if e.Kind != journal.KindFinal && e.Kind != journal.KindAttempt {
+			continue
+		}
+		rec, err := e.Record()
+		if err != nil {
+			return stats.Statistics{}, err
+		}
+		if e.Kind == journal.KindAttempt {
+			t.Attempt(rec)
+			continue
+		}
+		book, sub := r.rules.Book(rec)
+		t.Final(rec, book, sub)
+	}
+	return t.Statistics(r.Manifest.Extent.Planned), nil
+}
+
+// Summary is one line of a list of runs.
+type Summary struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Mode    string    `json:"mode"`
+	Model   string    `json:"model"`
+	Planned int64     `json:"planned"`
+	Done    int       `json:"done"`
+	Failed  int       `json:"failed"`
+	Bytes   int64     `json:"bytes"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// List finds the runs in a folder, oldest first. A run that cannot be read is listed with
+// its error.
+func List(parent string) ([]Summary, error) {
+	entries, err := os.ReadDir(parent)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	var list []Summary
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		if _, err := os.Stat(rundir.Path(dir)); err != nil {
+			continue
+		}
+		list = append(list, summarize(dir))
+	}
+	slices.SortStableFunc(list, func(a, b Summary) int { return a.Created.Compare(b.Created) })
+	return list, nil
+}
+
+func summarize(dir string) Summary {
+	s := Summary{Name: filepath.Base(dir)}
+	r, err := Open(dir)
+	if err != nil {
+		s.Error = err.Error()
+		return s
+	}
+	defer r.Close()
+	model, _ := r.Manifest.Identity.Get("model")
+	st := r.Journal.Stats()
+	s.Created, s.Mode, s.Model, s.Planned = r.Manifest.Created, r.Manifest.Books.Mode, model, r.Manifest.Extent.Planned
+	s.Done, s.Failed, s.Bytes = st.Done, len(r.Journal.Failed()), st.Bytes
+	return s
+}
+
+// WriteList writes a list for people, or as JSON lines.
+func WriteList(w io.Writer, list []Summary, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		for _, s := range list {
+			if err := e.Encode(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "RUN\tBEGUN\tMODE\tMODEL\tDONE\tFAILED\tPLANNED\tBYTES")
+	for _, s := range list {
+		if s.Error != "" {
+			fmt.Fprintf(t, "%s\t%s\n", s.Name, s.Error)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", s.Name, s.Created.Format(time.DateTime), s.Mode, s.Model, s.Done, s.Failed, s.Planned, s.Bytes)
+	}
+	return t.Flush()
+}
+
+// Verification is what Verify found.
+type Verification struct {
+	Records    int              `json:"records"`
+	Torn       int64            `json:"torn_bytes"` // behind the last intact frame: a process was killed
+	Statistics stats.Statistics `json:"statistics"`
+	Stale      bool             `json:"stale"` // statistics.json tells something else: the projections are behind
+}
+
+// Verify checks every checksum of the log, reads every record, and balances the books.
+// What it found is returned beside the error, too.
+func Verify(ctx context.Context, dir string) (Verification, error) {
+	var v Verification
+	r, err := Open(dir)
+	if err != nil {
+		return v, err
+	}
+	defer r.Close()
+	if err := r.Journal.Verify(ctx); err != nil {
+		return v, err
+	}
+	st := r.Journal.Stats()
+	v.Records, v.Torn = st.Attempts+st.Finals, st.Torn
+	if v.Statistics, err = r.Stats(ctx); err != nil {
+		return v, err
+	}
+	have, err := os.ReadFile(filepath.Join(dir, "statistics.json"))
+	want, werr := json.MarshalIndent(v.Statistics, "", "  ")
+	v.Stale = err != nil || string(have) != string(want)+"\n"
+	return v, errors.Join(werr, v.Statistics.Balance())
+}
+
+// find returns the record in force of a row's sample, by its key or as ROW or ROW/SAMPLE.
+func (r *Run) find(ctx context.Context, what string) (*trajectory.Record, error) {
+	for e, err := range r.Journal.Records(ctx, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Kind != journal.KindFinal && e.Kind != journal.KindAttempt || !e.Current {
+			continue
+		}
+		rec, err := e.Record()
+		if err != nil {
+			return nil, err
+		}
+		if what == e.Key.String() || what == fmt.Sprintf("%s/%d", rec.Row, rec.Sample) || what == rec.Row && rec.Sample == 0 {
+			return rec, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no record of %q (want KEY, ROW or ROW/SAMPLE)", r.Dir, what)
+}

@@ -1,0 +1,168 @@
+package runs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hermes/rollout/rundir"
+	"hermes/rollout/runs"
+	"hermes/rollout/sink"
+	"hermes/trajectory"
+)
+
+// make makes a run of the samples [from, to); every fifth one fails where failing is set.
+func makeRun(t *testing.T, dir, shard string, from, to int, failing bool) {
+	t.Helper()
+	m := rundir.Manifest{Version: "1", Identity: rundir.Fields{{Name: "model", Value: "m"}}, Extent: rundir.Extent{Planned: 10},
+		Books: rundir.Books{Mode: "batch"}, Tools: []string{"terminal"}}
+	if err := m.Config.Encode(map[string]string{"shard": shard}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := rundir.Open(t.Context(), dir, m, rundir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sink.New(d.Journal, dir, d.Manifest, sink.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Follow(t.Context())
+	for i := from; i < to; i++ {
+		tr := trajectory.New(trajectory.ModeText, nil)
+		tr.Finish([]trajectory.Message{trajectory.Text(trajectory.User, fmt.Sprint("task ", i)), trajectory.Text(trajectory.Assistant, "done")})
+		r := &trajectory.Record{Key: trajectory.NewKey(fmt.Sprint(i), 0, 0, 0), Row: fmt.Sprint("row", i), Attempt: 1,
+			Outcome: trajectory.Answered, Score: &trajectory.Score{Reward: 1}, Started: time.Unix(int64(i), 0).UTC(), Trace: tr}
+		if failing && i%5 == 0 {
+			r.Outcome, r.Score, r.Reason = trajectory.Sandbox, nil, "box lost"
+		}
+		if _, err := d.Journal.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyAndShow(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "a")
+	makeRun(t, dir, "", 0, 8, true)
+	v, err := runs.Verify(t.Context(), dir)
+	if err != nil || v.Records != 8 || v.Stale || v.Statistics.Pending != 2 || v.Statistics.Failed["sandbox"] != 2 {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	list, err := runs.List(parent)
+	if err != nil || len(list) != 1 || list[0].Done != 8 || list[0].Failed != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	var b bytes.Buffer
+	if err := errors.Join(runs.WriteList(&b, list, false), runs.Show(t.Context(), &b, dir, "", false), runs.Show(t.Context(), &b, dir, "row3", false),
+		runs.Tail(t.Context(), &b, dir, 2, false, 0, true)); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []string{"model: m", "planned 10, accepted 6", "task 3", `"id":"row6"`, `"id":"row7"`} {
+		if !strings.Contains(b.String(), w) {
+			t.Errorf("%q is missing in\n%s", w, &b)
+		}
+	}
+	if strings.Contains(b.String(), `"id":"row5"`) {
+		t.Error("tail told more than two")
+	}
+	if err := runs.Show(t.Context(), &b, dir, "row99", false); err == nil || !strings.Contains(err.Error(), "row99") {
+		t.Errorf("%v", err)
+	}
+	log := filepath.Join(dir, "journal", "0000000000000000.log")
+	data, _ := os.ReadFile(log)
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(log, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runs.Verify(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "damaged at byte") {
+		t.Errorf("damage: %v", err)
+	}
+}
+
+func TestExportGivesTheSameBytes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	makeRun(t, dir, "", 0, 10, true)
+	out := filepath.Join(filepath.Dir(dir), "b", "a")
+	if _, err := runs.Export(t.Context(), dir, out, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"trajectories.jsonl", "messages.jsonl", "failed_trajectories.jsonl", "statistics.json", "report.md"}
+	before := map[string][]byte{}
+	for _, n := range names {
+		a, err := os.ReadFile(filepath.Join(dir, n))
+		b, err2 := os.ReadFile(filepath.Join(out, n))
+		if err != nil || err2 != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: %v %v", n, err, err2)
+		}
+		before[n] = a
+		os.Remove(filepath.Join(dir, n))
+	}
+	if _, err := runs.Export(t.Context(), dir, "", nil, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if a, _ := os.ReadFile(filepath.Join(dir, n)); !bytes.Equal(a, before[n]) {
+			t.Errorf("%s differs when it is made again", n)
+		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	parent := t.TempDir()
+	a, b, out := filepath.Join(parent, "a"), filepath.Join(parent, "b"), filepath.Join(parent, "out")
+	makeRun(t, a, "1/2", 0, 10, true)
+	makeRun(t, b, "2/2", 5, 15, false) // overlaps: 5 failed in a and is good here
+	s, err := runs.Merge(t.Context(), out, []string{a, b})
+	if err != nil || s.Planned != 20 || s.Accepted != 14 || s.Failed["sandbox"] != 1 || s.Pending != 5 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if v, err := runs.Verify(t.Context(), out); err != nil || v.Stale {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if again, err := runs.Merge(t.Context(), out, []string{a, b}); err != nil || again.Accepted != 14 {
+		t.Errorf("a second time: %+v, %v", again, err)
+	}
+}
+
+func TestTailFollows(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	makeRun(t, dir, "", 0, 2, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	w := &until{want: "row4", found: cancel}
+	done := make(chan error)
+	go func() { done <- runs.Tail(ctx, w, dir, 1, true, time.Millisecond, true) }()
+	makeRun(t, dir, "", 2, 5, false)
+	if err := <-done; err != nil || strings.Count(w.String(), "\n") != 4 {
+		t.Errorf("%v\n%s", err, w)
+	}
+}
+
+// until calls found when a text was written.
+type until struct {
+	bytes.Buffer
+	want  string
+	found func()
+}
+
+func (u *until) Write(b []byte) (int, error) {
+	n, err := u.Buffer.Write(b)
+	if strings.Contains(u.String(), u.want) {
+		u.found()
+	}
+	return n, err
+}

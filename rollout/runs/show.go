@@ -1,0 +1,202 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"hermes/rollout/journal"
+	"hermes/trajectory"
+)
+
+// Show writes what a run is, or with what the transcript of one sample (KEY, ROW or
+// ROW/SAMPLE).
+func Show(ctx context.Context, w io.Writer, dir, what string, asJSON bool) error {
+	r, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if what != "" {
+		rec, err := r.find(ctx, what)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return encode(w, rec)
+		}
+		return transcript(w, rec)
+	}
+	s, err := r.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		identity := map[string]string{}
+		for _, f := range r.Manifest.Identity {
+			identity[f.Name] = f.Value
+		}
+		return encode(w, map[string]any{"dir": dir, "version": r.Manifest.Version, "created": r.Manifest.Created,
+			"identity": identity, "extent": r.Manifest.Extent, "books": r.Manifest.Books, "statistics": s})
+	}
+	fmt.Fprintf(w, "%s, begun %s with hermes %s\n\n", dir, r.Manifest.Created.Format(time.DateTime), r.Manifest.Version)
+	for _, f := range r.Manifest.Identity {
+		fmt.Fprintf(w, "  %s: %s\n", f.Name, clip(f.Value, 100))
+	}
+	fmt.Fprintf(w, "\nplanned %d, accepted %d, rejected %v, failed %v, pending %d\n", s.Planned, s.Accepted, s.Rejected, s.Failed, s.Pending)
+	return nil
+}
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + " …"
+	}
+	return s
+}
+
+// transcript writes a sample as people read it. Ephemeral messages are left out.
+func transcript(w io.Writer, r *trajectory.Record) error {
+	fmt.Fprintf(w, "%s, sample %d, attempt %d: %s (%s) %s\n", r.Row, r.Sample, r.Attempt, r.Outcome, r.Stop.Reason, r.Reason)
+	if r.Score != nil {
+		fmt.Fprintf(w, "reward %g %v %s\n", r.Score.Reward, r.Score.Parts, r.Score.Detail)
+	}
+	for _, m := range r.Trace.Visible() {
+		fmt.Fprintf(w, "\n── %s %s\n", m.Role, m.Name)
+		if m.Reasoning != "" {
+			fmt.Fprintf(w, "(thinking) %s\n", m.Reasoning)
+		}
+		if text := m.Content(); text != "" {
+			fmt.Fprintln(w, text)
+		}
+		for _, c := range m.Calls {
+			fmt.Fprintf(w, "→ %s %s\n", c.Name, c.Arguments)
+		}
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// tailLine is one record as Tail tells it.
+type tailLine struct {
+	Kind    string             `json:"kind"`
+	Key     trajectory.Key     `json:"key"`
+	ID      string             `json:"id"`
+	Sample  int                `json:"sample"`
+	Attempt int                `json:"attempt"`
+	Outcome trajectory.Outcome `json:"outcome"`
+	Book    string             `json:"book,omitempty"`
+	Reward  *float64           `json:"reward"`
+	Turns   int                `json:"turns"`
+	Seconds float64            `json:"seconds"`
+	Reason  string             `json:"reason,omitempty"`
+}
+
+// Tail writes the last n records, one a line, and with follow those that come until ctx
+// ends; it looks every poll (0 means one second).
+func Tail(ctx context.Context, w io.Writer, dir string, n int, follow bool, poll time.Duration, asJSON bool) error {
+	r, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	at, err := r.lastEntries(ctx, n)
+	if err != nil {
+		return err
+	}
+	if poll <= 0 {
+		poll = time.Second
+	}
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if at, err = r.tell(ctx, w, at, asJSON); err != nil || !follow {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := r.Journal.Refresh(); err != nil {
+			return err
+		}
+	}
+}
+
+// lastEntries is the offset from which n records are left.
+func (r *Run) lastEntries(ctx context.Context, n int) (journal.Offset, error) {
+	var ring []journal.Offset
+	end := journal.Offset(0)
+	for e, err := range r.Journal.Records(ctx, 0) {
+		if err != nil {
+			return 0, err
+		}
+		end = e.Next
+		if e.Kind != journal.KindFinal && e.Kind != journal.KindAttempt {
+			continue
+		}
+		if ring = append(ring, e.At); len(ring) > n {
+			ring = ring[1:]
+		}
+	}
+	if len(ring) == 0 {
+		return end, nil
+	}
+	return ring[0], nil
+}
+
+// tell writes the records from at on and returns where it stopped.
+func (r *Run) tell(ctx context.Context, w io.Writer, at journal.Offset, asJSON bool) (journal.Offset, error) {
+	for e, err := range r.Journal.Records(ctx, at) {
+		if ctx.Err() != nil {
+			return at, nil
+		}
+		if err != nil {
+			return at, err
+		}
+		at = e.Next
+		if e.Kind != journal.KindFinal && e.Kind != journal.KindAttempt {
+			continue
+		}
+		rec, err := e.Record()
+		if err != nil {
+			return at, err
+		}
+		l := tailLine{Kind: e.Kind.String(), Key: e.Key, ID: rec.Row, Sample: rec.Sample, Attempt: rec.Attempt, Outcome: rec.Outcome,
+			Turns: rec.Trace.Turns(), Seconds: rec.Seconds, Reason: rec.Reason}
+		if e.Kind == journal.KindFinal {
+			book, sub := r.rules.Book(rec)
+			if l.Book = string(book); sub != "" {
+				l.Book += "." + sub
+			}
+		}
+		if rec.Score != nil {
+			l.Reward = &rec.Score.Reward
+		}
+		if err := l.write(w, asJSON); err != nil {
+			return at, err
+		}
+	}
+	return at, nil
+}
+
+func (l tailLine) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return encode(w, l)
+	}
+	reward := "-"
+	if l.Reward != nil {
+		reward = fmt.Sprintf("%g", *l.Reward)
+	}
+	_, err := fmt.Fprintf(w, "%s/%d  attempt %d  %s  %s  reward %s  %d turns  %.1f s  %s\n",
+		l.ID, l.Sample, l.Attempt, l.Outcome, l.Book, reward, l.Turns, l.Seconds, clip(l.Reason, 120))
+	return err
+}

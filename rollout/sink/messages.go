@@ -1,0 +1,139 @@
+package sink
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"hermes/trajectory"
+)
+
+// messagesLine is one line of messages.jsonl: a conversation as chat servers know it.
+type messagesLine struct {
+	ID          string                `json:"id"`
+	Sample      int                   `json:"sample"`
+	PromptIndex int64                 `json:"prompt_index"`
+	Messages    []chatMessage         `json:"messages"`
+	Tools       []chatTool            `json:"tools"`
+	Reward      *float64              `json:"reward"`
+	Rewards     map[string]float64    `json:"rewards"`
+	Metrics     map[string]float64    `json:"metrics"`
+	Model       string                `json:"model"`
+	Finish      trajectory.StopReason `json:"finish"`
+	Outcome     trajectory.Outcome    `json:"outcome"`
+}
+
+type chatMessage struct {
+	Role      trajectory.Role `json:"role"`
+	Content   any             `json:"content"` // text, or a list of parts
+	Reasoning string          `json:"reasoning_content,omitempty"`
+	Calls     []chatCall      `json:"tool_calls,omitempty"`
+	CallID    string          `json:"tool_call_id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+}
+
+type chatCall struct {
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
+}
+
+type chatFunction struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"` // an object, or the text that could not be read
+}
+
+type chatTool struct {
+	Type     string   `json:"type"`
+	Function chatSpec `json:"function"`
+}
+
+type chatSpec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
+	l := messagesLine{
+		ID: r.Row, Sample: r.Sample, PromptIndex: r.PromptIndex, Model: r.Model, Finish: r.Stop.Reason, Outcome: r.Outcome,
+		Messages: []chatMessage{}, Tools: []chatTool{}, Rewards: map[string]float64{}, Metrics: map[string]float64{},
+	}
+	for _, m := range r.Trace.Visible() {
+		l.Messages = append(l.Messages, newChatMessage(m))
+	}
+	for _, t := range r.Tools {
+		if len(t.Parameters) == 0 {
+			t.Parameters = json.RawMessage("{}")
+		}
+		l.Tools = append(l.Tools, chatTool{"function", chatSpec(t)})
+	}
+	if s := r.Score; s != nil {
+		l.Reward = &s.Reward
+		if s.Parts != nil {
+			l.Rewards = s.Parts
+		}
+		if s.Metrics != nil {
+			l.Metrics = s.Metrics
+		}
+	}
+	buf := bytes.NewBuffer(b)
+	e := json.NewEncoder(buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(l); err != nil {
+		return b, fmt.Errorf("sample %d of row %q: %w", r.Sample, r.Row, err)
+	}
+	return buf.Bytes(), nil
+}
+
+func newChatMessage(m trajectory.Message) chatMessage {
+	c := chatMessage{Role: m.Role, Content: content(m), Reasoning: m.Reasoning, CallID: m.CallID, Name: m.Name}
+	for _, call := range m.Calls {
+		c.Calls = append(c.Calls, chatCall{call.ID, "function", chatFunction{call.Name, arguments(call.Arguments)}})
+	}
+	return c
+}
+
+// arguments gives an object as it is and quotes whatever else the model wrote.
+func arguments(s string) json.RawMessage {
+	raw := json.RawMessage(s)
+	if s == "" {
+		return json.RawMessage("{}")
+	}
+	if t := bytes.TrimSpace(raw); json.Valid(raw) && t[0] == '{' {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(s) != nil {
+		return json.RawMessage(`""`) // a string can always be encoded
+	}
+	return b.Bytes()
+}
+
+func content(m trajectory.Message) any {
+	text := true
+	for _, p := range m.Parts {
+		text = text && p.Kind == trajectory.PartText
+	}
+	if text {
+		return m.Content()
+	}
+	parts := make([]map[string]any, 0, len(m.Parts))
+	for _, p := range m.Parts {
+		url := p.URL
+		if url == "" && p.Blob != "" {
+			url = "blobs/" + p.Blob
+		}
+		switch p.Kind {
+		case trajectory.PartText:
+			parts = append(parts, map[string]any{"type": "text", "text": p.Text})
+		case trajectory.PartImage:
+			parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]string{"url": url}})
+		default:
+			parts = append(parts, map[string]any{"type": string(p.Kind), "url": url})
+		}
+	}
+	return parts
+}

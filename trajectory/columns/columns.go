@@ -1,0 +1,265 @@
+// Package columns is the Parquet form of trajectories: one row a sample, with its
+// messages, its score, and, for exact traces, every sequence's tokens, mask,
+// log-probabilities and versions of the weights.
+//
+// Lists are three-level lists, so that all readers understand them. A [Writer] belongs to
+// one goroutine.
+package columns
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"hermes/trajectory"
+)
+
+// Row is one sample.
+type Row struct {
+	Key          string               `parquet:"key"`
+	ID           string               `parquet:"id"`
+	Group        string               `parquet:"group"`
+	Sample       int64                `parquet:"sample"`
+	PromptIndex  int64                `parquet:"prompt_index"`
+	Attempt      int64                `parquet:"attempt"`
+	Model        string               `parquet:"model"`
+	Outcome      string               `parquet:"outcome"`
+	Reason       string               `parquet:"reason"`
+	Finish       string               `parquet:"finish"`
+	Reward       *float64             `parquet:"reward,optional"`
+	Rewards      map[string]float64   `parquet:"rewards"`
+	Metrics      map[string]float64   `parquet:"metrics"`
+	Messages     []Message            `parquet:"messages,list"`
+	Tools        []Tool               `parquet:"tools,list"`
+	Toolsets     []string             `parquet:"toolsets,list"`
+	ToolStats    map[string]ToolCount `parquet:"tool_stats"`
+	Metadata     string               `parquet:"metadata"` // JSON
+	Started      time.Time            `parquet:"started,timestamp(microsecond)"`
+	Seconds      float64              `parquet:"seconds"`
+	ModelSeconds float64              `parquet:"model_seconds"`
+	ToolSeconds  float64              `parquet:"tool_seconds"`
+	Turns        int64                `parquet:"turns"`
+	Rebought     int64                `parquet:"rebought"`
+	Usage        Usage                `parquet:"usage"`
+	Notes        []string             `parquet:"notes,list"`
+	Sequences    []Sequence           `parquet:"sequences,list"`
+}
+
+// Message is one message; ephemeral ones are left out.
+type Message struct {
+	Role       string  `parquet:"role"`
+	Content    string  `parquet:"content"`
+	Reasoning  *string `parquet:"reasoning_content,optional"`
+	Calls      []Call  `parquet:"tool_calls,list"`
+	ToolCallID *string `parquet:"tool_call_id,optional"`
+	Name       *string `parquet:"name,optional"`
+}
+
+// Call is one tool call; its arguments are the model's text.
+type Call struct {
+	ID        string `parquet:"id"`
+	Name      string `parquet:"name"`
+	Arguments string `parquet:"arguments"`
+}
+
+// Tool is what the model was told about a tool; its parameters are a JSON schema.
+type Tool struct {
+	Name        string `parquet:"name"`
+	Description string `parquet:"description"`
+	Parameters  string `parquet:"parameters"`
+}
+
+// ToolCount counts the uses of a tool.
+type ToolCount struct {
+	Count   int64 `parquet:"count"`
+	Success int64 `parquet:"success"`
+	Failure int64 `parquet:"failure"`
+}
+
+// Usage counts tokens and money.
+type Usage struct {
+	Prompt     int64    `parquet:"prompt"`
+	Completion int64    `parquet:"completion"`
+	Reasoning  int64    `parquet:"reasoning"`
+	Cached     int64    `parquet:"cached"`
+	CostUSD    *float64 `parquet:"cost_usd,optional"`
+}
+
+// Sequence is one training sequence of an exact trace. The four lists over tokens are
+// equally long. Mask is 1 where the model sampled the token and no earlier sequence of
+// the sample trains it; LogProbs is 0 where the token was given.
+type Sequence struct {
+	Tokens   []int32   `parquet:"tokens,list"`
+	Mask     []int32   `parquet:"mask,list"`
+	LogProbs []float32 `parquet:"logprobs,list"`
+	Sampled  []bool    `parquet:"sampled,list"`
+	Versions []Version `parquet:"versions,list"`
+}
+
+// Version says from which token of the sequence on a version of the weights was in use.
+type Version struct {
+	From    int64  `parquet:"from"`
+	Version string `parquet:"version"`
+}
+
+// NewRow makes the row of a record.
+func NewRow(r *trajectory.Record) Row {
+	row := Row{
+		Key: r.Key.String(), ID: r.Row, Group: r.Group, Sample: int64(r.Sample), PromptIndex: r.PromptIndex,
+		Attempt: int64(r.Attempt), Model: r.Model, Outcome: string(r.Outcome), Reason: r.Reason, Finish: string(r.Stop.Reason),
+		Toolsets: r.Toolsets, Metadata: string(r.Metadata), Started: r.Started.UTC(), Seconds: r.Seconds,
+		ModelSeconds: r.ModelSeconds, ToolSeconds: r.ToolSeconds, Turns: int64(r.Trace.Turns()), Rebought: int64(r.Rebought),
+		Notes: r.Notes, ToolStats: map[string]ToolCount{},
+		Usage: Usage{Prompt: r.Usage.Prompt, Completion: r.Usage.Completion, Reasoning: r.Usage.Reasoning, Cached: r.Usage.Cached},
+	}
+	if r.Usage.CostKnown {
+		row.Usage.CostUSD = &r.Usage.Cost
+	}
+	if r.Score != nil {
+		row.Reward, row.Rewards, row.Metrics = &r.Score.Reward, r.Score.Parts, r.Score.Metrics
+	}
+	for name, c := range r.ToolStats {
+		row.ToolStats[name] = ToolCount{int64(c.Count), int64(c.Success), int64(c.Failure)}
+	}
+	for _, t := range r.Tools {
+		row.Tools = append(row.Tools, Tool{t.Name, t.Description, string(t.Parameters)})
+	}
+	for _, m := range r.Trace.Visible() {
+		row.Messages = append(row.Messages, message(m))
+	}
+	if r.Trace != nil && r.Trace.Mode == trajectory.ModeExact {
+		for s := range r.Trace.Sequences() {
+			row.Sequences = append(row.Sequences, sequence(r.Trace, s))
+		}
+	}
+	return row
+}
+
+func message(m trajectory.Message) Message {
+	out := Message{Role: string(m.Role), Content: m.Content()}
+	if len(m.Parts) > 1 || len(m.Parts) == 1 && m.Parts[0].Kind != trajectory.PartText {
+		if b, err := json.Marshal(m.Parts); err == nil {
+			out.Content = string(b) // several parts stand as JSON
+		}
+	}
+	optional := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	out.Reasoning, out.ToolCallID, out.Name = optional(m.Reasoning), optional(m.CallID), optional(m.Name)
+	for _, c := range m.Calls {
+		out.Calls = append(out.Calls, Call(c))
+	}
+	return out
+}
+
+func sequence(t *trajectory.Trace, s trajectory.Sequence) Sequence {
+	var q Sequence
+	for i, id := range s.Nodes {
+		d := t.Nodes[id].Delta
+		for k, v := range d.Versions {
+			from := int64(len(q.Tokens) + d.Given + v.From)
+			if n := len(q.Versions); k > 0 || n == 0 || q.Versions[n-1].Version != v.Version {
+				q.Versions = append(q.Versions, Version{from, v.Version})
+			}
+		}
+		for k, tok := range d.Tokens {
+			sampled, p := k >= d.Given, float32(0)
+			if sampled {
+				p = d.LogProbs[k-d.Given]
+			}
+			var mask int32
+			if sampled && i >= s.Fresh {
+				mask = 1
+			}
+			q.Tokens = append(q.Tokens, int32(tok))
+			q.Mask = append(q.Mask, mask)
+			q.LogProbs = append(q.LogProbs, p)
+			q.Sampled = append(q.Sampled, sampled)
+		}
+	}
+	return q
+}
+
+// groupBytes is about how much is collected before a row group is written.
+const groupBytes = 32 << 20
+
+// Writer writes rows to one Parquet file.
+type Writer struct {
+	w    *parquet.GenericWriter[Row]
+	size int // bytes of the row group, about
+}
+
+// NewWriter starts a file; created names the writing program in it.
+func NewWriter(w io.Writer, created string) *Writer {
+	return &Writer{w: parquet.NewGenericWriter[Row](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.MaxRowsPerRowGroup(1000), parquet.CreatedBy(created, "", ""))}
+}
+
+// Write appends the row of a record and says how many bytes it has, about.
+func (w *Writer) Write(r *trajectory.Record) (int, error) {
+	row := NewRow(r)
+	size := row.size()
+	if _, err := w.w.Write([]Row{row}); err != nil {
+		return 0, fmt.Errorf("parquet row of %s: %w", r.Key, err)
+	}
+	if w.size += size; w.size >= groupBytes {
+		w.size = 0
+		if err := w.w.Flush(); err != nil {
+			return 0, fmt.Errorf("parquet row of %s: %w", r.Key, err)
+		}
+	}
+	return size, nil
+}
+
+func (r *Row) size() int {
+	n := 500 + len(r.Metadata)
+	for _, m := range r.Messages {
+		n += 20 + len(m.Content)
+		if m.Reasoning != nil {
+			n += len(*m.Reasoning)
+		}
+		for _, c := range m.Calls {
+			n += len(c.Arguments) + len(c.Name)
+		}
+	}
+	for _, t := range r.Tools {
+		n += len(t.Description) + len(t.Parameters)
+	}
+	for _, s := range r.Sequences {
+		n += 13 * len(s.Tokens)
+	}
+	return n
+}
+
+// Close ends the file; it does not close what it writes to.
+func (w *Writer) Close() error { return w.w.Close() }
+
+// Read yields the rows of a file.
+func Read(r io.ReaderAt, size int64) ([]Row, error) {
+	f, err := parquet.OpenFile(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("parquet: %w", err)
+	}
+	gr := parquet.NewGenericReader[Row](f)
+	defer gr.Close()
+	rows := make([]Row, 0, f.NumRows())
+	for {
+		buf := make([]Row, 64)
+		n, err := gr.Read(buf)
+		rows = append(rows, buf[:n]...)
+		if err == io.EOF {
+			return slices.Clip(rows), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parquet row %d: %w", len(rows), err)
+		}
+	}
+}

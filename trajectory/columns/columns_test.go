@@ -1,0 +1,121 @@
+package columns_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"hermes/trajectory"
+	"hermes/trajectory/columns"
+)
+
+func exact(t *testing.T) *trajectory.Record {
+	t.Helper()
+	tr := trajectory.New(trajectory.ModeExact, nil)
+	commit := func(fork bool, given, sampled []trajectory.Token, version string) trajectory.NodeID {
+		id, err := tr.Commit(trajectory.Turn{Fork: fork,
+			Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.User, "ask"), Tokens: given, Given: len(given)}},
+			Sampled: trajectory.Delta{Message: trajectory.Message{Role: trajectory.Assistant, Reasoning: "hm",
+				Calls: []trajectory.Call{{ID: "c", Name: "terminal", Arguments: `{"a": 1}`}}},
+				Tokens: sampled, LogProbs: make([]float32, len(sampled)), Versions: []trajectory.Span{{From: 0, Version: version}}},
+			Finish: trajectory.FinishStop})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	first := commit(false, []trajectory.Token{1, 2}, []trajectory.Token{3, 4}, "v1")
+	commit(false, []trajectory.Token{5}, []trajectory.Token{6}, "v2")
+	if err := tr.Rewind(first, trajectory.Branch); err != nil {
+		t.Fatal(err)
+	}
+	commit(false, []trajectory.Token{7}, []trajectory.Token{8, 9}, "v1")
+	tr.Finish([]trajectory.Message{{Role: trajectory.User, Ephemeral: true, Parts: []trajectory.Part{{Kind: "text", Text: "SECRET"}}}})
+	return &trajectory.Record{
+		Key: trajectory.NewKey("é", 0, 0, 1), Row: "é", Sample: 1, Outcome: trajectory.Answered, Trace: tr,
+		Score:     &trajectory.Score{Reward: 0.5, Parts: map[string]float64{"b": 1, "a": 2}, Metrics: map[string]float64{"x": 3}},
+		Tools:     []trajectory.ToolSpec{{Name: "terminal", Parameters: json.RawMessage(`{}`)}},
+		ToolStats: map[string]trajectory.ToolCount{"terminal": {Count: 1, Failure: 1}, "a": {}, "z": {}},
+		Started:   time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Toolsets: []string{"t"}, Metadata: json.RawMessage(`{"k":1}`),
+	}
+}
+
+func file(t *testing.T, recs ...*trajectory.Record) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := columns.NewWriter(&b, "hermes")
+	for _, r := range recs {
+		if _, err := w.Write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestRowsComeBack(t *testing.T) {
+	r := exact(t)
+	text := &trajectory.Record{Row: "plain", Outcome: trajectory.Truncated, Started: r.Started}
+	b := file(t, r, text)
+	rows, err := columns.Read(bytes.NewReader(b), int64(len(b)))
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	got := rows[0]
+	if got.ID != "é" || *got.Reward != 0.5 || got.Rewards["a"] != 2 || got.Metrics["x"] != 3 || !got.Started.Equal(r.Started) || got.ToolStats["terminal"].Failure != 1 {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Messages) != 4 || *got.Messages[1].Reasoning != "hm" || got.Messages[1].Calls[0].Arguments != `{"a": 1}` {
+		t.Errorf("messages %+v", got.Messages)
+	}
+	want := []columns.Sequence{
+		{Tokens: []int32{1, 2, 3, 4, 5, 6}, Mask: []int32{0, 0, 1, 1, 0, 1}, LogProbs: make([]float32, 6),
+			Sampled: []bool{false, false, true, true, false, true}, Versions: []columns.Version{{2, "v1"}, {5, "v2"}}},
+		{Tokens: []int32{1, 2, 3, 4, 7, 8, 9}, Mask: []int32{0, 0, 0, 0, 0, 1, 1}, LogProbs: make([]float32, 7),
+			Sampled: []bool{false, false, true, true, false, true, true}, Versions: []columns.Version{{2, "v1"}}},
+	}
+	if !reflect.DeepEqual(got.Sequences, want) {
+		t.Errorf("sequences\n got %+v\nwant %+v", got.Sequences, want)
+	}
+	if rows[1].Reward != nil || len(rows[1].Sequences) != 0 {
+		t.Errorf("%+v", rows[1])
+	}
+	if bytes.Contains(b, []byte("SECRET")) {
+		t.Error("an ephemeral message was written")
+	}
+}
+
+func TestSameRecordsSameBytes(t *testing.T) {
+	r := exact(t)
+	first := file(t, r, r)
+	for range 20 {
+		if !bytes.Equal(first, file(t, r, r)) {
+			t.Fatal("the bytes differ")
+		}
+	}
+}
+
+func TestPyArrowReadsIt(t *testing.T) {
+	if err := exec.Command("python3", "-c", "import pyarrow.parquet").Run(); err != nil {
+		t.Skip("no python3 with pyarrow: ", err)
+	}
+	name := filepath.Join(t.TempDir(), "x.parquet")
+	if err := os.WriteFile(name, file(t, exact(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("python3", "-c", `
+import sys, pyarrow.parquet as pq
+r = pq.read_table(sys.argv[1]).to_pylist()[0]
+print(r["id"], r["sequences"][1]["tokens"], r["messages"][1]["tool_calls"][0]["name"], dict(r["rewards"]))`, name).CombinedOutput()
+	if got := strings.TrimSpace(string(out)); err != nil || got != "é [1, 2, 3, 4, 7, 8, 9] terminal {'a': 2.0, 'b': 1.0}" {
+		t.Errorf("%v: %s", err, got)
+	}
+}

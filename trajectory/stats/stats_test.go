@@ -1,0 +1,72 @@
+package stats_test
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"hermes/trajectory"
+	"hermes/trajectory/stats"
+)
+
+func record(i, turns int, reward float64) *trajectory.Record {
+	t := trajectory.New(trajectory.ModeText, nil)
+	for range turns {
+		if _, err := t.Commit(trajectory.Turn{Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, "<think>\nx</think>")},
+			Finish: trajectory.FinishStop}); err != nil {
+			panic(err)
+		}
+	}
+	return &trajectory.Record{Key: trajectory.NewKey("r", i, 0, 0), Outcome: trajectory.Answered, Trace: t,
+		Score: &trajectory.Score{Reward: reward}, Started: time.Unix(int64(100+i), 0), Seconds: 2.5,
+		ToolStats: map[string]trajectory.ToolCount{"terminal": {Count: 2, Success: 1, Failure: 1}},
+		Usage:     trajectory.Usage{Prompt: 10, Completion: 5, Cost: 0.25, CostKnown: true}}
+}
+
+func TestStatistics(t *testing.T) {
+	tot := stats.New([]string{"terminal", "todo"})
+	for i := range 20 {
+		tot.Final(record(i, i+1, float64(i%2)), stats.Accepted, "")
+		if i%3 == 0 { // stored and taken up again
+			b, err := json.Marshal(tot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tot = stats.New(nil)
+			if err := json.Unmarshal(b, tot); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tot.Final(record(30, 1, 0), stats.Rejected, "truncated")
+	bad := &trajectory.Record{Key: trajectory.NewKey("r", 31, 0, 0), Outcome: trajectory.Sandbox, Cause: "box_lost", Started: time.Unix(200, 0)}
+	tot.Attempt(bad)
+	tot.Final(bad, stats.Failed, "sandbox")
+	s := tot.Statistics(25)
+	if err := s.Balance(); err != nil || s.Pending != 3 || s.Attempts != 23 || s.Failed["sandbox"] != 1 || s.Rejected["truncated"] != 1 {
+		t.Fatalf("%v: %+v", err, s)
+	}
+	if s.Scored != 21 || math.Abs(s.Reward.Mean-10.0/21) > 1e-12 || math.Abs(s.Reward.Std-math.Sqrt(10.0/21*11/21)) > 1e-12 {
+		t.Errorf("reward %+v of %d", s.Reward, s.Scored)
+	}
+	if s.Turns != (stats.Turns{Mean: 211.0 / 21, P50: 10, P95: 19, Max: 20}) {
+		t.Errorf("turns %+v", s.Turns)
+	}
+	if s.Tools["terminal"].Count != 42 || s.Tools["todo"] != (trajectory.ToolCount{}) || *s.CostUSD != 5.25 || s.Seconds != 100 || s.Reasoning != 21 {
+		t.Errorf("%+v", s)
+	}
+	tot.Reopen(bad.Key)
+	if s := tot.Statistics(25); s.Pending != 4 || s.Failed["sandbox"] != 0 || s.Causes["box_lost"] != 2 {
+		t.Errorf("after a reopen: %+v", s)
+	}
+	if tot.Statistics(5).Balance() == nil {
+		t.Error("more settled than planned balances")
+	}
+	var keys map[string]any
+	b, _ := json.Marshal(stats.New(nil).Statistics(0))
+	if err := json.Unmarshal(b, &keys); err != nil || !reflect.DeepEqual(keys["cost_usd"], nil) || len(keys["rejected"].(map[string]any)) != 6 {
+		t.Errorf("%s", b)
+	}
+}

@@ -1,0 +1,28 @@
+package trajectory
+
+import "slices"
+
+// Visible returns the messages from the root to the head and those that no model has
+// answered, without the ephemeral ones: what text exports may show.
+func (t *Trace) Visible() []Message {
+	if t == nil {
+		return nil
+	}
+	list := slices.Collect(t.Prefix().Messages())
+	list = append(list, t.Pending...)
+	return slices.DeleteFunc(list, func(m Message) bool { return m.Ephemeral })
+}
+
+// Turns is the number of answers of a model on the path to the head.
+func (t *Trace) Turns() int {
+	if t == nil {
+		return 0
+	}
+	n := 0
+	for _, id := range t.path(t.Head) {
+		if t.Nodes[id].Sampled() {
+			n++
+		}
+	}
+	return n
+}
