@@ -25,10 +25,12 @@ type decoder struct {
 	renames   map[string]string
 	fields    []scan.Field
 	number    []byte
+	lent      bool            // rows may refer to the reader's buffer: they die before the next
+	renamed   map[string]bool // names of the map that some row had
 }
 
 func newDecoder(o Options) *decoder {
-	return &decoder{promptKey: o.PromptKey, renames: o.Map}
+	return &decoder{promptKey: o.PromptKey, renames: o.Map, renamed: map[string]bool{}}
 }
 
 // split checks the text of one row and returns its members after renaming.
@@ -41,7 +43,10 @@ func (d *decoder) split(text []byte) ([]scan.Field, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rename(fields, d.renames)
+	if len(d.renames) == 0 {
+		return fields, nil
+	}
+	return rename(fields, d.renames, d.renamed)
 }
 
 func badUTF8(text []byte) int {
@@ -60,7 +65,10 @@ func (d *decoder) row(r raw) (Row, error) {
 	if r.err != nil {
 		return Row{}, r.fault(r.err)
 	}
-	text := bytes.Clone(r.data)
+	text := r.data
+	if !d.lent {
+		text = bytes.Clone(text)
+	}
 	fields, err := d.split(text)
 	if err != nil {
 		return Row{}, r.fault(err)

@@ -13,11 +13,6 @@ import (
 // (behind --prompt-key).
 var taskKeys = []string{"messages", "conversations", "prompt", "question", "problem", "problem_statement", "query", "instruction"}
 
-var (
-	scoringKeys  = []string{"answer", "expected", "expected_tools", "rubric", "checker", "reward_model", "solution"}
-	overrideKeys = []string{"hermes", "docker_image", "image", "cwd"}
-)
-
 // intern shares the strings of keys that most rows have.
 func intern(b []byte) (string, bool) {
 	switch string(b) {
@@ -94,15 +89,14 @@ func checkMap(m map[string]string) error {
 }
 
 // rename applies the map to the members of a row.
-func rename(fields []scan.Field, m map[string]string) ([]scan.Field, error) {
-	if len(m) == 0 {
-		return fields, nil
-	}
+// used is told which of its names occurred.
+func rename(fields []scan.Field, m map[string]string, used map[string]bool) ([]scan.Field, error) {
 	renamed := make(map[string]string, len(m))
 	var added []scan.Field
 	for i, f := range fields {
 		if to, ok := m[f.Key]; ok {
 			renamed[to] = f.Key
+			used[f.Key] = true
 			fields[i].Key = to
 		}
 	}
@@ -112,6 +106,7 @@ func rename(fields []scan.Field, m map[string]string) ([]scan.Field, error) {
 		}
 		if v := reach(fields, from); v != nil {
 			renamed[m[from]] = from
+			used[from] = true
 			added = append(added, scan.Field{Key: m[from], Value: v})
 		}
 	}

@@ -307,3 +307,12 @@ func (v *valueReader) value() ([]byte, error) {
 		}
 	}
 }
+
+// indexBreak returns the first carriage return or line feed of b, or -1.
+func indexBreak(b []byte) int {
+	i := bytes.IndexByte(b, '\n')
+	if j := bytes.IndexByte(b, '\r'); j >= 0 && (i < 0 || j < i) {
+		return j
+	}
+	return i
+}
