@@ -200,4 +200,3 @@ func (a *assembler) drop(c *column) error {
 	}
 	return nil
 }
-

@@ -367,4 +367,3 @@ func media(m *trajectory.Message, kind trajectory.PartKind, v []byte) error {
 	m.Parts = append(m.Parts, trajectory.Part{Kind: kind, URL: s})
 	return err
 }
-
