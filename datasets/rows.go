@@ -74,8 +74,9 @@ func (d *Dataset) inOrder(ctx context.Context, yield func(raw) error) error {
 			return errStop
 		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return err
+			var bad *RowError
+			if ctx.Err() != nil || errors.As(err, &bad) {
+				return err // it says where already
 			}
 			return fmt.Errorf("%s: %w", f.name, err)
 		}

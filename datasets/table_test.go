@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"hermes/datasets"
+	"hermes/datasets/hub"
 )
 
 func TestParquetKinds(t *testing.T) {
@@ -130,6 +131,39 @@ func TestShowPrintsMappingAndRows(t *testing.T) {
 	for _, want := range []string{"task     ← prompt (1 of 2 rows), question (1 of 2 rows)", "scoring  ← answer (1 of 2 rows)", "x  (in:2)", "user      q [31m", "bad row: in:3:"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestHubSliceFromTheCache(t *testing.T) {
+	cache, commit := t.TempDir(), strings.Repeat("ab", 20)
+	root := filepath.Join(cache, "datasets--o--n")
+	for name, text := range map[string]string{
+		"refs/main":                              commit,
+		"snapshots/" + commit + "/train-1.jsonl": "{\"prompt\":\"0\"}\n{\"prompt\":\"1\"}\n",
+		"snapshots/" + commit + "/train-2.jsonl": "{\"prompt\":\"2\"}\n{\"prompt\":\"3\"}\n",
+		"snapshots/" + commit + "/test.jsonl":    "{\"prompt\":\"no\"}\n",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := datasets.Options{Hub: hub.Options{Cache: cache, Offline: true}}
+	for spec, want := range map[string]string{"hf:o/n": "0123", "hf:o/n:train[1:3]": "12", "hf:o/n:train[3:]": "3", "hf:o/n:train[:9]": "0123", "hf:o/n:train[2:2]": "", "hf:o/n:test": "no"} {
+		d, err := datasets.Open(t.Context(), o, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, r := range collect(t, d) {
+			got += r.Prompt[0].Content()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", spec, got, want)
 		}
 	}
 }
