@@ -19,6 +19,7 @@ type Row struct {
 	Line     int64  // line of the file, from 1; 0 where there are no lines
 	File     string
 
+	Task    string               // the key that gave the task
 	Prompt  []trajectory.Message // the task: usually one user message
 	Hermes  Overrides
 	Scoring Scoring
