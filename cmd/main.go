@@ -1,0 +1,59 @@
+package cmd
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// Stdio are the streams of a command.
+type Stdio struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// Width gives the columns of the terminal behind Err, asked anew each time because
+	// it may be resized; nil when there is no terminal. InTerminal says that a person
+	// types into In.
+	Width      func() int
+	InTerminal bool
+}
+
+// Main runs the command line args (args[0] is the program's name) with the parts p and
+// returns the exit code. It owns the standard streams, the environment and the signals
+// of the process.
+func Main(ctx context.Context, args []string, p Parts) int {
+	if len(args) > 0 {
+		if guise := p.Guises[filepath.Base(args[0])]; guise != nil {
+			return guise(args)
+		}
+		args = args[1:]
+	}
+	stdio := Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, InTerminal: term.IsTerminal(int(os.Stdin.Fd()))}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		stdio.Width = func() int {
+			w, _, err := term.GetSize(int(os.Stderr.Fd()))
+			if err != nil {
+				return 80
+			}
+			return w
+		}
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, watched()...)
+	defer signal.Stop(signals)
+	return run(ctx, args, process{stdio: stdio, environ: os.Environ(), signals: signals, program: executable()}, p)
+}
+
+// executable is the path of this program, for those who start it again in a guise.
+func executable() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return path
+}

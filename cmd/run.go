@@ -1,0 +1,217 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"hermes/configs"
+)
+
+// process is what run gets of the process it lives in.
+type process struct {
+	stdio   Stdio
+	environ []string
+	signals <-chan os.Signal
+	program string // path of the executable; "" when unknown
+}
+
+// root is the grammar. A new command is its own file and one line here.
+type root struct {
+	Help   helpFlag `short:"h" help:"Show what a command does and its flags."`
+	Config string   `short:"c" placeholder:"FILE" help:"Run file: YAML with the long flag names as keys."`
+	Preset string   `placeholder:"NAME" help:"Embedded settings below all files: ${presets}."`
+	Log    logFlags `embed:"" prefix:"log-"`
+
+	Settings configCmd  `cmd:"" name:"config" norunfile:"" help:"Show, check and create the configuration."`
+	Doctor   doctorCmd  `cmd:"" help:"Look at what this machine offers and what is missing."`
+	Version  versionCmd `cmd:"" help:"Say which build this is."`
+}
+
+type logFlags struct {
+	Level  slog.Level `default:"warn" help:"Least severe log lines on stderr: debug, info, warn, error."`
+	Format string     `default:"text" enum:"text,json" help:"Form of log lines: ${enum}."`
+}
+
+// host is what a command may use: bound to the Run methods.
+type host struct {
+	Ctx     context.Context
+	Stdio   Stdio
+	Env     configs.Env
+	Layers  *configs.Layers
+	Parts   Parts
+	Signals *Signals
+	Log     *slog.Logger
+	Redact  *configs.Redactor
+	Program string // path of this executable; "" when unknown
+
+	kong   *kong.Kong
+	parsed *kong.Context
+}
+
+// errHelp ends parsing after the help text was printed.
+var errHelp = errors.New("help was shown")
+
+type helpFlag bool
+
+// BeforeReset prints the help of the command that was named so far.
+func (helpFlag) BeforeReset(ctx *kong.Context) error {
+	if err := ctx.PrintUsage(false); err != nil {
+		return err
+	}
+	return errHelp
+}
+
+// IgnoreDefault keeps the hook from running unasked.
+func (helpFlag) IgnoreDefault() {}
+
+// run is hermes without the process around it. Its streams and the environment come
+// with p, so that tests can run it many times in one process.
+func run(ctx context.Context, args []string, p process, parts Parts) int {
+	env, err := configs.NewEnv(p.environ)
+	redact := configs.Redact(env)
+	p.stdio.Err = redact.Writer(p.stdio.Err)
+	say := func(text string) { fmt.Fprintln(p.stdio.Err, "hermes: "+text) }
+	if err != nil {
+		return finish(err, nil, say)
+	}
+	ctx, signals, stop := Watch(ctx, p.signals, say)
+	defer stop()
+	h := &host{Ctx: ctx, Stdio: p.stdio, Env: env, Parts: parts, Signals: signals, Redact: redact, Program: p.program}
+	err = h.dispatch(args, say)
+	return finish(err, signals, say)
+}
+
+// dispatch parses the command line over the layers and runs the command.
+func (h *host) dispatch(args []string, say func(string)) error {
+	var grammar root
+	k, err := h.grammar(&grammar)
+	if err != nil {
+		return err
+	}
+	h.kong = k
+	trace, err := kong.Trace(k, args)
+	if err != nil {
+		return Usage("%w", err)
+	}
+	if trace.Error == nil && trace.Selected() != nil && !asksHelp(trace) {
+		if h.Layers, err = h.load(trace); err != nil {
+			return &Exit{Code: ExitUsage, Err: err}
+		}
+		k, err = h.grammar(&grammar, kong.Resolvers(h.Layers))
+		if err != nil {
+			return err
+		}
+		h.kong = k
+	}
+	if h.parsed, err = k.Parse(args); err != nil {
+		if errors.Is(err, errHelp) {
+			return nil
+		}
+		return Usage("%w%s", err, hint(err))
+	}
+	if err := configs.CheckRanges(h.parsed); err != nil {
+		return &Exit{Code: ExitUsage, Err: err}
+	}
+	for _, w := range h.Layers.Warnings() {
+		say("warning: " + w)
+	}
+	h.Log = slog.New(h.Redact.Handler(logHandler(h.Stdio.Err, grammar.Log)))
+	return h.parsed.Run(h)
+}
+
+// grammar builds the parser. Streams, not the process, get the help text.
+func (h *host) grammar(into *root, more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(into, append([]kong.Option{
+		kong.Name("hermes"),
+		kong.Description("Rolls out tool-using language-model agents by the thousand, exactly, and records truthfully what happened."),
+		kong.NoDefaultHelp(),
+		kong.Writers(h.Stdio.Out, h.Stdio.Err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
+		kong.Vars{"presets": strings.Join(configs.Presets(), ", ")},
+		kong.Bind(h),
+		kong.Exit(func(int) {}),
+	}, more...)...)
+}
+
+// load reads the layers that the traced command line points to.
+func (h *host) load(trace *kong.Context) (*configs.Layers, error) {
+	o := configs.Options{App: h.kong.Model, Command: trace.Selected(), Env: h.Env, Secrets: h.Redact}
+	for _, f := range trace.Flags() {
+		switch text, _ := trace.FlagValue(f).(string); f.Name {
+		case "config":
+			o.RunFile = text
+		case "preset":
+			o.Preset = text
+		}
+	}
+	for n := o.Command; n != nil; n = n.Parent {
+		if n.Tag != nil && n.Tag.Has("norunfile") { // it is about run files of other commands
+			o.RunFile = ""
+		}
+	}
+	return configs.Load(o)
+}
+
+func asksHelp(trace *kong.Context) bool {
+	for _, p := range trace.Path {
+		if p.Flag != nil && p.Flag.Name == "help" {
+			return true
+		}
+	}
+	return false
+}
+
+// hint points to the help of the command that the user was writing.
+func hint(err error) string {
+	var pe *kong.ParseError
+	if !errors.As(err, &pe) || pe.Context == nil {
+		return ""
+	}
+	name := "hermes"
+	if n := pe.Context.Selected(); n != nil {
+		name = n.FullPath()
+	}
+	return "\nSee " + name + " --help."
+}
+
+func logHandler(w io.Writer, f logFlags) slog.Handler {
+	o := &slog.HandlerOptions{Level: f.Level}
+	if f.Format == "json" {
+		return slog.NewJSONHandler(w, o)
+	}
+	return slog.NewTextHandler(w, o)
+}
+
+// finish says an error and returns the exit code. An interrupted run keeps the code of
+// its signal unless something of ours failed.
+func finish(err error, signals *Signals, say func(string)) int {
+	code := ExitDone
+	if e, ok := asExit(err); ok {
+		code = e.Code
+		err = e.Err
+	} else if err != nil {
+		code = ExitOurs
+		if configs.IsError(err) {
+			code = ExitUsage
+		}
+	}
+	if signals != nil && signals.Draining() && (err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrInterrupted)) {
+		if code == ExitOurs {
+			code = ExitDone
+		}
+		return Worse(code, signals.Code())
+	}
+	if err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			say(line)
+		}
+	}
+	return code
+}

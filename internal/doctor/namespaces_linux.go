@@ -1,0 +1,31 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// tryNamespaces runs `true` in fresh user, mount and pid namespaces.
+func tryNamespaces(ctx context.Context, find func(string) (string, error)) (string, error) {
+	path, err := find("true")
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, path)
+	c.Env = []string{}
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	if err := c.Run(); err != nil {
+		return "", fmt.Errorf("a process in fresh user, mount and pid namespaces: %w", err)
+	}
+	return "user, mount and pid namespaces can be made", nil
+}

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package doctor
+
+import (
+	"context"
+	"errors"
+)
+
+// tryNamespaces says that only Linux has namespaces.
+func tryNamespaces(context.Context, func(string) (string, error)) (string, error) {
+	return "", errors.New("namespaces are a thing of Linux")
+}
