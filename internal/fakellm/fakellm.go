@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -61,6 +62,7 @@ type Server struct {
 	faults faultTable
 	log    *ledger
 	slots  chan struct{} // nil: unlimited
+	bodies sync.Pool
 
 	flying, running, waiting atomic.Int64
 	promptTokens, outTokens  atomic.Int64

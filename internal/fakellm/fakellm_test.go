@@ -77,7 +77,7 @@ func TestScriptInRequest(t *testing.T) {
 	url, _ := start(t, fakellm.Options{})
 	script := []obj{
 		{"reasoning": "first look", "calls": []obj{{"name": "terminal", "arguments": obj{"command": "ls \"x\""}}}},
-		{"content": "task {{task}}, said {{last_result}}, out {{last_result.output}}, {{other}}"},
+		{"content": "task {{task}}, said {{last_result}}, out {{last_result.output}}, {{other}} {{turn}}"},
 	}
 	a := chat(t, url, obj{"model": "m", "messages": user("do it"), "hermes_script": script})
 	m := a.Choices[0].Message
@@ -86,7 +86,7 @@ func TestScriptInRequest(t *testing.T) {
 	}
 	msgs := append(user("do it"), obj{"role": "assistant", "content": nil}, obj{"role": "tool", "tool_call_id": m.ToolCalls[0].ID, "content": `{"output":"a\nb"}`})
 	a = chat(t, url, obj{"model": "m", "messages": msgs, "hermes_script": script})
-	want := "task do it, said {\"output\":\"a\\nb\"}, out a\nb, {{other}}"
+	want := "task do it, said {\"output\":\"a\\nb\"}, out a\nb, {{other}} 1"
 	if got := *a.Choices[0].Message.Content; got != want {
 		t.Fatalf("turn 1: %q, want %q", got, want)
 	}

@@ -185,3 +185,39 @@ func TestLogLinesAndListen(t *testing.T) {
 		t.Errorf("%v: %s", err, log.String())
 	}
 }
+
+// A rate of tokens spreads a stream over the time of generation; a lognormal latency is
+// drawn by seed and digest, and waiting ends with the client.
+func TestLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		took := func(ctx context.Context, lat fakellm.Latency, stream bool) time.Duration {
+			s, err := fakellm.New(fakellm.Options{Latency: lat})
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := json.Marshal(obj{"model": "m", "stream": stream, "messages": user("x"), "hermes_script": []obj{{"content": strings.Repeat("word", 100)}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", "/v1/chat/completions", bytes.NewReader(body)))
+			return time.Since(begin)
+		}
+		ctx := t.Context()
+		if got := took(ctx, fakellm.Latency{Fixed: time.Second, TokenRate: 50}, false); got != 3*time.Second {
+			t.Errorf("plain: %v", got)
+		}
+		if got := took(ctx, fakellm.Latency{Fixed: time.Second, TokenRate: 50}, true); got < 2800*time.Millisecond || got > 3*time.Second {
+			t.Errorf("stream: %v", got)
+		}
+		log := fakellm.Latency{Median: time.Second, Sigma: 0.5}
+		if a, b := took(ctx, log, false), took(ctx, log, false); a != b || a < 100*time.Millisecond || a > 10*time.Second {
+			t.Errorf("lognormal: %v, then %v", a, b)
+		}
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if got := took(short, fakellm.Latency{Fixed: time.Hour}, false); got != time.Second {
+			t.Errorf("given up after %v", got)
+		}
+	})
+}

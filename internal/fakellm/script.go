@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
 // Turn is one answer of the scripted model. Content, and the strings inside arguments,
-// may hold {{task}} (the first user message), {{last_result}} (the text of the last tool
-// result) and {{last_result.KEY}} (a field of it when it is a JSON object).
+// may hold {{task}} (the first user message), {{turn}} (its number from 0), {{last_result}}
+// (the text of the last tool result) and {{last_result.KEY}} (a field of it when it is a
+// JSON object).
 type Turn struct {
 	Content   string `json:"content,omitempty"`
 	Reasoning string `json:"reasoning,omitempty"`
@@ -185,6 +187,8 @@ func (c *talk) value(name string) (string, bool) {
 	switch {
 	case name == "task":
 		return c.task(), true
+	case name == "turn":
+		return strconv.Itoa(c.turns), true
 	case name == "last_result":
 		return c.result(), true
 	case isField:

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -95,7 +94,13 @@ func (s *Server) Listen(ctx context.Context, addr string) (*Running, error) {
 	return r, nil
 }
 
-var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// body returns an empty buffer, used again when the request is over.
+func (s *Server) body() *bytes.Buffer {
+	if b, ok := s.bodies.Get().(*bytes.Buffer); ok {
+		return b
+	}
+	return new(bytes.Buffer)
+}
 
 func (s *Server) model(f form) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { s.handle(f, w, r) }
@@ -103,11 +108,11 @@ func (s *Server) model(f form) http.HandlerFunc {
 
 // handle reads a request, refuses what no server would take, and runs the rest.
 func (s *Server) handle(f form, w http.ResponseWriter, r *http.Request) {
-	buf := bodies.Get().(*bytes.Buffer)
+	buf := s.body()
 	defer func() {
 		if buf.Cap() <= 1<<20 {
 			buf.Reset()
-			bodies.Put(buf)
+			s.bodies.Put(buf)
 		}
 	}()
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, s.opt.MaxBody)); err != nil {
