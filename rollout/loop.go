@@ -32,7 +32,6 @@ type HermesAgentLoop struct {
 	ModelTime  time.Duration
 	ToolTime   time.Duration
 
-	known   map[string]bool
 	written int64 // tokens by the model
 	guard   guard
 }
@@ -69,12 +68,13 @@ func (l *HermesAgentLoop) Run(ctx context.Context, t *trajectory.Trace, pending 
 		if stop.Reason != "" {
 			return stop, nil
 		}
-		pending, err = l.run(ctx, turn, answer.Sampled.Message.Calls)
+		var unreadable int
+		pending, unreadable, err = l.run(ctx, turn, answer.Sampled.Message.Calls)
 		l.Left = pending
 		if err != nil {
 			return l.failed(ctx, err)
 		}
-		if stop := l.guard.after(answer.Sampled.Message, pending, l.known); stop.Reason != "" {
+		if stop := l.guard.after(answer.Sampled.Message, pending, unreadable); stop.Reason != "" {
 			return stop, nil
 		}
 	}
@@ -84,13 +84,7 @@ func (l *HermesAgentLoop) prepare() {
 	if l.Observer == nil {
 		l.Observer = event.Discard
 	}
-	l.known = map[string]bool{}
 	l.guard = guard{}
-	if l.Tools != nil {
-		for _, s := range l.Tools.Specs() {
-			l.known[s.Name] = true
-		}
-	}
 }
 
 // over tells whether a limit forbids turn number turn.
@@ -260,8 +254,9 @@ func repeats(text string) bool {
 	return false
 }
 
-// run answers the calls of one turn; each gets exactly one message.
-func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.Call) ([]trajectory.Message, error) {
+// run answers the calls of one turn; each gets exactly one message. unreadable counts the
+// calls that no tool could make sense of.
+func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.Call) (answers []trajectory.Message, unreadable int, err error) {
 	results := make([]tool.Result, len(calls))
 	var allowed []trajectory.Call
 	var places []int
@@ -272,11 +267,12 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 		}
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		case !ok:
 			results[i] = tool.Errorf("%s", reason)
 		case l.Tools == nil:
 			results[i] = tool.Errorf("Unknown tool: %s", c.Name)
+			results[i].Fault = tool.FaultUnknown
 		default:
 			allowed, places = append(allowed, c), append(places, i)
 		}
@@ -287,14 +283,12 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 		}
 		start := time.Now()
 		got, err := l.Tools.CallAll(ctx, allowed)
-		took := time.Since(start)
-		l.ToolTime += took
+		l.ToolTime += time.Since(start)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for i, r := range got {
 			results[places[i]] = r
-			l.Observer.Observe(event.CallEnded{Key: l.Key, Call: allowed[i], Result: r.Text, Failed: r.Failed, Took: took})
 		}
 	}
 	messages := make([]trajectory.Message, len(calls))
@@ -303,21 +297,21 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 		m.Parts = append(m.Parts, r.Parts...)
 		m.CallID, m.Name, m.Failed = calls[i].ID, calls[i].Name, r.Failed
 		messages[i] = m
+		switch r.Fault {
+		case tool.FaultUnknown, tool.FaultJSON, tool.FaultArguments:
+			unreadable++
+		}
 		if r.Failed {
 			l.ToolErrors = append(l.ToolErrors, envs.ToolError{Turn: turn, Name: calls[i].Name, Text: r.Text})
 		}
 	}
-	return messages, nil
+	return messages, unreadable, nil
 }
 
 // after counts turns that lead nowhere and ends the loop when there are too many.
-func (g *guard) after(m trajectory.Message, results []trajectory.Message, known map[string]bool) trajectory.Stop {
-	unreadable := 0
+func (g *guard) after(m trajectory.Message, results []trajectory.Message, unreadable int) trajectory.Stop {
 	var sig strings.Builder
 	for i, c := range m.Calls {
-		if results[i].Failed && (!known[c.Name] || !json.Valid([]byte(c.Arguments))) {
-			unreadable++
-		}
 		fmt.Fprintf(&sig, "%s\x00%s\x00%s\x00", c.Name, c.Arguments, results[i].Content())
 	}
 	if g.unreadable++; unreadable < len(m.Calls) {

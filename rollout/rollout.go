@@ -55,6 +55,5 @@ type Hooks struct {
 
 // tools is what the loop needs of a tool set.
 type tools interface {
-	Specs() []trajectory.ToolSpec
 	CallAll(ctx context.Context, calls []trajectory.Call) ([]tool.Result, error)
 }

@@ -122,6 +122,9 @@ func (r *Runner) Run(ctx context.Context, j Job) (rec *trajectory.Record, err er
 			a.log.Warn("clean-up of a rollout", "err", cerr)
 		}
 		rec.Seconds = time.Since(started).Seconds()
+		if t, ok := j.Tape.(interface{ Rebought() int }); ok {
+			rec.Rebought = t.Rebought()
+		}
 	}()
 	r.o.Observer.Observe(event.RolloutStarted{Key: j.Key, Row: j.Row.ID, Sample: j.Sample, Attempt: j.Attempt})
 	if err := a.run(ctx); err != nil {
@@ -236,7 +239,11 @@ func (a *attempt) open(ctx context.Context) error {
 	a.rec.Toolsets, a.rec.Dropped = names, dropped
 	a.scope = &tool.Scope{Key: a.job.Key, Box: a.box.get, Log: a.log, Now: o.Now,
 		Rand: rand.New(rand.NewPCG(a.job.Seed, 0x746f6f6c)), Isolated: o.Backend != nil && o.Backend.Traits().Isolated}
-	if a.set, err = tool.NewSet(defs, a.scope, o.Tools); err != nil {
+	tools := o.Tools
+	tools.After = func(c trajectory.Call, r tool.Result, took time.Duration) {
+		o.Observer.Observe(event.CallEnded{Key: a.job.Key, Call: c, Result: r.Text, Failed: r.Failed, Took: took})
+	}
+	if a.set, err = tool.NewSet(defs, a.scope, tools); err != nil {
 		return &stageError{trajectory.Sandbox, "tools", err}
 	}
 	a.rec.Tools = a.set.Specs()
@@ -267,7 +274,7 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 	a.trace.Finish(l.Left)
 	a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
 	a.rec.ModelSeconds, a.rec.ToolSeconds = l.ModelTime.Seconds(), l.ToolTime.Seconds()
-	a.rec.ToolStats = a.set.Stats()
+	a.rec.ToolStats = a.set.Counts()
 	return stop, l.ToolErrors, err
 }
 
@@ -340,7 +347,7 @@ func (a *attempt) fail(err error) {
 		a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
 	}
 	if a.set != nil && a.rec.ToolStats == nil {
-		a.rec.ToolStats = a.set.Stats()
+		a.rec.ToolStats = a.set.Counts()
 	}
 }
 

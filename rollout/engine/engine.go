@@ -30,7 +30,7 @@ type Log interface {
 	// Attempts is how many attempts at k are already recorded.
 	Attempts(k trajectory.Key) int
 	// Tape replays what an unfinished attempt has bought and keeps what this one buys.
-	Tape(k trajectory.Key, attempt int) policy.Tape
+	Tape(k trajectory.Key, attempt int) (policy.Tape, error)
 	// Attempt keeps a failed attempt that is followed by another one.
 	Attempt(ctx context.Context, r *trajectory.Record) error
 	// Final keeps the last word on a sample; it returns when the record is on disk.
@@ -221,7 +221,11 @@ func (e *Engine) one(ctx context.Context, j rollout.Job) {
 	before := e.log.Attempts(j.Key)
 	for try := 1; ; try++ {
 		j.Attempt = before + try
-		j.Tape = e.log.Tape(j.Key, j.Attempt)
+		var err error
+		if j.Tape, err = e.log.Tape(j.Key, j.Attempt); err != nil {
+			e.stop(fmt.Errorf("%w: %w", ErrLog, err))
+			return
+		}
 		rec, err := e.run.Run(ctx, j)
 		if err != nil {
 			return // interrupted: pending, and resumed by the next start

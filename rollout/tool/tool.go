@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"hermes/backends"
@@ -23,6 +24,7 @@ import (
 // Def is one tool.
 type Def struct {
 	Spec    trajectory.ToolSpec // the description is embedded from the .md beside the tool
+	Aliases []string            // other names that a call may use; not shown to models
 	Toolset string              // its home toolset
 	Traits  Traits
 	Ready   func(ctx context.Context) error // asked once before the run's identity is fixed; nil: always
@@ -55,7 +57,20 @@ type Result struct {
 	Text   string            // what the model reads, usually a JSON object
 	Parts  []trajectory.Part // further parts (images)
 	Failed bool              // counted as a failure of the call
+	Fault  Fault             // set when the call never reached its handler, or the handler panicked
 }
+
+// Fault says why a call was not answered by its tool.
+type Fault string
+
+// The faults of a call. All but FaultPanic and FaultRefused are the model's.
+const (
+	FaultUnknown   Fault = "unknown_tool"
+	FaultJSON      Fault = "invalid_json"
+	FaultArguments Fault = "invalid_arguments"
+	FaultRefused   Fault = "refused"
+	FaultPanic     Fault = "panic"
+)
 
 // Errorf is the result {"error": "…"} of a failed call.
 func Errorf(format string, args ...any) Result {
@@ -103,19 +118,50 @@ type Scope struct {
 	Isolated bool
 	// Approve asks before something dangerous; nil allows everything (batch runs in boxes).
 	Approve func(ctx context.Context, what string) (bool, error)
+	// Specs lists what code may call through Dispatch, sorted by name. NewSet sets it.
+	Specs func() []trajectory.ToolSpec
+	// Notify tells the conversation something later, when a background process ends.
+	// nil: nobody listens, and tools must say so instead of promising it.
+	Notify func(text string)
 
 	cleanup []func(context.Context) error
+	mu      sync.Mutex
+	shared  map[any]any
+}
+
+// Shared returns the state that several tools of one rollout share under key; the first
+// caller makes it. Keys are values of unexported types, as with context.WithValue.
+func (s *Scope) Shared(key any, make func() any) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.shared[key]; ok {
+		return v
+	}
+	if s.shared == nil {
+		s.shared = map[any]any{}
+	}
+	v := make()
+	s.shared[key] = v
+	return v
 }
 
 // Cleanup registers what undoes the tool; the last registered runs first.
-func (s *Scope) Cleanup(f func(context.Context) error) { s.cleanup = append(s.cleanup, f) }
+// It may be called while calls run.
+func (s *Scope) Cleanup(f func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cleanup = append(s.cleanup, f)
+}
 
 // Close runs the clean-ups and joins their errors.
 func (s *Scope) Close(ctx context.Context) error {
-	var errs []error
-	for i := len(s.cleanup) - 1; i >= 0; i-- {
-		errs = append(errs, s.cleanup[i](ctx))
-	}
+	s.mu.Lock()
+	list := s.cleanup
 	s.cleanup = nil
+	s.mu.Unlock()
+	var errs []error
+	for i := len(list) - 1; i >= 0; i-- {
+		errs = append(errs, list[i](ctx))
+	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,178 @@
+// Package local makes boxes of plain processes on this machine: trusted work only.
+//
+// A box is a fresh directory with HOME and TMPDIR in it; commands run as the user of
+// hermes itself, with an environment of their own. Nothing keeps them from the rest of
+// the machine, which [backends.Traits] say (Isolated is false). Close ends every
+// process that the box started and removes the directory.
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends"
+	"hermes/backends/slotd"
+)
+
+// Kind is the back-end of this package for run files.
+var Kind = backends.NewKind("local", func(_ context.Context, c Config) (backends.Backend, error) { return New(c) })
+
+// Config tunes the back-end. The zero value is usable.
+type Config struct {
+	Dir     string            `yaml:"dir"`     // where boxes are made; empty: the directory for temporary files
+	Path    string            `yaml:"path"`    // PATH of commands; empty: slotd.DefaultPath
+	Env     map[string]string `yaml:"env"`     // of every command
+	Confine bool              `yaml:"confine"` // file calls cannot leave the box's directory
+	Grace   time.Duration     `yaml:"grace"`   // between TERM and KILL; 0: one second
+}
+
+// Backend makes local boxes.
+type Backend struct {
+	conf  Config
+	mu    sync.Mutex
+	boxes map[*box]bool
+	shut  bool
+}
+
+// New returns a back-end that makes its boxes in an existing directory.
+func New(c Config) (*Backend, error) {
+	c.Dir = cmp.Or(c.Dir, os.TempDir())
+	abs, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("directory of local boxes: %w", err)
+	}
+	if c.Dir, err = filepath.EvalSymlinks(abs); err != nil {
+		return nil, fmt.Errorf("directory of local boxes: %w", err)
+	}
+	return &Backend{conf: c, boxes: map[*box]bool{}}, nil
+}
+
+// Traits implements backends.Backend.
+func (b *Backend) Traits() backends.Traits {
+	return backends.Traits{Name: "local", Network: "host", MemoryBy: "rlimit", Root: os.Geteuid() == 0, PTY: true,
+		Notes: []string{"commands run on this machine as the user of hermes: for trusted work only",
+			"memory is limited for each process alone; processes, CPUs and disk are not limited"}}
+}
+
+// Open implements backends.Backend.
+func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("open local box: %w", err)
+	}
+	if s.Image != "" {
+		return nil, fmt.Errorf("open local box: image %q: local boxes have no images: %w", s.Image, backends.ErrImage)
+	}
+	base, err := os.MkdirTemp(b.conf.Dir, "hermes-local-")
+	if err != nil {
+		return nil, fmt.Errorf("open local box: %w: %w", backends.ErrUnavailable, err)
+	}
+	x, err := b.make(base, s)
+	if err == nil {
+		err = b.add(x)
+	}
+	if err != nil {
+		if x != nil {
+			x.Host.Close(context.WithoutCancel(ctx))
+		}
+		return nil, errors.Join(fmt.Errorf("open local box: %w", err), os.RemoveAll(base))
+	}
+	return x, nil
+}
+
+// make builds the box in its directory.
+func (b *Backend) make(base string, s backends.Spec) (*box, error) {
+	home, tmp := filepath.Join(base, "home"), filepath.Join(base, "tmp")
+	for _, d := range []string{home, tmp} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	env := map[string]string{"PATH": cmp.Or(b.conf.Path, slotd.DefaultPath), "TMPDIR": tmp}
+	maps.Copy(env, b.conf.Env)
+	maps.Copy(env, s.Env)
+	o := slotd.Options{Home: home, Dir: s.Dir, Confine: b.conf.Confine, Env: env, Grace: b.conf.Grace}
+	if s.Limits.Memory > 0 {
+		o.Rlimits = []slotd.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
+	}
+	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
+		if err := os.MkdirAll(filepath.Join(home, s.Dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	h, err := slotd.NewHost(o)
+	if err != nil {
+		return nil, err
+	}
+	return &box{Host: h, base: base, from: b}, nil
+}
+
+func (b *Backend) add(x *box) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shut {
+		return backends.ErrClosed
+	}
+	b.boxes[x] = true
+	return nil
+}
+
+// Close implements backends.Backend.
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.shut = true
+	open := make([]*box, 0, len(b.boxes))
+	for x := range b.boxes {
+		open = append(open, x)
+	}
+	b.mu.Unlock()
+	var errs []error
+	for _, x := range open {
+		errs = append(errs, x.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// box is a slotd host with a directory of its own.
+type box struct {
+	*slotd.Host
+	base string
+	from *Backend
+	once sync.Once
+	err  error
+}
+
+// Close implements backends.Sandbox.
+func (x *box) Close(ctx context.Context) error {
+	x.once.Do(func() {
+		x.err = errors.Join(x.Host.Close(ctx), removeAll(x.base))
+		x.from.mu.Lock()
+		delete(x.from.boxes, x)
+		x.from.mu.Unlock()
+	})
+	return x.err
+}
+
+// removeAll removes a tree although its folders may have lost their permissions.
+func removeAll(base string) error {
+	err := os.RemoveAll(base)
+	if err == nil {
+		return nil
+	}
+	filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(base)
+}

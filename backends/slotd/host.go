@@ -1,0 +1,225 @@
+package slotd
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hermes/backends"
+)
+
+// MarkEnv is the variable by which the processes of a command are found again.
+const MarkEnv = "HERMES_EXEC"
+
+// DefaultPath is where programs are looked for when Options.Env has no PATH.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Bounds of what a host keeps.
+const (
+	defaultOutput = 1 << 20  // bytes of each stream of a command
+	defaultRead   = 64 << 20 // bytes of a file
+	pipeGrace     = 100 * time.Millisecond
+)
+
+// Rlimit is a resource limit, soft and hard, of every command (unix.RLIMIT_…).
+type Rlimit struct {
+	Resource int
+	Value    uint64
+}
+
+// User is the uid and gid of commands and of the files they own.
+type User struct{ UID, GID uint32 }
+
+// Options describe a [Host]. Home is needed; it must exist.
+type Options struct {
+	ID      string            // name of the box; empty: random
+	Home    string            // HOME of commands, absolute
+	Dir     string            // working directory; empty: Home; relative to Home
+	Confine bool              // file calls cannot leave Home
+	Env     map[string]string // of every command; PATH, HOME and LANG have defaults
+	Rlimits []Rlimit          // of every command, in force before it runs
+	User    *User             // nil: as the host itself
+	Grace   time.Duration     // between TERM and KILL at a time-out; 0: one second
+	// Spawn runs once on the OS thread that starts every command, to set what threads
+	// hand down to children: capabilities, no_new_privs, seccomp.
+	Spawn func() error
+	// Reap collects orphans that fall to this process: set it for pid 1 and subreapers.
+	Reap bool
+	// OOM counts the out-of-memory kills of the box so far; nil: unknown.
+	OOM func() int64
+}
+
+// Host runs commands and handles files where it lives. It implements
+// [backends.Sandbox] and all optional abilities but snapshots.
+type Host struct {
+	opt    Options
+	id     string
+	dir    string
+	root   *os.Root // Confine only
+	began  uint64   // clock ticks since boot: older processes are not ours
+	serial atomic.Int64
+	spawn  *spawner
+	stop   context.CancelFunc
+	reaped sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	closes chan struct{}
+	tasks  map[*task]bool
+	open   map[io.Closer]bool // pipes still read
+	procs  map[string]*process
+	order  []string // of procs, oldest first
+}
+
+var (
+	_ backends.Sandbox   = (*Host)(nil)
+	_ backends.Starter   = (*Host)(nil)
+	_ backends.Stater    = (*Host)(nil)
+	_ backends.Searcher  = (*Host)(nil)
+	_ backends.Copier    = (*Host)(nil)
+	_ backends.Forwarder = (*Host)(nil)
+)
+
+// NewHost returns a host that is ready for commands. Close ends it.
+func NewHost(o Options) (*Host, error) {
+	if !filepath.IsAbs(o.Home) {
+		return nil, fmt.Errorf("home %q is not an absolute path", o.Home)
+	}
+	if s, err := os.Stat(o.Home); err != nil {
+		return nil, fmt.Errorf("home of box: %w", err)
+	} else if !s.IsDir() {
+		return nil, fmt.Errorf("home of box: %s is not a directory", o.Home)
+	}
+	o.Grace = cmp.Or(o.Grace, time.Second)
+	env := map[string]string{"PATH": DefaultPath, "HOME": o.Home, "LANG": "C.UTF-8"}
+	maps.Copy(env, o.Env)
+	o.Env = env
+	h := &Host{opt: o, id: cmp.Or(o.ID, NewID()), dir: at(o.Home, o.Dir), began: ticks(), closes: make(chan struct{}),
+		tasks: map[*task]bool{}, open: map[io.Closer]bool{}, procs: map[string]*process{}}
+	var err error
+	if o.Confine {
+		if h.root, err = os.OpenRoot(o.Home); err != nil {
+			return nil, fmt.Errorf("home of box: %w", err)
+		}
+	}
+	if h.spawn, err = newSpawner(o.Spawn); err != nil {
+		return nil, fmt.Errorf("prepare the thread that starts commands: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	if o.Reap {
+		h.reaped.Go(func() { h.reap(ctx) })
+	}
+	return h, nil
+}
+
+// NewID returns a random name for a box or an exec.
+func NewID() string {
+	b := make([]byte, 8)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// ID implements backends.Sandbox.
+func (h *Host) ID() string { return h.id }
+
+// Dir is the working directory of commands.
+func (h *Host) Dir() string { return h.dir }
+
+// at resolves a path against a directory without touching symbolic links.
+func at(dir, path string) string {
+	switch {
+	case path == "":
+		return dir
+	case filepath.IsAbs(path):
+		return path
+	}
+	return dir + "/" + path
+}
+
+// mark names one command of this host.
+func (h *Host) mark() string { return h.id + ":" + strconv.FormatInt(h.serial.Add(1), 10) }
+
+// alive says why the host takes no more calls.
+func (h *Host) alive(ctx context.Context, what string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	select {
+	case <-h.closes:
+		return fmt.Errorf("%s: %w", what, backends.ErrClosed)
+	default:
+		return nil
+	}
+}
+
+// Close ends every process of the host, also those in the background.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	close(h.closes)
+	running := make([]*task, 0, len(h.tasks))
+	for t := range h.tasks {
+		running = append(running, t)
+	}
+	h.mu.Unlock()
+	left := h.killBox(running)
+	var errs []error
+	for _, t := range running {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("wait for process %d of box %s: %w", t.pid, h.id, ctx.Err()))
+		}
+	}
+	if left > 0 {
+		errs = append(errs, fmt.Errorf("box %s: %d processes could not be killed", h.id, left))
+	}
+	h.mu.Lock()
+	for c := range h.open {
+		c.Close()
+	}
+	clear(h.open)
+	h.mu.Unlock()
+	h.spawn.close()
+	h.stop()
+	h.reaped.Wait()
+	if h.root != nil {
+		h.root.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// keep remembers a pipe that Close must close; it reports false when the host is closed.
+func (h *Host) keep(c io.Closer) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.open[c] = true
+	return true
+}
+
+// drop closes a pipe and forgets it.
+func (h *Host) drop(c io.Closer) {
+	h.mu.Lock()
+	delete(h.open, c)
+	h.mu.Unlock()
+	c.Close()
+}

@@ -1,0 +1,240 @@
+package slotd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/creack/pty"
+
+	"hermes/backends"
+)
+
+// maxProcesses is how many background processes a host remembers.
+const maxProcesses = 64
+
+// process is a command in the background.
+type process struct {
+	h      *Host
+	t      *task
+	buf    *ring
+	in     *os.File // stdin or the terminal
+	tty    bool
+	write  sync.Mutex
+	done   chan struct{} // closed when the result is there
+	result backends.Result
+	err    error
+}
+
+// Start implements backends.Starter.
+func (h *Host) Start(ctx context.Context, c backends.Cmd, o backends.StartOptions) (backends.Process, error) {
+	if err := h.alive(ctx, "start"); err != nil {
+		return nil, err
+	}
+	return h.begin(c, o)
+}
+
+// begin starts a background process. A command that cannot be run is a process that
+// has ended already.
+func (h *Host) begin(c backends.Cmd, o backends.StartOptions) (*process, error) {
+	if o.Buffer <= 0 {
+		o.Buffer = defaultOutput
+	}
+	p := &process{h: h, buf: newRing(int(o.Buffer)), done: make(chan struct{}), tty: o.PTY}
+	ours, child, err := streams(o)
+	if err != nil {
+		return nil, fmt.Errorf("streams of a background command: %w", err)
+	}
+	began := time.Now()
+	t, err := h.launch(c, child)
+	for _, f := range []*os.File{child.in, child.out, child.err} {
+		f.Close()
+	}
+	var r refusal
+	switch {
+	case errors.As(err, &r):
+		ours.close()
+		p.t = &task{mark: h.mark(), done: make(chan struct{})}
+		close(p.t.done)
+		p.result = refused(c, r, began)
+		p.buf.Write([]byte(r.text + "\n"))
+		close(p.done)
+	case err != nil:
+		ours.close()
+		return nil, err
+	default:
+		p.t, p.in = t, ours.in
+		h.keep(ours.in)
+		h.keep(ours.out)
+		go p.follow(ours.out, c, began)
+	}
+	h.remember(p)
+	if len(c.Stdin) > 0 && p.in != nil {
+		go p.Write(context.WithoutCancel(context.Background()), c.Stdin)
+	}
+	return p, nil
+}
+
+// ends are our ends of a background process's streams; with a terminal, one file.
+type ends struct{ in, out *os.File }
+
+func (e ends) close() {
+	e.in.Close()
+	e.out.Close()
+}
+
+func streams(o backends.StartOptions) (ends, stdio, error) {
+	if o.PTY {
+		master, slave, err := pty.Open()
+		if err != nil {
+			return ends{}, stdio{}, err
+		}
+		size := &pty.Winsize{Rows: o.Rows, Cols: o.Cols}
+		if size.Rows == 0 || size.Cols == 0 {
+			size.Rows, size.Cols = 24, 80
+		}
+		if err := pty.Setsize(master, size); err != nil {
+			master.Close()
+			slave.Close()
+			return ends{}, stdio{}, err
+		}
+		return ends{master, master}, stdio{slave, slave, slave, true}, nil
+	}
+	p, err := newPipes(true, true)
+	if err != nil {
+		return ends{}, stdio{}, err
+	}
+	return ends{p.in, p.out}, p.child, nil
+}
+
+// follow collects output and the end of the process.
+func (p *process) follow(out *os.File, c backends.Cmd, began time.Time) {
+	eof := make(chan struct{})
+	go func() {
+		io.Copy(p.buf, out) // a terminal ends with EIO
+		p.h.drop(out)
+		close(eof)
+	}()
+	timedOut, err := p.h.follow(context.Background(), p.t, c.Timeout)
+	waitDrained([]chan struct{}{eof})
+	if !p.tty {
+		p.h.drop(p.in)
+	}
+	p.result = p.h.result(p.t, timedOut)
+	p.result.Took = time.Since(began)
+	p.result.OutBytes = p.buf.written()
+	p.err = err
+	close(p.done)
+}
+
+// remember lists a process and forgets the oldest finished ones beyond the bound.
+func (h *Host) remember(p *process) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.procs[p.ID()] = p
+	h.order = append(h.order, p.ID())
+	for i := 0; len(h.order) > maxProcesses && i < len(h.order); {
+		old := h.procs[h.order[i]]
+		select {
+		case <-old.done:
+			delete(h.procs, h.order[i])
+			h.order = append(h.order[:i], h.order[i+1:]...)
+		default:
+			i++
+		}
+	}
+}
+
+// byID finds a background process.
+func (h *Host) byID(id string) (*process, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, ok := h.procs[id]
+	return p, ok
+}
+
+// ID implements backends.Process.
+func (p *process) ID() string { return p.t.mark }
+
+// PID implements backends.Process.
+func (p *process) PID() int { return p.t.pid }
+
+// Output implements backends.Process.
+func (p *process) Output(ctx context.Context, off, max int64) (data []byte, first, next int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, 0, err
+	}
+	data, first = p.buf.from(off, max)
+	return data, first, first + int64(len(data)), nil
+}
+
+// Write implements backends.Process. A full pipe makes it wait until ctx ends.
+func (p *process) Write(ctx context.Context, data []byte) error {
+	if p.in == nil {
+		return fmt.Errorf("write to process %s: %w", p.ID(), os.ErrClosed)
+	}
+	p.write.Lock()
+	defer p.write.Unlock()
+	stop := context.AfterFunc(ctx, func() { p.in.SetWriteDeadline(time.Unix(1, 0)) })
+	_, err := p.in.Write(data)
+	if !stop() {
+		p.in.SetWriteDeadline(time.Time{})
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("write to process %s: %w", p.ID(), err)
+	}
+	return nil
+}
+
+// CloseStdin implements backends.Process. On a terminal it sends the end-of-file character.
+func (p *process) CloseStdin(ctx context.Context) error {
+	if p.in == nil {
+		return nil
+	}
+	if p.tty {
+		return p.Write(ctx, []byte{4})
+	}
+	p.h.drop(p.in)
+	return nil
+}
+
+// Resize implements backends.Process.
+func (p *process) Resize(ctx context.Context, rows, cols uint16) error {
+	if !p.tty || p.in == nil {
+		return fmt.Errorf("resize process %s: it has no terminal", p.ID())
+	}
+	if err := pty.Setsize(p.in, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+		return fmt.Errorf("resize process %s: %w", p.ID(), err)
+	}
+	return nil
+}
+
+// Wait implements backends.Process. The output stands in Output, not in the result.
+func (p *process) Wait(ctx context.Context) (backends.Result, error) {
+	select {
+	case <-p.done:
+		return p.result, p.err
+	case <-ctx.Done():
+		return backends.Result{}, ctx.Err()
+	}
+}
+
+// Kill implements backends.Process.
+func (p *process) Kill(ctx context.Context, grace time.Duration) error {
+	if p.t.pid != 0 {
+		p.t.end(grace)
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

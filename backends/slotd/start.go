@@ -1,0 +1,239 @@
+package slotd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends"
+)
+
+// task is one started command.
+type task struct {
+	mark  string
+	pid   int
+	since uint64
+	began time.Time
+	ooms  int64
+	done  chan struct{} // closed when the command itself has ended
+	state *os.ProcessState
+}
+
+// refusal is a command that could not be started through its own fault.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r refusal) Error() string { return r.text }
+
+// stdio are the child's ends of its streams.
+type stdio struct {
+	in, out, err *os.File
+	tty          bool
+}
+
+// launch starts a command. A refusal is the command's fault, any other error the box's.
+func (h *Host) launch(c backends.Cmd, s stdio) (*task, error) {
+	env := h.environ(c)
+	argv, err := words(c, env["PATH"])
+	if err != nil {
+		return nil, err
+	}
+	dir := at(h.dir, c.Dir)
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return nil, refusal{126, fmt.Sprintf("%s: not a directory that can be entered", dir)}
+	}
+	prog, err := lookup(argv[0], dir, env["PATH"])
+	if err != nil {
+		return nil, err
+	}
+	t := &task{mark: h.mark(), done: make(chan struct{}), began: time.Now(), since: ticks()}
+	if h.opt.OOM != nil {
+		t.ooms = h.opt.OOM()
+	}
+	env[MarkEnv] = t.mark
+	attr := &os.ProcAttr{Dir: dir, Env: pairs(env), Files: []*os.File{s.in, s.out, s.err},
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
+	if u := h.opt.User; u != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
+	}
+	h.mu.Lock() // the reaper must not see the child before it is known
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, fmt.Errorf("start %q: %w", argv[0], backends.ErrClosed)
+	}
+	p, err := h.spawn.start(prog, argv, attr, h.opt.Rlimits)
+	if err != nil {
+		return nil, startFault(argv[0], err)
+	}
+	t.pid = p.Pid
+	h.tasks[t] = true
+	go h.await(t, p)
+	return t, nil
+}
+
+// await collects the command when it ends.
+func (h *Host) await(t *task, p *os.Process) {
+	state, _ := p.Wait()
+	h.mu.Lock()
+	t.state = state
+	delete(h.tasks, t)
+	close(t.done)
+	h.mu.Unlock()
+}
+
+// startFault sorts errors of fork and exec.
+func startFault(name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the interpreter of a script is missing
+		return refusal{127, fmt.Sprintf("%s: cannot be run: %v", name, cause(err))}
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
+		return fmt.Errorf("start %q: %w: %w", name, backends.ErrBroken, err)
+	case errors.Is(err, os.ErrClosed):
+		return fmt.Errorf("start %q: %w", name, backends.ErrClosed)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOEXEC), errors.Is(err, unix.E2BIG),
+		errors.Is(err, unix.EINVAL), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.ELIBBAD),
+		errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.ENOTDIR):
+		return refusal{126, fmt.Sprintf("%s: cannot be run: %v", name, cause(err))}
+	}
+	return fmt.Errorf("start %q: %w", name, err)
+}
+
+// cause is the innermost error.
+func cause(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
+
+// environ is the environment of a command.
+func (h *Host) environ(c backends.Cmd) map[string]string {
+	env := map[string]string{}
+	if !c.ClearEnv {
+		maps.Copy(env, h.opt.Env)
+	}
+	maps.Copy(env, c.Env)
+	return env
+}
+
+func pairs(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, k+"="+env[k])
+	}
+	return list
+}
+
+// words is the argument vector of a command.
+func words(c backends.Cmd, path string) ([]string, error) {
+	switch {
+	case len(c.Argv) > 0 && c.Shell == "":
+		return c.Argv, nil
+	case len(c.Argv) == 0 && c.Shell != "":
+		if _, err := lookup("bash", "/", searchPath(path)); err == nil {
+			return []string{"bash", "-c", c.Shell}, nil
+		}
+		return []string{"sh", "-c", c.Shell}, nil
+	}
+	return nil, refusal{126, "a command needs exactly one of argv and shell"}
+}
+
+func searchPath(path string) string {
+	if path == "" {
+		return DefaultPath
+	}
+	return path
+}
+
+// lookup finds a program as execvp does, in the command's PATH and not in ours.
+func lookup(name, dir, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return runnable(name, at(dir, name))
+	}
+	denied := error(nil)
+	for _, d := range filepath.SplitList(searchPath(path)) {
+		full, err := runnable(name, at(dir, d)+"/"+name)
+		if err == nil {
+			return full, nil
+		}
+		if r, ok := err.(refusal); ok && r.code == 126 && name != "" {
+			denied = err
+		}
+	}
+	if denied != nil {
+		return "", denied
+	}
+	return "", refusal{127, name + ": command not found"}
+}
+
+func runnable(name, full string) (string, error) {
+	st, err := os.Stat(full)
+	switch {
+	case err != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)):
+		return "", refusal{127, name + ": no such file"}
+	case err != nil:
+		return "", refusal{126, fmt.Sprintf("%s: %v", name, cause(err))}
+	case st.IsDir():
+		return "", refusal{126, name + ": is a directory"}
+	case st.Mode()&0o111 == 0:
+		return "", refusal{126, name + ": permission denied"}
+	}
+	return full, nil
+}
+
+// tree is everything that a command started.
+func (t *task) tree() *tree {
+	return &tree{since: t.since, roots: []int{t.pid}, known: map[int]uint64{},
+		match: func(m string) bool { return m == t.mark }}
+}
+
+// end ends the whole tree of a command: TERM, grace, KILL.
+func (t *task) end(grace time.Duration) {
+	tr := t.tree()
+	if grace > 0 && tr.signal(unix.SIGTERM) > 0 {
+		tr.signal(unix.SIGCONT) // a stopped process hears TERM only when it goes on
+		timer := time.NewTimer(grace)
+		select {
+		case <-t.done:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	tr.kill()
+}
+
+// killBox ends every process that any command of the host started.
+func (h *Host) killBox(running []*task) (left int) {
+	prefix := h.id + ":"
+	tr := &tree{since: h.began, known: map[int]uint64{},
+		match: func(m string) bool { return strings.HasPrefix(m, prefix) }}
+	for _, t := range running {
+		tr.roots = append(tr.roots, t.pid)
+	}
+	return tr.kill()
+}
+
+// finish waits for a command and for nothing else.
+func (t *task) finish(ctx context.Context) error {
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,222 @@
+package fakellm
+
+import (
+	"strconv"
+)
+
+// body writes the plain answer in the form of the request.
+func (x *exchange) body() []byte {
+	b := make([]byte, 0, 512+len(x.a.content)+len(x.a.reasoning)+8*len(x.a.ids)+8*len(x.a.promptIDs))
+	switch x.q.form {
+	case formChat:
+		return x.chatBody(b)
+	case formCompletion:
+		return x.completionBody(b)
+	case formSGLang:
+		return x.sglangBody(b)
+	case formAtropos:
+		return x.atroposBody(b)
+	}
+	return x.inferenceBody(b)
+}
+
+// head appends the begin of an OpenAI answer up to the model's name.
+func (x *exchange) head(b []byte, prefix, object string) []byte {
+	b = append(append(b, `{"id":"`...), prefix...)
+	b = append(b, x.dig.String()[:16]...)
+	b = strconv.AppendUint(append(b, '-'), uint64(x.entry.Ask), 10)
+	b = append(append(b, `","object":"`...), object...)
+	b = strconv.AppendInt(append(b, `","created":`...), x.s.opt.Now().Unix(), 10)
+	name := x.q.model
+	if name == "" {
+		name = x.s.names()[0]
+	}
+	return quote(append(b, `,"model":`...), name)
+}
+
+func (x *exchange) chatBody(b []byte) []byte {
+	b = x.head(b, "chatcmpl-", "chat.completion")
+	b = append(b, `,"choices":[`...)
+	for i := range x.q.n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
+		b = x.message(append(b, `,"message":`...))
+		b = append(b, `,"logprobs":`...)
+		if x.q.logprobs {
+			b = x.chatLogprobs(b, x.a.ids, 0)
+		} else {
+			b = append(b, "null"...)
+		}
+		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
+		if x.q.returnIDs {
+			b = appendIDs(append(b, `,"stop_reason":null,"token_ids":`...), x.a.ids)
+		}
+		b = append(b, '}')
+	}
+	b = x.usage(append(b, `],"usage":`...))
+	if x.q.returnIDs {
+		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+	}
+	return append(b, '}')
+}
+
+func (x *exchange) message(b []byte) []byte {
+	b = append(b, `{"role":"assistant","content":`...)
+	if x.a.content == "" && len(x.a.calls) > 0 {
+		b = append(b, "null"...)
+	} else {
+		b = quote(b, x.a.content)
+	}
+	if x.a.reasoning != "" {
+		b = quote(append(b, `,"reasoning_content":`...), x.a.reasoning)
+	}
+	for i, c := range x.a.calls {
+		if i == 0 {
+			b = append(b, `,"tool_calls":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = quote(append(b, `{"id":`...), c.id)
+		b = quote(append(b, `,"type":"function","function":{"name":`...), c.name)
+		b = append(quote(append(b, `,"arguments":`...), c.args), "}}"...)
+	}
+	if len(x.a.calls) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func (x *exchange) usage(b []byte) []byte {
+	out := x.a.out * x.q.n
+	b = strconv.AppendInt(append(b, `{"prompt_tokens":`...), int64(x.a.prompt), 10)
+	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(out), 10)
+	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(x.a.prompt+out), 10)
+	if x.a.thought > 0 {
+		b = strconv.AppendInt(append(b, `,"completion_tokens_details":{"reasoning_tokens":`...), int64(x.a.thought*x.q.n), 10)
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+func appendIDs(b []byte, ids []int32) []byte {
+	b = append(b, '[')
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(id), 10)
+	}
+	return append(b, ']')
+}
+
+func appendFloat(b []byte, f float64) []byte { return strconv.AppendFloat(b, f, 'g', -1, 64) }
+
+// tokenText is how a log-prob entry names the token.
+func (x *exchange) tokenText(id int32) string {
+	if x.q.idNames {
+		return "token_id:" + strconv.Itoa(int(id))
+	}
+	return x.s.opt.Tokenizer.Decode([]int32{id})
+}
+
+// chatLogprobs appends log-probs in the chat style for ids, the first of which stands at
+// position at of the answer.
+func (x *exchange) chatLogprobs(b []byte, ids []int32, at int) []byte {
+	b = append(b, `{"content":[`...)
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = x.oneLogprob(append(b, '{'), id, logprob(x.dig, at+i))
+		b = append(b, `,"top_logprobs":[`...)
+		for k := range x.q.top {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = append(x.oneLogprob(append(b, '{'), id+int32(k), logprob(x.dig, at+i)-float64(k)), '}')
+		}
+		b = append(b, "]}"...)
+	}
+	return append(b, "]}"...)
+}
+
+func (x *exchange) oneLogprob(b []byte, id int32, lp float64) []byte {
+	b = quote(append(b, `"token":`...), x.tokenText(id))
+	b = appendFloat(append(b, `,"logprob":`...), lp)
+	b = append(b, `,"bytes":[`...)
+	for i, c := range []byte(x.s.opt.Tokenizer.Decode([]int32{id})) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, uint64(c), 10)
+	}
+	return append(b, ']')
+}
+
+func (x *exchange) completionBody(b []byte) []byte {
+	b = x.head(b, "cmpl-", "text_completion")
+	b = append(b, `,"choices":[`...)
+	for i := range x.q.n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
+		b = quote(append(b, `,"text":`...), x.a.text)
+		b = append(b, `,"logprobs":`...)
+		b = x.legacyLogprobs(b, x.a.ids, 0)
+		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
+		b = append(b, `,"stop_reason":null`...)
+		if x.q.returnIDs {
+			b = appendIDs(append(b, `,"token_ids":`...), x.a.ids)
+			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+		}
+		if x.q.promptTop >= 0 {
+			b = x.promptLogprobs(append(b, `,"prompt_logprobs":`...))
+		}
+		b = append(b, '}')
+	}
+	return append(x.usage(append(b, `],"usage":`...)), '}')
+}
+
+// legacyLogprobs appends log-probs in the style of completions, or null.
+func (x *exchange) legacyLogprobs(b []byte, ids []int32, at int) []byte {
+	if !x.q.logprobs {
+		return append(b, "null"...)
+	}
+	var offsets, lps, toks, tops []byte
+	offset := len(x.q.prompt) + len(x.s.opt.Tokenizer.Decode(x.a.ids[:at]))
+	for i, id := range ids {
+		if i > 0 {
+			offsets, lps, toks, tops = append(offsets, ','), append(lps, ','), append(toks, ','), append(tops, ',')
+		}
+		lp := logprob(x.dig, at+i)
+		offsets = strconv.AppendInt(offsets, int64(offset), 10)
+		offset += len(x.s.opt.Tokenizer.Decode([]int32{id}))
+		lps = appendFloat(lps, lp)
+		toks = quote(toks, x.tokenText(id))
+		tops = append(appendFloat(append(quote(append(tops, '{'), x.tokenText(id)), ':'), lp), '}')
+	}
+	b = append(append(b, `{"text_offset":[`...), offsets...)
+	b = append(append(b, `],"token_logprobs":[`...), lps...)
+	b = append(append(b, `],"tokens":[`...), toks...)
+	b = append(append(b, `],"top_logprobs":[`...), tops...)
+	return append(b, "]}"...)
+}
+
+// promptLogprobs appends vLLM's form: null, then objects by token id.
+func (x *exchange) promptLogprobs(b []byte) []byte {
+	b = append(b, '[')
+	for i, id := range x.a.promptIDs {
+		if i == 0 {
+			b = append(b, "null"...)
+			continue
+		}
+		b = strconv.AppendInt(append(b, `,{"`...), int64(id), 10)
+		b = appendFloat(append(b, `":{"logprob":`...), logprob(x.dig, -1-i))
+		b = quote(append(b, `,"rank":1,"decoded_token":`...), x.s.opt.Tokenizer.Decode([]int32{id}))
+		b = append(b, "}}"...)
+	}
+	return append(b, ']')
+}

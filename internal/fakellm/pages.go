@@ -1,0 +1,96 @@
+package fakellm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// names lists the models on offer, at least one.
+func (s *Server) names() []string {
+	if len(s.opt.Models) == 0 {
+		return []string{"fake"}
+	}
+	return s.opt.Models
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	type model struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Created int64  `json:"created"`
+		Owner   string `json:"owned_by"`
+		Length  *int   `json:"max_model_len"`
+	}
+	list := []model{}
+	for _, name := range s.names() {
+		m := model{ID: name, Object: "model", Created: s.opt.Now().Unix(), Owner: "hermes"}
+		if s.opt.ContextLength > 0 {
+			m.Length = &s.opt.ContextLength
+		}
+		list = append(list, m)
+	}
+	reply(w, 200, map[string]any{"object": "list", "data": list})
+}
+
+func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	st := s.log.stats()
+	var b strings.Builder
+	one := func(name, kind, help string, v int64) {
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s{model_name=%q} %d\n", name, help, name, kind, name, s.names()[0], v)
+	}
+	one("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", s.running.Load())
+	one("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", s.waiting.Load())
+	one("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.", s.promptTokens.Load())
+	one("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.", s.outTokens.Load())
+	one("vllm:request_success_total", "counter", "Count of successfully processed requests.", st.Answers)
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write([]byte(b.String()))
+}
+
+func (s *Server) statsPage(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.Stats()) }
+
+// tokenize answers in the forms of vLLM ({prompt | messages}) and llama.cpp ({content}).
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Prompt, Content *string
+		Messages, Tools json.RawMessage
+	}
+	if !s.decode(w, r, &in) {
+		return
+	}
+	switch {
+	case in.Content != nil:
+		reply(w, 200, map[string]any{"tokens": s.opt.Tokenizer.Encode(*in.Content)})
+		return
+	case in.Messages != nil:
+		if _, err := readMessages(in.Messages); err != nil {
+			fail(w, 400, "invalid_request_error", "", "messages: "+err.Error())
+			return
+		}
+		prompt := s.markup.render(in.Messages, in.Tools)
+		in.Prompt = &prompt
+	case in.Prompt == nil:
+		fail(w, 400, "invalid_request_error", "", "prompt: field required")
+		return
+	}
+	ids := s.opt.Tokenizer.Encode(*in.Prompt)
+	reply(w, 200, map[string]any{"count": len(ids), "max_model_len": s.opt.ContextLength, "tokens": ids, "token_strs": nil})
+}
+
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Tokens []int32 }
+	if s.decode(w, r, &in) {
+		text := s.opt.Tokenizer.Decode(in.Tokens)
+		reply(w, 200, map[string]any{"prompt": text, "content": text})
+	}
+}
+
+func (s *Server) decode(w http.ResponseWriter, r *http.Request, v any) bool {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, s.opt.MaxBody)).Decode(v); err != nil {
+		fail(w, 400, "invalid_request_error", "", "We could not parse the JSON body of your request: "+err.Error())
+		return false
+	}
+	return true
+}

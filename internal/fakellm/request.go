@@ -1,0 +1,260 @@
+package fakellm
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// form is one of the HTTP forms that the server speaks.
+type form int
+
+const (
+	formChat       form = iota // POST /v1/chat/completions
+	formCompletion             // POST /v1/completions
+	formSGLang                 // POST /generate with text or input_ids
+	formAtropos                // POST /generate with prompt
+	formInference              // POST /inference/v1/generate
+)
+
+// request is what the server reads from a body. Slices point into the body.
+type request struct {
+	form      form
+	path      string
+	model     string
+	messages  []byte
+	promptRaw []byte
+	prompt    string  // forms that bring a prompt
+	ids       []int32 // likewise
+	tools     []byte
+	noTools   bool // tool_choice "none"
+	script    []byte
+	conv      string
+	seed      []byte
+	stop      []string
+
+	maxTokens   int // -1: not limited
+	n           int
+	stream      bool
+	streamUsage bool
+	logprobs    bool
+	top         int
+	returnIDs   bool
+	idNames     bool // token texts as token_id:N
+	promptTop   int  // prompt log-probs by position; -1: none
+
+	talk talk
+}
+
+// parse reads the body of a request of form f.
+func (s *Server) parse(f form, body []byte, r *http.Request) (*request, error) {
+	q := &request{form: f, path: r.URL.Path, maxTokens: -1, n: 1, promptTop: -1, conv: r.Header.Get("X-Hermes-Conversation")}
+	var bad error
+	err := eachField(body, func(key, val []byte) {
+		if e := q.field(string(key), val); e != nil && bad == nil {
+			bad = fmt.Errorf("%s: %w", key, e)
+		}
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	if q.form == formChat {
+		return q, q.readChat()
+	}
+	return q, q.readPrompt(s)
+}
+
+// field takes one field of the body or of its sampling parameters.
+func (q *request) field(key string, val []byte) (err error) {
+	if string(val) == "null" {
+		return nil
+	}
+	switch key {
+	case "model":
+		q.model = text(val)
+	case "messages":
+		q.messages = val
+	case "prompt", "input_ids", "token_ids", "text":
+		q.promptRaw = val
+		if key == "prompt" && q.form == formSGLang {
+			q.form = formAtropos
+		}
+	case "tools":
+		q.tools = val
+	case "tool_choice":
+		q.noTools = string(val) == `"none"`
+	case "hermes_script":
+		q.script = val
+	case "hermes_conversation":
+		q.conv = text(val)
+	case "seed", "sampling_seed":
+		q.seed = val
+	case "max_tokens", "max_completion_tokens", "max_new_tokens":
+		q.maxTokens, err = number(val)
+	case "n":
+		q.n, err = number(val)
+		if err == nil && (q.n < 1 || q.n > 128) {
+			err = fmt.Errorf("%d is not between 1 and 128", q.n)
+		}
+	case "stop":
+		if val[0] == '"' {
+			q.stop = []string{text(val)}
+			return nil
+		}
+		return eachElem(val, func(e []byte) bool { q.stop = append(q.stop, text(e)); return true })
+	case "stream":
+		q.stream = string(val) == "true"
+	case "stream_options":
+		q.streamUsage = string(field(val, "include_usage")) == "true"
+	case "logprobs":
+		if q.logprobs = string(val) == "true"; !q.logprobs && string(val) != "false" {
+			q.logprobs = true
+			q.top, err = number(val)
+		}
+	case "top_logprobs", "top_logprobs_num":
+		q.top, err = number(val)
+	case "return_logprob":
+		q.logprobs = string(val) == "true"
+	case "prompt_logprobs":
+		q.promptTop, err = number(val)
+	case "return_token_ids":
+		q.returnIDs = string(val) == "true"
+	case "return_tokens_as_token_ids":
+		q.idNames = string(val) == "true"
+	case "sampling_params":
+		var bad error
+		err = eachField(val, func(k, v []byte) {
+			if e := q.field(string(k), v); e != nil {
+				bad = e
+			}
+		})
+		if err == nil {
+			err = bad
+		}
+	}
+	return err
+}
+
+// number reads a whole number that is not negative.
+func number(raw []byte) (int, error) {
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%.40q is not a whole number from 0", raw)
+	}
+	return n, nil
+}
+
+func (q *request) readChat() (err error) {
+	if q.messages == nil {
+		return fmt.Errorf("messages: field required")
+	}
+	if q.talk, err = readMessages(q.messages); err != nil {
+		return fmt.Errorf("messages: %w", err)
+	}
+	if !q.noTools {
+		q.talk.tools = q.tools
+	}
+	return nil
+}
+
+// readPrompt decodes the prompt, which is text, a list of ids, a list of one of these,
+// or {"prompt_token_ids": […]}.
+func (q *request) readPrompt(s *Server) error {
+	raw := q.promptRaw
+	if len(raw) > 0 && raw[0] == '{' {
+		raw = field(raw, "prompt_token_ids")
+	}
+	if len(raw) > 0 && raw[0] == '[' {
+		if inner := only(raw); len(inner) > 0 && (inner[0] == '[' || inner[0] == '"') {
+			raw = inner
+		}
+	}
+	switch {
+	case len(raw) == 0:
+		return fmt.Errorf("prompt: field required")
+	case raw[0] == '"':
+		q.prompt = text(raw)
+		q.ids = s.opt.Tokenizer.Encode(q.prompt)
+	default:
+		var err error
+		if q.ids, err = readIDs(raw); err != nil {
+			return fmt.Errorf("prompt: %w", err)
+		}
+		q.prompt = s.opt.Tokenizer.Decode(q.ids)
+	}
+	q.talk = s.markup.read(q.prompt)
+	if q.maxTokens < 0 { // the defaults of vLLM and SGLang
+		q.maxTokens = 16
+		if q.form == formSGLang {
+			q.maxTokens = 128
+		}
+	}
+	return nil
+}
+
+// only returns the element of a list of one, or nil.
+func only(raw []byte) (out []byte) {
+	n := 0
+	err := eachElem(raw, func(e []byte) bool { n++; out = e; return n < 2 })
+	if err != nil || n != 1 {
+		return nil
+	}
+	return out
+}
+
+func readIDs(raw []byte) ([]int32, error) {
+	ids := make([]int32, 0, len(raw)/4)
+	var bad error
+	err := eachElem(raw, func(e []byte) bool {
+		n, err := strconv.ParseInt(string(e), 10, 32)
+		if err != nil || n < 0 {
+			bad = fmt.Errorf("%.40q is not a token id", e)
+		}
+		ids = append(ids, int32(n))
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return ids, err
+}
+
+// digest identifies what is asked: the messages or the prompt, the seed, the conversation.
+func (q *request) digest() (d digest) {
+	h := sha256.New()
+	h.Write(q.messages)
+	h.Write(q.promptRaw)
+	h.Write([]byte{0})
+	h.Write(q.seed)
+	h.Write([]byte{0})
+	h.Write([]byte(q.conv))
+	var sum [sha256.Size]byte
+	copy(d[:], h.Sum(sum[:0]))
+	return d
+}
+
+// conversation names the conversation: as told, else by its first user message and seed.
+func (q *request) conversation() string {
+	if q.conv != "" {
+		return q.conv
+	}
+	h := sha256.New()
+	if q.talk.plain {
+		h.Write([]byte(q.talk.task()))
+	} else {
+		h.Write(q.talk.firstUser)
+	}
+	h.Write([]byte{0})
+	h.Write(q.seed)
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+// openThought says that the prompt ends inside the model's reasoning.
+func (q *request) openThought(m Markup) bool {
+	return q.talk.plain && m.ThinkOpen != "" && strings.HasSuffix(q.prompt, m.ThinkOpen)
+}

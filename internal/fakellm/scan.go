@@ -1,0 +1,233 @@
+package fakellm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+)
+
+var errJSON = errors.New("not a valid JSON object")
+
+// skipSpace returns the index of the next byte of b that is no white space.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipString returns the index after the string that begins at b[i], or -1.
+func skipString(b []byte, i int) int {
+	for j := i + 1; ; {
+		k := bytes.IndexByte(b[j:], '"')
+		if k < 0 {
+			return -1
+		}
+		j += k
+		n := j - 1
+		for n > i && b[n] == '\\' {
+			n--
+		}
+		if (j-1-n)%2 == 0 {
+			return j + 1
+		}
+		j++
+	}
+}
+
+// skipValue returns the index after the value that begins at b[i], or -1. It balances
+// brackets and strings and does not look into numbers.
+func skipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return -1
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		return skipNested(b, i)
+	case '}', ']', ',', ':':
+		return -1
+	}
+	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+		i++
+	}
+	return i
+}
+
+func skipNested(b []byte, i int) int {
+	for depth := 0; i < len(b); {
+		switch b[i] {
+		case '"':
+			if i = skipString(b, i); i < 0 {
+				return -1
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return -1
+}
+
+// eachField calls f with the raw key and raw value of every field of the object b.
+func eachField(b []byte, f func(key, val []byte)) error {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return errJSON
+	}
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return trailing(b, i+1)
+	}
+	for {
+		if i >= len(b) || b[i] != '"' {
+			return errJSON
+		}
+		end := skipString(b, i)
+		if end < 0 {
+			return errJSON
+		}
+		key := b[i+1 : end-1]
+		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+			return errJSON
+		}
+		i = skipSpace(b, i+1)
+		end = skipValue(b, i)
+		if end < 0 {
+			return errJSON
+		}
+		f(key, b[i:end])
+		if i = skipSpace(b, end); i >= len(b) {
+			return errJSON
+		}
+		if b[i] == '}' {
+			return trailing(b, i+1)
+		}
+		if b[i] != ',' {
+			return errJSON
+		}
+		i = skipSpace(b, i+1)
+	}
+}
+
+func trailing(b []byte, i int) error {
+	if skipSpace(b, i) != len(b) {
+		return errJSON
+	}
+	return nil
+}
+
+// eachElem calls f with every raw element of the array b until f returns false.
+func eachElem(b []byte, f func(val []byte) bool) error {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return errJSON
+	}
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return nil
+	}
+	for {
+		end := skipValue(b, i)
+		if end < 0 {
+			return errJSON
+		}
+		if !f(b[i:end]) {
+			return nil
+		}
+		if i = skipSpace(b, end); i >= len(b) {
+			return errJSON
+		}
+		if b[i] == ']' {
+			return nil
+		}
+		if b[i] != ',' {
+			return errJSON
+		}
+		i = skipSpace(b, i+1)
+	}
+}
+
+// field returns the raw value of one field of the object b, or nil.
+func field(b []byte, name string) (out []byte) {
+	_ = eachField(b, func(key, val []byte) { // a broken object has no such field
+		if string(key) == name {
+			out = val
+		}
+	})
+	return out
+}
+
+// text decodes a raw JSON string; text parts of a list are joined, other values give "".
+func text(raw []byte) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	switch raw[0] {
+	case '"':
+		if len(raw) >= 2 && bytes.IndexByte(raw, '\\') < 0 {
+			return string(raw[1 : len(raw)-1])
+		}
+		var s string
+		if json.Unmarshal(raw, &s) != nil {
+			return ""
+		}
+		return s
+	case '[':
+		var out []byte
+		_ = eachElem(raw, func(part []byte) bool { // what cannot be read adds nothing
+			out = append(out, text(field(part, "text"))...)
+			return true
+		})
+		return string(out)
+	}
+	return ""
+}
+
+const hexDigits = "0123456789abcdef"
+
+// quote appends s to b as a JSON string; invalid UTF-8 becomes U+FFFD.
+func quote(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < 0x80 {
+			continue
+		}
+		if c >= 0x80 {
+			return append(append(b, tailQuoted(s[start:])...), '"')
+		}
+		b = append(b, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		start = i + 1
+	}
+	return append(append(b, s[start:]...), '"')
+}
+
+// tailQuoted encodes text with bytes beyond ASCII, without the quotes.
+func tailQuoted(s string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(s) != nil { // a string always encodes
+		return nil
+	}
+	out := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return out[1 : len(out)-1]
+}

@@ -1,0 +1,216 @@
+package fakellm
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// events is a server-sent stream in one buffer; ends holds where each event ends.
+type events struct {
+	b    []byte
+	ends []int
+}
+
+func (e *events) begin() { e.b = append(e.b, "data: "...) }
+func (e *events) end()   { e.b = append(e.b, "\n\n"...); e.ends = append(e.ends, len(e.b)) }
+
+// pieceSize is how many bytes of text, and idStep how many token ids, an event carries.
+const (
+	pieceSize = 24
+	idStep    = 8
+)
+
+// stream writes the answer as server-sent events. It returns whether all went out.
+func (x *exchange) stream() bool {
+	var e events
+	if x.q.form == formChat {
+		x.chatEvents(&e)
+	} else {
+		x.completionEvents(&e)
+	}
+	if x.q.streamUsage {
+		e.begin()
+		e.b = x.headOf(e.b)
+		e.b = append(x.usage(append(e.b, `,"choices":[],"usage":`...)), '}')
+		e.end()
+	}
+	if !x.sleep(x.first) {
+		return false
+	}
+	h := x.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	switch x.entry.Fault {
+	case FaultTruncated: // the last event is cut and the stream ends as if it were whole
+		_, err := x.w.Write(e.b[:len(e.b)-len(e.b[e.start(len(e.ends)-1):])/2])
+		return err == nil
+	case FaultInvalid:
+		_, err := x.w.Write(append(e.b[:e.ends[0]:e.ends[0]], "data: upstream connect error\n\n"...))
+		return err == nil
+	case FaultCut:
+		_, _ = x.w.Write(e.b[:e.ends[(len(e.ends)-1)/2]])
+		x.flush()
+		panic(http.ErrAbortHandler) // closes the connection; deferred calls still book the request
+	}
+	e.b = append(e.b, "data: [DONE]\n\n"...)
+	e.ends = append(e.ends, len(e.b))
+	return x.pace(&e)
+}
+
+func (e *events) start(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return e.ends[i-1]
+}
+
+// pace writes the events over the time of generation.
+func (x *exchange) pace(e *events) bool {
+	step := x.rest / time.Duration(len(e.ends))
+	if x.entry.Fault == FaultSlow {
+		step = max(step, x.s.opt.SlowStep)
+	}
+	if step == 0 {
+		_, err := x.w.Write(e.b)
+		return err == nil
+	}
+	for i, end := range e.ends {
+		if i > 0 && !x.sleep(step) {
+			return false
+		}
+		if _, err := x.w.Write(e.b[e.start(i):end]); err != nil {
+			return false
+		}
+		x.flush()
+	}
+	return true
+}
+
+func (x *exchange) headOf(b []byte) []byte {
+	if x.q.form == formChat {
+		return x.head(b, "chatcmpl-", "chat.completion.chunk")
+	}
+	return x.head(b, "cmpl-", "text_completion")
+}
+
+// chunk appends one event with the delta of choice i. ids are the tokens that it carries.
+func (x *exchange) chunk(e *events, i int, delta func([]byte) []byte, finish string, ids []int32, at int) {
+	e.begin()
+	b := x.headOf(e.b)
+	b = strconv.AppendInt(append(b, `,"choices":[{"index":`...), int64(i), 10)
+	b = append(b, `,"delta":{`...)
+	if delta != nil {
+		b = delta(b)
+	}
+	b = append(b, `},"logprobs":`...)
+	if x.q.logprobs && len(ids) > 0 {
+		b = x.chatLogprobs(b, ids, at)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = x.finishOf(b, finish)
+	if x.q.returnIDs {
+		b = appendIDs(append(b, `,"token_ids":`...), ids)
+	}
+	b = append(b, "}]"...)
+	if x.q.returnIDs && len(e.ends) == 0 {
+		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+	}
+	e.b = append(b, '}')
+	e.end()
+}
+
+func (x *exchange) finishOf(b []byte, finish string) []byte {
+	b = append(b, `,"finish_reason":`...)
+	if finish == "" {
+		return append(b, "null"...)
+	}
+	return quote(b, finish)
+}
+
+// chatEvents writes role, reasoning, content, calls and finish, each in its own events.
+func (x *exchange) chatEvents(e *events) {
+	for i := range x.q.n {
+		x.chunk(e, i, func(b []byte) []byte { return append(b, `"role":"assistant","content":""`...) }, "", nil, 0)
+		x.textEvents(e, i, "reasoning_content", x.a.reasoning)
+		x.textEvents(e, i, "content", x.a.content)
+		for k, c := range x.a.calls {
+			x.chunk(e, i, func(b []byte) []byte {
+				b = strconv.AppendInt(append(b, `"tool_calls":[{"index":`...), int64(k), 10)
+				b = quote(append(b, `,"id":`...), c.id)
+				b = quote(append(b, `,"type":"function","function":{"name":`...), c.name)
+				return append(b, `,"arguments":""}}]`...)
+			}, "", nil, 0)
+			for rest := c.args; rest != ""; {
+				var piece string
+				piece, rest = split(rest)
+				x.chunk(e, i, func(b []byte) []byte {
+					b = strconv.AppendInt(append(b, `"tool_calls":[{"index":`...), int64(k), 10)
+					return append(quote(append(b, `,"function":{"arguments":`...), piece), "}}]"...)
+				}, "", nil, 0)
+			}
+		}
+		x.chunk(e, i, nil, x.a.finish, x.a.ids, 0) // the ids stand together: vLLM promises deltas, not which
+	}
+}
+
+func (x *exchange) textEvents(e *events, i int, key, s string) {
+	for s != "" {
+		var piece string
+		piece, s = split(s)
+		x.chunk(e, i, func(b []byte) []byte {
+			b = append(append(append(b, '"'), key...), `":`...)
+			return quote(b, piece)
+		}, "", nil, 0)
+	}
+}
+
+// split cuts a piece off s between two characters.
+func split(s string) (piece, rest string) {
+	n := min(pieceSize, len(s))
+	for n < len(s) && !utf8.RuneStart(s[n]) {
+		n++
+	}
+	return s[:n], s[n:]
+}
+
+// completionEvents writes the sampled tokens step by step; the text follows as soon as
+// its characters are complete.
+func (x *exchange) completionEvents(e *events) {
+	for i := range x.q.n {
+		sent := 0 // bytes of the text that went out
+		for at := 0; at == 0 || at < len(x.a.ids); at += idStep {
+			upto := min(at+idStep, len(x.a.ids))
+			last := upto == len(x.a.ids)
+			ready := min(len(x.s.opt.Tokenizer.Decode(x.a.ids[:upto])), len(x.a.text))
+			for ready < len(x.a.text) && ready > sent && !utf8.RuneStart(x.a.text[ready]) {
+				ready--
+			}
+			finish := ""
+			if last {
+				ready, finish = len(x.a.text), x.a.finish
+			}
+			x.completionChunk(e, i, x.a.text[sent:max(ready, sent)], x.a.ids[at:upto], at, finish)
+			sent = max(ready, sent)
+		}
+	}
+}
+
+func (x *exchange) completionChunk(e *events, i int, text string, ids []int32, at int, finish string) {
+	e.begin()
+	b := x.headOf(e.b)
+	b = strconv.AppendInt(append(b, `,"choices":[{"index":`...), int64(i), 10)
+	b = quote(append(b, `,"text":`...), text)
+	b = x.legacyLogprobs(append(b, `,"logprobs":`...), ids, at)
+	b = append(x.finishOf(b, finish), `,"stop_reason":null`...)
+	if x.q.returnIDs {
+		b = appendIDs(append(b, `,"token_ids":`...), ids)
+		if at == 0 {
+			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+		}
+	}
+	e.b = append(b, "}]}"...)
+	e.end()
+}

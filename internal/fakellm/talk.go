@@ -1,0 +1,173 @@
+package fakellm
+
+import (
+	"strings"
+)
+
+// talk is what the model needs to know of a conversation. Text is decoded when asked for.
+type talk struct {
+	turns     int    // assistant messages so far
+	firstUser []byte // raw JSON
+	lastTool  []byte // raw JSON
+	tools     []byte // raw JSON list of the tools on offer
+	size      int    // bytes of the messages
+
+	plain                bool // text comes from the strings below, not from JSON
+	taskText, resultText string
+	names                []string
+}
+
+func (c *talk) task() string {
+	if c.plain {
+		return c.taskText
+	}
+	return text(c.firstUser)
+}
+
+func (c *talk) result() string {
+	if c.plain {
+		return c.resultText
+	}
+	return text(c.lastTool)
+}
+
+// readMessages scans a raw list of OpenAI messages.
+func readMessages(raw []byte) (talk, error) {
+	c := talk{size: len(raw)}
+	var bad error
+	err := eachElem(raw, func(msg []byte) bool {
+		var role, content []byte
+		bad = eachField(msg, func(key, val []byte) {
+			switch string(key) {
+			case "role":
+				role = val
+			case "content":
+				content = val
+			}
+		})
+		switch string(role) {
+		case `"assistant"`:
+			c.turns++
+		case `"user"`:
+			if c.firstUser == nil {
+				c.firstUser = content
+			}
+		case `"tool"`, `"function"`:
+			c.lastTool = content
+		}
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return c, err
+}
+
+// Markup is how a conversation looks as text: used where a request brings a prompt
+// instead of messages, and where an answer must be text.
+type Markup struct {
+	User, Assistant, End  string // begin of a message by its speaker, end of a message
+	ToolOpen, ToolClose   string // around a tool's answer
+	ToolsOpen, ToolsClose string // around the list of tools, one JSON object a line
+	CallOpen, CallClose   string // around {"name", "arguments"}
+	ThinkOpen, ThinkClose string
+}
+
+// ChatML is the markup of the Hermes and Qwen models.
+var ChatML = Markup{
+	User: "<|im_start|>user\n", Assistant: "<|im_start|>assistant\n", End: "<|im_end|>",
+	ToolOpen: "<tool_response>\n", ToolClose: "\n</tool_response>",
+	ToolsOpen: "<tools>\n", ToolsClose: "\n</tools>",
+	CallOpen: "<tool_call>\n", CallClose: "\n</tool_call>",
+	ThinkOpen: "<think>\n", ThinkClose: "\n</think>\n\n",
+}
+
+// read finds the parts of a conversation in a rendered prompt.
+func (m Markup) read(prompt string) talk {
+	c := talk{plain: true, size: len(prompt)}
+	c.turns = max(0, strings.Count(prompt, m.Assistant)-1) // the last one is the generation prompt
+	rest := prompt
+	for { // a tool's answer may be rendered as a user message: skip those
+		_, after, ok := strings.Cut(rest, m.User)
+		if !ok {
+			break
+		}
+		if msg, _, _ := strings.Cut(after, m.End); !strings.HasPrefix(msg, m.ToolOpen) {
+			c.taskText = msg
+			break
+		}
+		rest = after
+	}
+	if !strings.Contains(prompt, m.User) {
+		c.taskText = prompt
+	}
+	if i := strings.LastIndex(prompt, m.ToolOpen); i >= 0 {
+		c.resultText, _, _ = strings.Cut(prompt[i+len(m.ToolOpen):], m.ToolClose)
+	}
+	if _, list, ok := strings.Cut(prompt, m.ToolsOpen); ok {
+		list, _, _ = strings.Cut(list, m.ToolsClose)
+		c.tools = []byte("[" + strings.Join(strings.Split(strings.TrimSpace(list), "\n"), ",") + "]")
+	}
+	return c
+}
+
+// write renders an answer as the model would sample it, without the end mark.
+func (m Markup) write(a *answer, openThought bool) string {
+	var b []byte
+	if a.reasoning != "" || openThought {
+		if !openThought {
+			b = append(b, m.ThinkOpen...)
+		}
+		b = append(append(b, a.reasoning...), m.ThinkClose...)
+	}
+	b = append(b, a.content...)
+	for _, c := range a.calls {
+		if len(b) > 0 && b[len(b)-1] != '\n' {
+			b = append(b, '\n')
+		}
+		b = append(b, m.CallOpen...)
+		b = append(quote(append(b, `{"name": `...), c.name), `, "arguments": `...)
+		b = append(append(b, c.args...), '}')
+		b = append(b, m.CallClose...)
+	}
+	return string(b)
+}
+
+// render writes OpenAI messages as a prompt that ends where the model begins.
+func (m Markup) render(messages, tools []byte) string {
+	var b strings.Builder
+	if len(tools) > 2 {
+		b.WriteString("<|im_start|>system\n" + m.ToolsOpen)
+		sep := ""
+		_ = eachElem(tools, func(t []byte) bool { // broken tools were refused before
+			b.WriteString(sep)
+			b.Write(t)
+			sep = "\n"
+			return true
+		})
+		b.WriteString(m.ToolsClose + m.End + "\n")
+	}
+	_ = eachElem(messages, func(msg []byte) bool { // broken messages were refused before
+		content := text(field(msg, "content"))
+		switch role := text(field(msg, "role")); role {
+		case "user":
+			b.WriteString(m.User + content)
+		case "assistant":
+			b.WriteString(m.Assistant)
+			a := answer{content: content, reasoning: text(field(msg, "reasoning_content"))}
+			_ = eachElem(field(msg, "tool_calls"), func(call []byte) bool { // none: nothing to add
+				f := field(call, "function")
+				a.calls = append(a.calls, answerCall{name: text(field(f, "name")), args: text(field(f, "arguments"))})
+				return true
+			})
+			b.WriteString(m.write(&a, false))
+		case "tool":
+			b.WriteString(m.User + m.ToolOpen + content + m.ToolClose)
+		default:
+			b.WriteString("<|im_start|>" + role + "\n" + content)
+		}
+		b.WriteString(m.End + "\n")
+		return true
+	})
+	return b.String() + m.Assistant
+}

@@ -1,0 +1,257 @@
+package fakellm_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"hermes/internal/fakellm"
+)
+
+func TestStreamEqualsPlain(t *testing.T) {
+	url, _ := start(t, fakellm.Options{})
+	turn := obj{"content": "héllo wörld, a text that is longer than one piece of a stream ✓✓✓✓✓✓✓✓✓", "reasoning": "because of this and that and some more",
+		"calls": []obj{{"name": "a", "arguments": obj{"x": "a long argument that is sent in pieces"}}, {"name": "b", "arguments": "{broken"}}}
+	body := obj{"model": "m", "messages": user("hi"), "hermes_script": []obj{turn}}
+	plain := chat(t, url, body)
+	body["stream"], body["stream_options"] = true, obj{"include_usage": true}
+	_, raw := post(t, url+"/v1/chat/completions", body)
+	var content, reasoning, finish string
+	type piece struct {
+		Index    int
+		ID       string
+		Function struct{ Name, Arguments string }
+	}
+	var calls []piece
+	usage, done := 0, false
+	for line := range strings.SplitSeq(string(raw), "\n") {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		if data == "[DONE]" {
+			done = true
+			continue
+		}
+		var c struct {
+			Choices []struct {
+				Delta struct {
+					Content   string
+					Reasoning string  `json:"reasoning_content"`
+					ToolCalls []piece `json:"tool_calls"`
+				}
+				FinishReason *string `json:"finish_reason"`
+			}
+			Usage *struct {
+				CompletionTokens int `json:"completion_tokens"`
+			}
+		}
+		if err := json.Unmarshal([]byte(data), &c); err != nil {
+			t.Fatalf("%v: %s", err, data)
+		}
+		if c.Usage != nil {
+			usage = c.Usage.CompletionTokens
+			continue
+		}
+		d := c.Choices[0].Delta
+		content, reasoning = content+d.Content, reasoning+d.Reasoning
+		for _, p := range d.ToolCalls {
+			if p.Index == len(calls) {
+				calls = append(calls, p)
+				continue
+			}
+			calls[p.Index].Function.Arguments += p.Function.Arguments
+		}
+		if f := c.Choices[0].FinishReason; f != nil {
+			finish = *f
+		}
+	}
+	m := plain.Choices[0].Message
+	if !done || usage == 0 || content != *m.Content || reasoning != m.Reasoning || finish != "tool_calls" || len(calls) != 2 ||
+		calls[0].Function.Arguments != m.ToolCalls[0].Function.Arguments || calls[1].Function.Arguments != "{broken" || calls[1].ID != m.ToolCalls[1].ID {
+		t.Fatalf("done %v usage %d content %q reasoning %q finish %q calls %+v\nplain %+v", done, usage, content, reasoning, finish, calls, m)
+	}
+}
+
+func TestTokenForms(t *testing.T) {
+	url, _ := start(t, fakellm.Options{})
+	tok := fakellm.Bytes{}
+	prompt := "<|im_start|>user\nadd<|im_end|>\n<|im_start|>assistant\n"
+	script := []obj{{"reasoning": "hm", "content": "ok", "calls": []obj{{"name": "f", "arguments": obj{"a": 1}}}}}
+	want := "<think>\nhm\n</think>\n\nok\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":1}}\n</tool_call>"
+	ids := append(tok.Encode(want), tok.End())
+	check := func(name string, got []int32, lps int) {
+		if !slices.Equal(got, ids) || lps != len(ids) {
+			t.Errorf("%s: %q with %d log-probs", name, tok.Decode(got), lps)
+		}
+	}
+	dec := func(path string, body obj, v any) {
+		body["hermes_script"] = script
+		code, raw := post(t, url+path, body)
+		if err := json.Unmarshal(raw, v); code != 200 || err != nil {
+			t.Fatalf("%s: %d %v %s", path, code, err, raw)
+		}
+	}
+
+	var comp struct {
+		Choices []struct {
+			Text      string
+			TokenIDs  []int32 `json:"token_ids"`
+			PromptIDs []int32 `json:"prompt_token_ids"`
+			Logprobs  struct {
+				TokenLogprobs []float64 `json:"token_logprobs"`
+			}
+		}
+	}
+	dec("/v1/completions", obj{"model": "m", "prompt": tok.Encode(prompt), "max_tokens": 500, "logprobs": 0, "return_token_ids": true}, &comp)
+	check("completions", comp.Choices[0].TokenIDs, len(comp.Choices[0].Logprobs.TokenLogprobs))
+	if comp.Choices[0].Text != want || !slices.Equal(comp.Choices[0].PromptIDs, tok.Encode(prompt)) {
+		t.Errorf("completions: %+v", comp)
+	}
+
+	var sg struct {
+		Text string
+		IDs  []int32 `json:"output_ids"`
+		Meta struct {
+			Finish   struct{ Type string } `json:"finish_reason"`
+			Logprobs [][]any               `json:"output_token_logprobs"`
+		} `json:"meta_info"`
+	}
+	params := obj{"max_new_tokens": 500, "temperature": 1}
+	dec("/generate", obj{"input_ids": tok.Encode(prompt), "sampling_params": params, "return_logprob": true}, &sg)
+	check("sglang", sg.IDs, len(sg.Meta.Logprobs))
+	var two []json.RawMessage
+	params["n"] = 2
+	dec("/generate", obj{"input_ids": tok.Encode(prompt), "sampling_params": params}, &two)
+	if len(two) != 2 || sg.Meta.Finish.Type != "stop" {
+		t.Errorf("sglang n=2: %d answers, finish %q", len(two), sg.Meta.Finish.Type)
+	}
+
+	var at struct {
+		Text     []string
+		IDs      [][]int32                `json:"token_ids"`
+		Logprobs [][][]map[string]float64 `json:"logprobs"`
+	}
+	dec("/generate", obj{"prompt": obj{"prompt_token_ids": tok.Encode(prompt)}, "max_tokens": 500, "logprobs": 0}, &at)
+	check("atropos", at.IDs[0], len(at.Logprobs[0]))
+
+	var inf struct {
+		Choices []struct {
+			IDs      []int32 `json:"token_ids"`
+			Logprobs struct{ Content []any }
+		}
+	}
+	dec("/inference/v1/generate", obj{"token_ids": tok.Encode(prompt), "sampling_params": obj{"max_tokens": 500, "logprobs": 1}}, &inf)
+	check("inference", inf.Choices[0].IDs, len(inf.Choices[0].Logprobs.Content))
+
+	script[0]["content"] = strings.Repeat("long ", 50)
+	dec("/generate", obj{"text": prompt, "sampling_params": obj{"max_new_tokens": 20}}, &sg)
+	if len(sg.IDs) != 20 || sg.Meta.Finish.Type != "length" {
+		t.Errorf("cut: %d ids, finish %q", len(sg.IDs), sg.Meta.Finish.Type)
+	}
+}
+
+// The log-probs, token ids and text of a streamed completion equal those of the plain one.
+func TestCompletionStream(t *testing.T) {
+	url, _ := start(t, fakellm.Options{})
+	body := obj{"model": "m", "prompt": "x", "max_tokens": 500, "logprobs": 0, "return_token_ids": true, "stream": true,
+		"hermes_script": []obj{{"content": "añb✓c, und so weiter: ÄÖÜ und noch mehr Zeichen ✓✓✓"}}}
+	_, raw := post(t, url+"/v1/completions", body)
+	var text string
+	var ids []int32
+	lps := 0
+	in := bufio.NewScanner(bytes.NewReader(raw))
+	for in.Scan() {
+		data, ok := strings.CutPrefix(in.Text(), "data: ")
+		if !ok || data == "[DONE]" {
+			continue
+		}
+		var c struct {
+			Choices []struct {
+				Text     string
+				TokenIDs []int32 `json:"token_ids"`
+				Logprobs struct {
+					TokenLogprobs []float64 `json:"token_logprobs"`
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(data), &c); err != nil {
+			t.Fatal(err)
+		}
+		text += c.Choices[0].Text
+		ids = append(ids, c.Choices[0].TokenIDs...)
+		lps += len(c.Choices[0].Logprobs.TokenLogprobs)
+	}
+	want := "añb✓c, und so weiter: ÄÖÜ und noch mehr Zeichen ✓✓✓"
+	if text != want || (fakellm.Bytes{}).Decode(ids) != want+"<|im_end|>" || lps != len(ids) {
+		t.Fatalf("text %q, ids say %q, %d log-probs", text, fakellm.Bytes{}.Decode(ids), lps)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	url, s := start(t, fakellm.Options{Models: []string{"m"}, Key: "secret", ContextLength: 100})
+	long := strings.Repeat("x", 500)
+	for _, tt := range []struct {
+		name, key, body string
+		status          int
+		want            string
+	}{
+		{"no key", "", `{}`, 401, "invalid_api_key"},
+		{"wrong key", "other", `{}`, 401, "invalid_api_key"},
+		{"unknown model", "secret", `{"model":"z","messages":[]}`, 404, "model_not_found"},
+		{"no JSON", "secret", `{"model":"m"`, 400, "invalid_request_error"},
+		{"no messages", "secret", `{"model":"m"}`, 400, "field required"},
+		{"too long", "secret", `{"model":"m","messages":[{"role":"user","content":"` + long + `"}]}`, 400, "maximum context length is 100 tokens"},
+		{"answer too long", "secret", `{"model":"m","max_tokens":90,"messages":[{"role":"user","content":"` + long[:80] + `"}]}`, 400, "context_length_exceeded"},
+		{"bad script", "secret", `{"model":"m","messages":[],"hermes_script":[{"fault":"zzz"}]}`, 400, "unknown fault"},
+		{"good", "secret", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 200, `"finish_reason":"stop"`},
+	} {
+		r, _ := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(tt.body))
+		if tt.key != "" {
+			r.Header.Set("Authorization", "Bearer "+tt.key)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != tt.status || !strings.Contains(string(raw), tt.want) || strings.Contains(string(raw), "secret") {
+			t.Errorf("%s: %d %s", tt.name, resp.StatusCode, raw)
+		}
+	}
+	if st := s.Stats(); st.Answers != 1 || st.Refused != 8 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+func TestPages(t *testing.T) {
+	url, _ := start(t, fakellm.Options{Models: []string{"m"}, ContextLength: 9})
+	for path, want := range map[string]string{
+		"/v1/models": `"id":"m"`, "/metrics": `vllm:num_requests_waiting{model_name="m"} 0`, "/stats": `"duplicates":0`, "/health": "ok", "/nope": "Invalid URL",
+	} {
+		r, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("%s: %s", path, raw)
+		}
+	}
+	for body, want := range map[string]string{`{"prompt":"ab"}`: "[97,98]", `{"content":"ab"}`: "[97,98]", `{"messages":[{"role":"user","content":"a"}]}`: `"count":42`} {
+		_, raw := post(t, url+"/tokenize", json.RawMessage(body))
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("tokenize %s: %s", body, raw)
+		}
+	}
+	if _, raw := post(t, url+"/detokenize", obj{"tokens": []int{97, 98}}); !strings.Contains(string(raw), `"ab"`) {
+		t.Errorf("detokenize: %s", raw)
+	}
+}

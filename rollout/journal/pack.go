@@ -1,0 +1,189 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/klauspost/compress/zstd"
+
+	"hermes/trajectory"
+)
+
+// packMin is the length in bytes below which compression is not worth its time.
+const packMin = 4096
+
+// codec compresses payloads. It is safe for concurrent use.
+type codec struct {
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+}
+
+func newCodec() (codec, error) {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return codec{}, fmt.Errorf("zstd encoder: %w", err)
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPayload), zstd.WithDecoderConcurrency(0))
+	if err != nil {
+		return codec{}, fmt.Errorf("zstd decoder: %w", err)
+	}
+	return codec{enc: e, dec: d}, nil
+}
+
+// pack compresses a payload when it pays.
+func (c codec) pack(raw []byte) (stored []byte, flags uint8) {
+	if len(raw) < packMin {
+		return raw, 0
+	}
+	if b := c.enc.EncodeAll(raw, make([]byte, 0, len(raw)/2)); len(b) < len(raw)-len(raw)/16 {
+		return b, flagZstd
+	}
+	return raw, 0
+}
+
+// unpack gives the raw payload back; raw is its length, which bounds the work.
+func (c codec) unpack(stored []byte, flags uint8, raw uint32) ([]byte, error) {
+	if flags&flagZstd == 0 {
+		if len(stored) != int(raw) {
+			return nil, badFrame("payload of %d bytes, header says %d", len(stored), raw)
+		}
+		return stored, nil
+	}
+	if raw > maxPayload {
+		return nil, badFrame("payload of %d bytes", raw)
+	}
+	b, err := c.dec.DecodeAll(stored, make([]byte, 0, min(int(raw), 64*len(stored)+1024)))
+	if err != nil || len(b) != int(raw) {
+		return nil, badFrame("payload of %d bytes, header says %d (%v)", len(b), raw, err)
+	}
+	return b, nil
+}
+
+// read reads, checks and decompresses the payload of f.
+func (c codec) read(r io.ReaderAt, f frame) ([]byte, error) {
+	b, err := f.readStored(r, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.unpack(b, f.flags, f.raw)
+}
+
+// encodeRecord writes a record: the length of its JSON, the JSON, then for each node of
+// its trace (and of its children's, in order) the tokens and log-probabilities as raw
+// little-endian numbers.
+func encodeRecord(r *trajectory.Record) ([]byte, error) {
+	var b bytes.Buffer
+	b.Write([]byte{0, 0, 0, 0})
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(withTools(r)); err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.Key, err)
+	}
+	b.Truncate(b.Len() - 1) // the newline of the encoder
+	out := b.Bytes()
+	binary.LittleEndian.PutUint32(out, uint32(len(out)-4))
+	return appendBlocks(out, r), nil
+}
+
+// withTools copies what a trace alone knows of its tools into the record, where they are
+// stored; the record itself stays as it is.
+func withTools(r *trajectory.Record) *trajectory.Record {
+	c := *r
+	if c.Tools == nil && c.Trace != nil {
+		c.Tools = c.Trace.Tools
+	}
+	if len(r.Children) > 0 {
+		c.Children = make([]*trajectory.Record, len(r.Children))
+		for i, child := range r.Children {
+			c.Children[i] = withTools(child)
+		}
+	}
+	return &c
+}
+
+func appendBlocks(b []byte, r *trajectory.Record) []byte {
+	if r.Trace != nil {
+		for _, n := range r.Trace.Nodes {
+			b = binary.AppendUvarint(b, uint64(len(n.Delta.Tokens)))
+			for _, t := range n.Delta.Tokens {
+				b = binary.LittleEndian.AppendUint32(b, uint32(t))
+			}
+			b = binary.AppendUvarint(b, uint64(len(n.Delta.LogProbs)))
+			for _, p := range n.Delta.LogProbs {
+				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(p))
+			}
+		}
+	}
+	for _, child := range r.Children {
+		b = appendBlocks(b, child)
+	}
+	return b
+}
+
+// decodeRecord reads what encodeRecord wrote.
+func decodeRecord(b []byte) (*trajectory.Record, error) {
+	if len(b) < 4 || int64(binary.LittleEndian.Uint32(b)) > int64(len(b)-4) {
+		return nil, badFrame("record of %d bytes", len(b))
+	}
+	n := int(binary.LittleEndian.Uint32(b))
+	var r trajectory.Record
+	if err := json.Unmarshal(b[4:4+n], &r); err != nil {
+		return nil, badFrame("record: %v", err)
+	}
+	rest, err := readBlocks(b[4+n:], &r)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 {
+		return nil, badFrame("record: %d bytes too many", len(rest))
+	}
+	return &r, nil
+}
+
+func readBlocks(b []byte, r *trajectory.Record) ([]byte, error) {
+	if r.Trace != nil {
+		r.Trace.Tools = r.Tools
+		for i := range r.Trace.Nodes {
+			d := &r.Trace.Nodes[i].Delta
+			var err error
+			if b, err = readBlock(b, func(n int) { d.Tokens = make([]trajectory.Token, n) },
+				func(i int, v uint32) { d.Tokens[i] = trajectory.Token(v) }); err != nil {
+				return nil, err
+			}
+			if b, err = readBlock(b, func(n int) { d.LogProbs = make([]float32, n) },
+				func(i int, v uint32) { d.LogProbs[i] = math.Float32frombits(v) }); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, child := range r.Children {
+		if child == nil {
+			return nil, badFrame("record: a child is null")
+		}
+		var err error
+		if b, err = readBlocks(b, child); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func readBlock(b []byte, grow func(int), set func(int, uint32)) ([]byte, error) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)-used)/4 {
+		return nil, badFrame("record: block of %d numbers in %d bytes", n, len(b))
+	}
+	b = b[used:]
+	if n > 0 {
+		grow(int(n))
+	}
+	for i := range int(n) {
+		set(i, binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return b[4*n:], nil
+}

@@ -1,0 +1,171 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// segment is one file of the log; its name is its base in hexadecimal digits.
+type segment struct {
+	base   Offset
+	size   int64 // bytes; of the last segment: up to the end of the log
+	sealed bool
+	heads  []byte // the last segment: rows for its footer, see appendRow
+	last   int64  // place of the last row, for the differences in heads
+}
+
+const (
+	suffix     = ".log"
+	trailer    = "HJT1"
+	trailerLen = 16 // trailer, place of the footer, CRC
+	headBuf    = 512
+)
+
+func segmentName(dir string, base Offset) string {
+	return filepath.Join(dir, fmt.Sprintf("%016x%s", uint64(base), suffix))
+}
+
+func parseSegmentName(name string) (Offset, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 16, 63)
+	return Offset(n), err == nil
+}
+
+// appendRow appends one header to the content of a footer: the distance from the row
+// before it, the header's length, the header.
+func (s *segment) appendRow(at int64, head []byte) {
+	s.heads = binary.AppendUvarint(s.heads, uint64(at-s.last))
+	s.heads = binary.AppendUvarint(s.heads, uint64(len(head)))
+	s.heads = append(s.heads, head...)
+	s.last = at
+}
+
+// eachRow calls f for every header of a footer.
+func eachRow(b []byte, f func(at int64, h Header) error) error {
+	var at int64
+	for len(b) > 0 {
+		d, n := binary.Uvarint(b)
+		if n <= 0 || d > 1<<62 {
+			return badFrame("footer: distance")
+		}
+		b = b[n:]
+		l, n := binary.Uvarint(b)
+		if n <= 0 || l > uint64(len(b)-n) {
+			return badFrame("footer: header of %d bytes", l)
+		}
+		at += int64(d)
+		h, err := parseHeader(b[n:n+int(l)], false)
+		if err != nil {
+			return err
+		}
+		if err := f(at, h); err != nil {
+			return err
+		}
+		b = b[n+int(l):]
+	}
+	return nil
+}
+
+// footer is the end of a sealed segment: a frame of headers and a trailer that finds it.
+func (s *segment) footer(c codec) ([]byte, error) {
+	stored, flags := c.pack(s.heads)
+	h := Header{Kind: kindFooter, flags: flags, raw: uint32(len(s.heads)), synced: s.base + Offset(s.size)}
+	b, err := appendFrame(nil, h, stored)
+	if err != nil {
+		return nil, err
+	}
+	start := len(b)
+	b = append(b, trailer...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.size))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
+}
+
+// findFooter returns the footer's frame of a segment of size bytes, ok false where there is none.
+func findFooter(r io.ReaderAt, size int64) (f frame, ok bool, err error) {
+	if size < trailerLen {
+		return f, false, nil
+	}
+	var b [trailerLen]byte
+	if err := readFull(r, b[:], size-trailerLen); err != nil {
+		return f, false, err
+	}
+	at := int64(binary.LittleEndian.Uint64(b[4:]))
+	if string(b[:4]) != trailer || crc32.Checksum(b[:12], castagnoli) != binary.LittleEndian.Uint32(b[12:]) || at < 0 || at > size {
+		return f, false, nil
+	}
+	f, err = readFrame(r, at, size-trailerLen, make([]byte, headBuf), false)
+	if err != nil || f.Kind != kindFooter || f.next() != size-trailerLen {
+		return f, false, nil // the trailer's bytes may stand in a payload by chance
+	}
+	return f, true, nil
+}
+
+// scan reads the frames of [from, limit) and calls f for each, payloads checked. It
+// returns the place of the first byte that belongs to no intact frame, and why.
+func scan(r io.ReaderAt, from, limit int64, f func(frame) error) (end int64, broken error, err error) {
+	head := make([]byte, headBuf)
+	var buf []byte
+	for at := from; ; {
+		fr, err := readFrame(r, at, limit, head, false)
+		if errors.Is(err, io.EOF) {
+			return at, nil, nil
+		}
+		if err == nil && fr.Kind != kindFooter {
+			if cap(buf) < fr.length+4 {
+				buf = make([]byte, 2*fr.length+4)
+			}
+			_, err = fr.readStored(r, buf)
+		}
+		if errors.Is(err, errFrame) {
+			return at, err, nil
+		}
+		if err != nil {
+			return at, nil, err
+		}
+		if fr.Kind == kindFooter {
+			return at, nil, nil
+		}
+		if err := f(fr); err != nil {
+			return at, nil, err
+		}
+		at = fr.next()
+	}
+}
+
+// syncedBehind searches (at, limit) for an intact header that says that the log was
+// already on disk beyond the place at, so that damage there is no torn tail.
+func syncedBehind(r io.ReaderAt, base Offset, at, limit int64) (bool, error) {
+	const window = 1 << 20
+	head := make([]byte, headBuf)
+	buf := make([]byte, window+len(magic))
+	for from := at + 1; from < limit; from += window {
+		b := buf[:min(int64(len(buf)), limit-from)]
+		if err := readFull(r, b, from); err != nil {
+			return false, err
+		}
+		for i := 0; ; i++ {
+			j := strings.Index(string(b[i:]), magic)
+			if j < 0 {
+				break
+			}
+			i += j
+			f, err := readFrame(r, from+int64(i), limit, head, false)
+			if err == nil && f.synced > base+Offset(at) {
+				return true, nil
+			}
+			if err != nil && !errors.Is(err, errFrame) && !errors.Is(err, io.EOF) {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}

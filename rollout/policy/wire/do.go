@@ -1,0 +1,291 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Request is what an exchange sends.
+type Request struct {
+	Path   string                    // behind the base URL: /chat/completions; "//metrics" is from the server's root
+	Body   func() (io.Reader, int64) // the ready body and its length, fresh for each attempt; nil: none
+	Stream bool                      // the answer comes in pieces: the clocks of a stream count
+	Digest [32]byte                  // of what identifies the request, see [Digest]
+	Key    string                    // of the rollout, for cassettes
+	Route  *Route
+	Tape   Tape         // nil: none
+	Notes  func(string) // told of moves; may be nil
+	Admit  func() error // asked before each attempt that costs; may be nil
+	Taped  bool         // only what is stored: else ErrNotTaped
+}
+
+// Exchange is one attempt: it sends one request through d and reads the whole answer. An
+// *Error that it returns counts as such; every other error is a broken connection.
+type Exchange func(ctx context.Context, d Doer) error
+
+// Answer is what came back.
+type Answer struct {
+	Raw      []byte // as the server sent it: a JSON document or an event stream
+	Replayed bool   // from a tape or a cassette: nothing was bought
+	Attempts int
+	Base     string
+}
+
+// ErrNotTaped says that the answer is not stored, for a request with Taped.
+var ErrNotTaped = errors.New("the answer is not stored")
+
+// Do runs x until an attempt succeeds, the retries are used up, or ctx ends. It returns
+// an *Error, the error of ctx, or one of the tape.
+func (c *Client) Do(ctx context.Context, r *Request, x Exchange) (*Answer, error) {
+	if raw, ok, err := c.stored(r); err != nil {
+		return nil, err
+	} else if ok {
+		if err := x(ctx, replay(raw)); err != nil {
+			return nil, fmt.Errorf("stored answer of request %x: %w", r.Digest[:8], err)
+		}
+		c.stats.replays.Add(1)
+		return &Answer{Raw: raw, Replayed: true}, nil
+	}
+	if r.Taped {
+		return nil, ErrNotTaped
+	}
+	if r.Route == nil {
+		r.Route = NewRoute(r.Key)
+	}
+	a, err := c.buy(ctx, r, x)
+	if err != nil {
+		return nil, err
+	}
+	c.stats.bought.Add(1)
+	if r.Tape != nil {
+		if err := r.Tape.Store(r.Digest, a.Raw); err != nil {
+			return nil, fmt.Errorf("store the answer of request %x: %w", r.Digest[:8], err)
+		}
+	}
+	if c.opt.Record != nil {
+		if err := c.opt.Record.add(r, a.Raw); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// stored looks for an answer that was bought before.
+func (c *Client) stored(r *Request) ([]byte, bool, error) {
+	if r.Tape != nil {
+		if raw, ok := r.Tape.Lookup(r.Digest); ok {
+			return raw, true, nil
+		}
+	}
+	if c.opt.Replay == nil {
+		return nil, false, nil
+	}
+	raw, ok := c.opt.Replay.take(r.Digest, r.Key)
+	if !ok {
+		return nil, false, &Error{Kind: Offline, Err: fmt.Errorf("%s has no request with digest %x (rollout %s): the conversation differs from the recorded one", c.opt.Replay.name, r.Digest[:8], r.Key)}
+	}
+	if r.Tape != nil { // a run on a cassette is resumed like any other
+		if err := r.Tape.Store(r.Digest, raw); err != nil {
+			return nil, false, fmt.Errorf("store the answer of request %x: %w", r.Digest[:8], err)
+		}
+	}
+	return raw, true, nil
+}
+
+// buy is the loop of attempts.
+func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, error) {
+	at, why := c.fleet.pick(r.Route, nil)
+	c.moved(r, why, nil)
+	var tries tries
+	for {
+		a, failed, rested, err := c.once(ctx, r, at, x)
+		if err != nil {
+			return nil, err
+		}
+		tries.all++
+		if failed == nil {
+			at.worked()
+			a.Attempts = tries.all
+			return a, nil
+		}
+		wait, again := c.next(&tries, failed, rested)
+		if !again {
+			return nil, failed
+		}
+		c.stats.retries.Add(1)
+		c.opt.Log.Debug("model request again", "replica", at.base, "attempt", tries.all, "wait", wait, "err", failed)
+		if at, err = c.move(r, at, failed, &tries); err != nil {
+			return nil, err
+		}
+		if tries.moved {
+			wait, tries.moved = 0, false
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+type tries struct {
+	all, errors, limited, keys, here int
+	moved                            bool
+}
+
+// once is one attempt at one replica, with a place of its limiter.
+func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) (_ *Answer, failed *Error, rested bool, _ error) {
+	epoch, err := at.limit.acquire(ctx)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if r.Admit != nil {
+		if err := r.Admit(); err != nil {
+			at.limit.release(epoch, &Error{})
+			return nil, nil, false, err
+		}
+	}
+	c.stats.attempts.Add(1)
+	actx, cancel := context.WithCancelCause(ctx)
+	key, n := c.keys.take(time.Now())
+	a := &attempt{c: c, r: r, at: at, key: key, cancel: cancel}
+	var whole *time.Timer
+	if c.opt.Whole > 0 {
+		whole = time.AfterFunc(c.opt.Whole, func() { cancel(errWhole) })
+	}
+	err = x(actx, a)
+	if whole != nil {
+		whole.Stop()
+	}
+	if err != nil {
+		failed = failure(actx, at, err, c.opt.MaxAnswer)
+		failed.Status = max(failed.Status, a.status)
+	}
+	a.end()
+	if failed != nil && ctx.Err() != nil {
+		at.limit.release(epoch, &Error{})
+		return nil, nil, false, ctx.Err()
+	}
+	if failed != nil && failed.keyed {
+		rested = c.keys.tired(n, time.Now(), keyPause(failed))
+	}
+	if rested {
+		at.limit.release(epoch, &Error{}) // the key's fault, not the server's
+		return nil, failed, true, nil
+	}
+	at.limit.release(epoch, failed)
+	if failed != nil {
+		return nil, failed, false, nil
+	}
+	return &Answer{Raw: a.raw, Base: at.base}, nil, false, nil
+}
+
+// keyPause is how long a refused key rests.
+func keyPause(e *Error) time.Duration {
+	switch {
+	case e.After > 0:
+		return e.After
+	case e.Kind == Auth:
+		return 5 * time.Minute
+	}
+	return time.Minute
+}
+
+// next decides whether to try again, and after which wait.
+func (c *Client) next(t *tries, e *Error, rested bool) (time.Duration, bool) {
+	if rested && t.keys < len(c.keys.list) {
+		t.keys++
+		return 0, true
+	}
+	if !e.Retryable() {
+		return 0, false
+	}
+	n, most := &t.errors, c.opt.Retries
+	if e.Kind == Limited {
+		n, most = &t.limited, c.opt.LimitedRetries
+	}
+	if *n++; *n > most || e.After > c.opt.MaxAfter {
+		return 0, false
+	}
+	wait := c.jitter(min(c.opt.MaxBackoff, c.opt.Backoff<<min(*n-1, 16)))
+	return max(wait, e.After), true
+}
+
+// move leaves a replica that failed: at once when nobody listens there, else after the
+// second failure in a row.
+func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, error) {
+	if e.Kind != Unavailable {
+		next, why := c.fleet.pick(r.Route, nil) // the list may have changed
+		c.moved(r, why, e)
+		return next, nil
+	}
+	if t.here++; !e.refused && t.here < 2 {
+		return at, nil
+	}
+	at.failed(time.Now())
+	next, why := c.fleet.pick(r.Route, at)
+	c.moved(r, why, e)
+	if next != at {
+		t.here, t.moved = 0, true
+	}
+	return next, nil
+}
+
+func (c *Client) moved(r *Request, why string, e *Error) {
+	if why == "" {
+		return
+	}
+	c.stats.moves.Add(1)
+	if e != nil {
+		why += ": " + e.Err.Error()
+	}
+	if r.Notes != nil {
+		r.Notes(why)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Get fetches path and returns the body: model lists, metrics, properties of a server.
+// It is tried once and takes no place of a limiter.
+func (c *Client) Get(ctx context.Context, base, path string) ([]byte, error) {
+	at, err := newReplica(base, 1)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://model", nil)
+	if err != nil {
+		return nil, err
+	}
+	key, _ := c.keys.take(time.Now())
+	actx, cancel := context.WithCancelCause(ctx)
+	a := &attempt{c: c, r: &Request{Path: path}, at: at, key: key, cancel: cancel}
+	defer a.end()
+	resp, err := a.Do(req.WithContext(actx))
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+			return nil, ctx.Err()
+		}
+		return nil, failure(actx, at, err, c.opt.MaxAnswer)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, failure(actx, at, err, c.opt.MaxAnswer)
+	}
+	return raw, nil
+}
