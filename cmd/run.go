@@ -202,11 +202,11 @@ func finish(err error, signals *Signals, say func(string)) int {
 			code = ExitUsage
 		}
 	}
-	if signals != nil && signals.Draining() && (err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrInterrupted)) {
-		if code == ExitOurs {
-			code = ExitDone
+	if signals != nil && signals.Draining() {
+		if cancelled := errors.Is(err, context.Canceled) || errors.Is(err, ErrInterrupted); cancelled {
+			return signals.Code()
 		}
-		return Worse(code, signals.Code())
+		code = Worse(code, signals.Code())
 	}
 	if err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
