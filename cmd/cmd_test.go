@@ -157,3 +157,13 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpOfEveryCommand: help is a result, exit 0, on stdout, whatever else is missing.
+func TestHelpOfEveryCommand(t *testing.T) {
+	for _, args := range [][]string{{}, {"version"}, {"doctor"}, {"config"}, {"config", "show"}, {"config", "init"}, {"config", "check"}, {"config", "path"}} {
+		code, stdout, stderr := cmd.Run(t.Context(), nil, nil, cmd.Builtin(), append(args, "--help")...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, strings.TrimSpace("Usage: hermes "+strings.Join(args, " "))) {
+			t.Errorf("%v --help: exit %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
