@@ -119,11 +119,25 @@ func (h *host) dispatch(args []string, say func(string)) error {
 	if err := configs.CheckRanges(h.parsed); err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
+	h.hideNamedKeys()
 	for _, w := range h.Layers.Warnings() {
 		say("warning: " + w)
 	}
 	h.Log = slog.New(h.Redact.Handler(logHandler(h.Stdio.Err, grammar.Log)))
 	return h.parsed.Run(h)
+}
+
+// hideNamedKeys makes the values of the variables that flags such as --api-key-env name
+// known to the redactor, whatever the variables are called.
+func (h *host) hideNamedKeys() {
+	for _, f := range h.parsed.Flags() {
+		if !strings.HasSuffix(f.Name, "-env") {
+			continue
+		}
+		for _, name := range strings.Split(configs.Text(f.Target), ",") {
+			h.Redact.Add(h.Env.Get(name))
+		}
+	}
 }
 
 // grammar builds the parser. Streams, not the process, get the help text.
@@ -202,11 +216,11 @@ func finish(err error, signals *Signals, say func(string)) int {
 			code = ExitUsage
 		}
 	}
-	if signals != nil && signals.Draining() && (err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrInterrupted)) {
-		if code == ExitOurs {
-			code = ExitDone
+	if signals != nil && signals.Draining() {
+		if cancelled := errors.Is(err, context.Canceled) || errors.Is(err, ErrInterrupted); cancelled {
+			return signals.Code()
 		}
-		return Worse(code, signals.Code())
+		code = Worse(code, signals.Code())
 	}
 	if err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {

@@ -30,7 +30,7 @@ func IsError(err error) bool {
 // Nearest returns the candidate that word was probably meant to be, or "". Case,
 // underscores and hyphens make no difference.
 func Nearest(word string, candidates []string) string {
-	best, score := "", 1+len(word)/3
+	best, score := "", 2+len(word)/3
 	for _, c := range candidates {
 		d := distance(plain(word), plain(c))
 		if d < score || d == score && best != "" && c < best {

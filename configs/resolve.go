@@ -59,8 +59,8 @@ func (l *Layers) Settings(ctx *kong.Context) []Setting {
 			e := es[len(es)-1]
 			s.Value, s.Layer, s.Source = Text(e.typed), e.layer, e.at
 		}
-		if onLine(ctx, f) {
-			s.Value, s.Layer, s.Source = Text(f.Target), FromFlag, "--"+f.Name
+		if given := onLine(ctx, f.Name); given != nil {
+			s.Value, s.Layer, s.Source = Text(given.Target), FromFlag, "--"+f.Name
 		}
 		if SecretName(f.Name) && s.Value != "" {
 			s.Value = Hidden
@@ -71,11 +71,17 @@ func (l *Layers) Settings(ctx *kong.Context) []Setting {
 	return out
 }
 
-// onLine reports whether the command line itself sets f.
-func onLine(ctx *kong.Context, f *kong.Flag) bool {
-	return ctx != nil && slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool {
-		return p.Flag == f && !p.Resolved
-	})
+// onLine finds a flag that the command line itself sets, or nil.
+func onLine(ctx *kong.Context, name string) *kong.Flag {
+	if ctx == nil {
+		return nil
+	}
+	for _, p := range ctx.Path {
+		if p.Flag != nil && p.Flag.Name == name && !p.Resolved {
+			return p.Flag
+		}
+	}
+	return nil
 }
 
 // CheckRanges checks the flags of the command line against their `range` tags; the

@@ -3,6 +3,7 @@ package configs
 import (
 	"encoding"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -58,6 +59,13 @@ func scalarValue(t reflect.Type, n *yaml.Node) (any, error) {
 			return nil, fmt.Errorf("want %s, got %s", want(t), describe(n))
 		}
 		return strconv.FormatInt(i, 10), nil
+	}
+	if kindOf(t) == reflect.Float64 {
+		var f float64
+		if err := n.Decode(&f); err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, fmt.Errorf("want a number, got %s", describe(n))
+		}
+		return strconv.FormatFloat(f, 'g', -1, 64), nil
 	}
 	if kindOf(t) == reflect.Bool {
 		return strings.ToLower(n.Value), nil

@@ -53,7 +53,8 @@ type Probes struct {
 // Sockets are where the engines listen on this machine.
 type Sockets struct{ Docker, Podman []string }
 
-// Find where the engines listen, from the environment alone.
+// SocketsOf lists where engines may listen, from the environment alone, the most likely
+// first.
 func SocketsOf(env configs.Env) Sockets {
 	var s Sockets
 	if path, ok := strings.CutPrefix(env.Get("DOCKER_HOST"), "unix://"); ok {

@@ -1,0 +1,66 @@
+package house
+
+import "path"
+
+// exception excuses one name in the files that a pattern matches (path.Match; a pattern
+// ending in /... matches everything below).
+type exception struct {
+	files  string
+	name   string // "*" for every name of the rule
+	reason string
+}
+
+// edge is one import that the plan does not allow.
+type edge struct{ from, to string }
+
+// upward are imports that go up and stay.
+func upward() []edge { return nil }
+
+// mutable are package-level variables that change, with the reason.
+func mutable() []exception {
+	return []exception{
+		{"internal/fakellm/server.go", "bodies", "a pool of buffers; nothing of a request is left in it for the next"},
+	}
+}
+
+// process are uses of streams and environment outside of cmd.
+func process() []exception {
+	return []exception{
+		{"backends/slotd/...", "*", "the server inside a box: its streams are its protocol, its environment the commands'"},
+		{"backends/backendtest/...", "*", "Main turns a test binary into the server inside a box, as cmd.Main does"},
+	}
+}
+
+// host are tools that reach the host.
+func host() []exception { return nil }
+
+// spoken are words that a file needs.
+func spoken() []exception {
+	return []exception{
+		{".ci/run", "*", "installs the real components that the tests use"},
+	}
+}
+
+// excused reports whether a list excuses a name in a file.
+func excused(list []exception, file, name string) bool {
+	for _, e := range list {
+		if e.name != "*" && e.name != name {
+			continue
+		}
+		if dir, all := cutAll(e.files); all && under(file, dir) {
+			return true
+		}
+		if ok, err := path.Match(e.files, file); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func cutAll(pattern string) (string, bool) {
+	const all = "/..."
+	if len(pattern) > len(all) && pattern[len(pattern)-len(all):] == all {
+		return pattern[:len(pattern)-len(all)], true
+	}
+	return pattern, false
+}
