@@ -23,6 +23,9 @@ import (
 	"hermes/trajectory/stats"
 )
 
+// ErrNoRecord says that a run has no record of a sample.
+var ErrNoRecord = errors.New("no such record")
+
 // Run is a run directory opened for reading; another process may be writing it.
 type Run struct {
 	Dir      string
@@ -196,5 +199,5 @@ func (r *Run) find(ctx context.Context, what string) (*trajectory.Record, error)
 			return rec, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no record of %q (want KEY, ROW or ROW/SAMPLE)", r.Dir, what)
+	return nil, fmt.Errorf("%s: %w: %q (want KEY, ROW or ROW/SAMPLE)", r.Dir, ErrNoRecord, what)
 }
