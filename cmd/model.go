@@ -46,9 +46,9 @@ func (c *modelFake) Run(h *host) (err error) {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
 	if c.Log != "" {
-		f, err := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-		if err != nil {
-			return Usage("log file: %w", err)
+		f, openErr := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if openErr != nil {
+			return Usage("log file: %w", openErr)
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		o.Log = f

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -26,14 +27,16 @@ type sandboxCmd struct {
 // closeGrace bounds closing a box or a back-end, also after cancellation.
 const closeGrace = 30 * time.Second
 
-// openBackend opens a back-end by name with the section of the run file, and says which
-// one it is.
+// openBackend opens a back-end by name with the section of the run file, and says what
+// auto chose.
 func (h *host) openBackend(ctx context.Context, name string) (*app.ChosenBackend, error) {
 	b, err := app.OpenBackend(ctx, name, h.Layers.Section("backends"), h.Parts.Backends)
 	if err != nil {
 		return nil, &Exit{Code: ExitUsage, Err: err} // nothing was started
 	}
-	fmt.Fprintln(h.Stdio.Err, "hermes: "+b.Why)
+	if name == "" || name == app.AutoBackend {
+		fmt.Fprintln(h.Stdio.Err, "hermes: "+b.Why)
+	}
 	return b, nil
 }
 
@@ -142,6 +145,9 @@ type sandboxCheck struct {
 	JSON    bool   `name:"json" nokey:"" help:"One JSON object a row."`
 }
 
+// checkSecret is a variable of our environment that no box may see.
+const checkSecret = "HERMES_CHECK_SECRET"
+
 // checkedRow is one row of the contract as `sandbox check --json` tells it.
 type checkedRow struct {
 	Number  int     `json:"number"`
@@ -156,6 +162,11 @@ type checkedRow struct {
 func (c *sandboxCheck) Run(h *host) error {
 	ctx, stop := h.untilSignal()
 	defer stop()
+	secret := rand.Text()
+	if err := os.Setenv(checkSecret, secret); err != nil {
+		return err
+	}
+	defer os.Unsetenv(checkSecret)
 	b, err := h.openBackend(ctx, c.Backend)
 	if err != nil {
 		return err
@@ -163,7 +174,7 @@ func (c *sandboxCheck) Run(h *host) error {
 	defer h.closeBackend(ctx, b)
 	counts := map[string]int{}
 	var broken error
-	backendtest.Check(ctx, b, checkOptions(b), func(r backendtest.Report) {
+	backendtest.Check(ctx, b, checkOptions(b, secret), func(r backendtest.Report) {
 		row := checkedRow{Number: r.Row.Number, Name: r.Row.Name, Result: "ok", Text: r.Text, Seconds: r.Took.Seconds()}
 		switch {
 		case r.Failed:
@@ -189,8 +200,8 @@ func (c *sandboxCheck) Run(h *host) error {
 
 // checkOptions say what the boxes promise to enforce. Killing a box from outside is left
 // to the driver's own tests.
-func checkOptions(b *app.ChosenBackend) backendtest.Options {
-	var o backendtest.Options
+func checkOptions(b *app.ChosenBackend, secret string) backendtest.Options {
+	o := backendtest.Options{Secret: secret}
 	if b.Traits().MemoryBy == "cgroup" {
 		o.Enforces = []string{"memory", "processes"}
 		if b.Name == namespace.Name {
