@@ -14,7 +14,7 @@ import (
 
 // rowOptions turns the flags about rows and the environment into options of datasets.
 func (h *host) rowOptions(f app.RowFlags, seed int64) (datasets.Options, error) {
-	o := datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit, Stdin: h.Stdio.In, Hub: h.hubOptions(f.Offline)}
+	o := datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit, Stdin: h.stdin(), Hub: h.hubOptions(f.Offline)}
 	if f.Limit < 0 {
 		return o, Usage("--limit %d: want 0 (all) or more", f.Limit)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"time"
@@ -57,7 +56,7 @@ func (c *sandboxExec) Run(h *host) error {
 	if len(argv) == 0 {
 		return Usage("no command behind --")
 	}
-	stdin, err := execInput(h.Stdio)
+	stdin, err := execInput(h)
 	if err != nil {
 		return err
 	}
@@ -85,18 +84,11 @@ func (c *sandboxExec) Run(h *host) error {
 
 // execInput reads our stdin to its end. Nothing is read from a terminal, where a person
 // would have to guess that the command waits for it.
-func execInput(s Stdio) ([]byte, error) {
-	if s.InTerminal || s.In == nil {
+func execInput(h *host) ([]byte, error) {
+	if h.Stdio.InTerminal {
 		return nil, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(s.In, maxExecInput+1))
-	if err != nil {
-		return nil, Usage("read stdin: %w", err)
-	}
-	if len(data) > maxExecInput {
-		return nil, Usage("stdin holds more than %d bytes", maxExecInput)
-	}
-	return data, nil
+	return h.readStdin(maxExecInput)
 }
 
 func closeBox(ctx context.Context, box backends.Sandbox) error {

@@ -3,8 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -88,7 +86,7 @@ func (c *toolsRun) Run(h *host) error {
 	if err != nil {
 		return Usage("%w", err)
 	}
-	args, err := c.arguments(h.Stdio.In)
+	args, err := c.arguments(h)
 	if err != nil {
 		return err
 	}
@@ -120,15 +118,12 @@ func (c *toolsRun) Run(h *host) error {
 }
 
 // arguments checks that the text is an object, or can be read as one with certainty.
-func (c *toolsRun) arguments(stdin io.Reader) (string, error) {
+func (c *toolsRun) arguments(h *host) (string, error) {
 	text := c.Args
 	if text == "-" {
-		raw, err := io.ReadAll(io.LimitReader(stdin, maxToolArgs+1))
-		if err == nil && len(raw) > maxToolArgs {
-			err = fmt.Errorf("more than %d bytes", maxToolArgs)
-		}
+		raw, err := h.readStdin(maxToolArgs)
 		if err != nil {
-			return "", Usage("arguments from stdin: %w", err)
+			return "", err
 		}
 		text = string(raw)
 	}
