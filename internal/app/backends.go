@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"hermes/backends"
+	"hermes/backends/local"
+	"hermes/backends/namespace"
+	"hermes/configs"
+	"hermes/rollout/tool"
+)
+
+// AutoBackend is the name that leaves the choice to the machine.
+const AutoBackend = "auto"
+
+// Backends lists the kinds that ship with hermes, and behind them more.
+func Backends(more []backends.Kind) []backends.Kind {
+	return append([]backends.Kind{namespace.Kind(), local.Kind}, more...)
+}
+
+// autoOrder are the kinds that auto tries, the best first. Those without isolation are
+// never among them.
+func autoOrder() []string { return []string{namespace.Name, "docker", "podman", "singularity"} }
+
+// ChosenBackend is an open back-end with its name and a sentence about the choice.
+type ChosenBackend struct {
+	backends.Backend
+	Name string
+	Why  string
+}
+
+// BackendNames lists kinds by name, in their order.
+func BackendNames(kinds []backends.Kind) []string {
+	names := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// CheckBackends objects to keys of the section `backends` that no kind has, and to
+// settings that a kind does not take. Nothing is opened.
+func CheckBackends(section configs.Section, kinds []backends.Kind) error {
+	errs := []error{section.OnlyKeys(BackendNames(kinds))}
+	for _, k := range kinds {
+		if s := section.Sub(k.Name); s.Node != nil {
+			if err := k.Check(s.Node); err != nil {
+				errs = append(errs, s.Errorf("%v", err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// OpenBackend opens the kind called name with its part of the section `backends`.
+//
+// With "auto" (or "") it is the first of the isolated kinds that this machine can serve;
+// where there is none, the error wraps [backends.ErrUnavailable] and names each cause.
+// There is no fall-back to boxes without isolation: those must be asked for by name.
+func OpenBackend(ctx context.Context, name string, section configs.Section, kinds []backends.Kind) (*ChosenBackend, error) {
+	if err := CheckBackends(section, kinds); err != nil {
+		return nil, err
+	}
+	if name == "" || name == AutoBackend {
+		return autoBackend(ctx, section, kinds)
+	}
+	i := slices.IndexFunc(kinds, func(k backends.Kind) bool { return k.Name == name })
+	if i < 0 {
+		near := ""
+		if n := tool.Nearest(name, BackendNames(kinds)); n != "" {
+			near = ", did you mean " + n + "?"
+		}
+		return nil, fmt.Errorf("no back-end %q (have %s, %s%s)", name, AutoBackend, strings.Join(BackendNames(kinds), ", "), near)
+	}
+	b, err := kinds[i].Open(ctx, section.Sub(name).Node)
+	if err != nil {
+		return nil, fmt.Errorf("back-end %s: %w", name, err)
+	}
+	why := "boxes: " + name + ", as asked"
+	if !b.Traits().Isolated {
+		why += "; commands are not kept from this machine"
+	}
+	return &ChosenBackend{Backend: b, Name: name, Why: why}, nil
+}
+
+func autoBackend(ctx context.Context, section configs.Section, kinds []backends.Kind) (*ChosenBackend, error) {
+	var causes []string
+	for _, name := range autoOrder() {
+		i := slices.IndexFunc(kinds, func(k backends.Kind) bool { return k.Name == name })
+		if i < 0 {
+			causes = append(causes, name+": not built into this program")
+			continue
+		}
+		b, err := kinds[i].Open(ctx, section.Sub(name).Node)
+		if err == nil && b.Traits().Isolated {
+			return &ChosenBackend{Backend: b, Name: name, Why: "boxes: " + name + ", the first isolated back-end that works here"}, nil
+		}
+		if err == nil {
+			err = errors.Join(errors.New("its boxes are not isolated"), b.Close(context.WithoutCancel(ctx)))
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		causes = append(causes, fmt.Sprintf("%s: %v", name, err))
+	}
+	return nil, fmt.Errorf("%w: no isolated back-end works on this machine:\n  %s\n--backend local runs commands without isolation, for trusted work only",
+		backends.ErrUnavailable, strings.Join(causes, "\n  "))
+}
