@@ -1,8 +1,14 @@
 package cmd
 
 import (
+	"os"
+
 	"hermes/backends"
+	"hermes/backends/namespace"
+	"hermes/backends/slotd"
+	"hermes/internal/app"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box"
 )
 
 // Parts are the extension points that a build of hermes has. A program of one's own
@@ -18,5 +24,17 @@ type Parts struct {
 
 // Builtin are the parts that ship with hermes.
 func Builtin() Parts {
-	return Parts{}
+	return Parts{
+		Backends: app.Backends(nil),
+		Tools:    box.Builtin(),
+		Guises:   map[string]func([]string) int{slotd.Name: inBox},
+	}
+}
+
+// inBox is this program inside a box: pid 1 of namespaces, or the plain server.
+func inBox(args []string) int {
+	if code, handled := namespace.Main(args); handled {
+		return code
+	}
+	return slotd.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
