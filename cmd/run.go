@@ -29,6 +29,7 @@ type root struct {
 	Preset string   `placeholder:"NAME" help:"Embedded settings below all files: ${presets}."`
 	Log    logFlags `embed:"" prefix:"log-"`
 
+	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
 	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`
@@ -57,8 +58,9 @@ type host struct {
 	Redact  *configs.Redactor
 	Program string // path of this executable; "" when unknown
 
-	kong   *kong.Kong
-	parsed *kong.Context
+	handler func(io.Writer) slog.Handler
+	kong    *kong.Kong
+	parsed  *kong.Context
 }
 
 // errHelp ends parsing after the help text was printed.
@@ -129,7 +131,8 @@ func (h *host) dispatch(args []string, say func(string)) error {
 	for _, w := range h.Layers.Warnings() {
 		say("warning: " + w)
 	}
-	h.Log = slog.New(h.Redact.Handler(logHandler(h.Stdio.Err, grammar.Log)))
+	h.handler = func(w io.Writer) slog.Handler { return h.Redact.Handler(logHandler(w, grammar.Log)) }
+	h.Log = slog.New(h.handler(h.Stdio.Err))
 	return h.parsed.Run(h)
 }
 

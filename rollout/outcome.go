@@ -85,4 +85,19 @@ func metadata(r datasets.Row) json.RawMessage {
 	return b
 }
 
+// withScript adds the row's script and the name of the conversation to the extra body.
+func withScript(extra json.RawMessage, j Job) (json.RawMessage, error) {
+	body := map[string]json.RawMessage{}
+	if len(extra) > 0 {
+		if err := json.Unmarshal(extra, &body); err != nil {
+			return nil, fmt.Errorf("extra body: %w", err)
+		}
+	}
+	if len(j.Row.Hermes.Script) > 0 {
+		body["hermes_script"] = j.Row.Hermes.Script
+	}
+	body["hermes_conversation"] = json.RawMessage(`"` + j.Key.String() + `"`)
+	return json.Marshal(body)
+}
+
 func keys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }

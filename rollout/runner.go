@@ -61,8 +61,10 @@ type Options struct {
 	Judge      envs.Judge
 	Observer   event.Observer
 	Log        *slog.Logger
+	// SendScripts puts a row's script into the requests, for a scripted model server.
+	SendScripts bool
 	// Keep is told what the scorer saw before the box goes away; it may read the box.
-	Keep func(ctx context.Context, r *trajectory.Record, box backends.Sandbox) error
+	Keep func(ctx context.Context, r *trajectory.Record, t envs.Task, box backends.Sandbox) error
 	Now  func() time.Time
 }
 
@@ -250,7 +252,11 @@ func (a *attempt) open(ctx context.Context) error {
 	s := o.Sampling
 	s.Key, s.Group, s.Attempt, s.Seed, s.Tape = a.job.Key, a.job.Group, a.job.Attempt, &a.job.Seed, a.job.Tape
 	s.Notes = func(text string) { a.rec.Moves = append(a.rec.Moves, text) }
-	s.Script = a.job.Row.Hermes.Script
+	if o.SendScripts {
+		if s.Extra, err = withScript(s.Extra, a.job); err != nil {
+			return &stageError{trajectory.Internal, "script", err}
+		}
+	}
 	if a.sampler, err = o.Policy.Open(a.set.Specs(), s); err != nil {
 		return &stageError{trajectory.Provider, "model", err}
 	}
@@ -315,7 +321,7 @@ func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
 		a.rec.Score = &score
 	}
 	if o.Keep != nil {
-		if err := o.Keep(ctx, a.rec, box); err != nil {
+		if err := o.Keep(ctx, a.rec, a.task, box); err != nil {
 			a.rec.Notes = append(a.rec.Notes, "artifacts: "+err.Error())
 		}
 	}

@@ -11,16 +11,15 @@ type ModelFlags struct {
 	Model          string        `help:"Model name; 'auto' takes the only one that the server offers." placeholder:"NAME"`
 	BaseURL        []string      `name:"base-url" sep:"none" help:"OpenAI-compatible server, ends in /v1. May repeat (replicas), or be @FILE with one a line." placeholder:"URL"`
 	APIKeyEnv      []string      `name:"api-key-env" default:"OPENAI_API_KEY" help:"Environment variables that hold keys; several make a pool." placeholder:"NAME"`
-	Wire           string        `enum:"chat" default:"chat" help:"Wire form: chat."`
 	Server         string        `enum:"auto,openai,openrouter,vllm,sglang,llamacpp,ollama" default:"auto" help:"Whose quirks to expect: auto, openai, openrouter, vllm, sglang, llamacpp, ollama."`
 	Affinity       string        `enum:"rollout,group" default:"rollout" help:"What stays on one replica: rollout or group."`
-	ModelRole      []string      `name:"model-role" sep:"none" help:"ROLE=MODEL[@URL]: a model of its own for judge, user or summary."`
 	ExtraBody      string        `name:"extra-body" help:"JSON object merged into every request."`
 	Fallback       []string      `sep:"none" help:"MODEL[@URL] to use when the model fails after its retries; may repeat."`
 	RequestTimeout time.Duration `name:"request-timeout" default:"10m" help:"Longest wait for one model answer."`
 	IdleTimeout    time.Duration `name:"idle-timeout" default:"120s" help:"Longest silence of a model server within an answer."`
 	RequestRetries int           `name:"request-retries" default:"5" help:"Tries of one model request beyond the first."`
 	Stream         bool          `default:"true" negatable:"" help:"Stream answers."`
+	SendScripts    bool          `name:"send-scripts" help:"Send the rows' scripts along, for 'hermes model fake'."`
 	Cassette       string        `help:"Answer every model request from this recording." placeholder:"FILE"`
 	Record         string        `help:"Record every model answer into this file." placeholder:"FILE"`
 }
@@ -89,8 +88,8 @@ type RunFlags struct {
 	Out              string        `default:"runs" help:"Parent of run directories." placeholder:"DIR"`
 	Amend            bool          `help:"Accept new rows or more rollouts under the same name."`
 	RetryFailed      bool          `name:"retry-failed" help:"Try recorded failures again."`
-	Rollouts         int           `short:"n" aliases:"samples,group-size" default:"1" help:"Samples of each row."`
-	Concurrency      int           `aliases:"in-flight" default:"64" help:"Rollouts at once."`
+	Rollouts         int           `short:"n" aliases:"samples,group-size" default:"1" range:"1:" help:"Samples of each row."`
+	Concurrency      int           `aliases:"in-flight" default:"64" range:"1:" help:"Rollouts at once."`
 	MaxTurns         int           `name:"max-turns" default:"10" help:"Model answers of a rollout."`
 	MaxTotalTokens   int64         `name:"max-total-tokens" help:"Tokens that a rollout may write."`
 	Retries          int           `default:"2" help:"Further attempts of a sample that failed without the model's fault."`
@@ -110,5 +109,5 @@ type RunFlags struct {
 	DrainTimeout     time.Duration `name:"drain-timeout" default:"60s" help:"How long the first interrupt lets rollouts finish."`
 	Progress         string        `enum:"auto,bar,plain,none" default:"auto" help:"auto, bar, plain or none."`
 	Metrics          string        `help:"Serve Prometheus metrics on this loopback address." placeholder:"ADDR"`
-	JSON             bool          `name:"json" help:"Print the books as JSON."`
+	JSON             bool          `name:"json" nokey:"" help:"Print the books as JSON."`
 }

@@ -46,11 +46,10 @@ type Options struct {
 	ReasoningEffort string
 	Extra           json.RawMessage // a JSON object merged into every request
 	Key             trajectory.Key
-	Group           string          // replica affinity with --affinity group
-	Attempt         int             // from 1
-	Tape            Tape            // stored answers to replay; nil: none
-	Script          json.RawMessage // the row's turns for a scripted model, sent as hermes_script when told so
-	Notes           func(string)    // moves of replica or model are told here; may be nil
+	Group           string       // replica affinity with --affinity group
+	Attempt         int          // from 1
+	Tape            Tape         // stored answers to replay; nil: none
+	Notes           func(string) // moves of replica or model are told here; may be nil
 }
 
 // Tape holds stored answers of an earlier, interrupted attempt and takes new ones.

@@ -1,0 +1,75 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"hermes/internal/app"
+)
+
+// batchCmd is `hermes batch`.
+type batchCmd struct {
+	Datasets []string `arg:"" optional:"" name:"dataset" help:"JSONL, JSON, Parquet or CSV file (.gz, .zst), hf:owner/name, samples:tasks, or - for stdin."`
+	app.ModelFlags
+	app.SamplingFlags
+	app.ProviderFlags
+	app.PromptFlags
+	app.ToolFlags
+	app.BudgetFlags
+	app.RowFlags
+	app.RunFlags
+}
+
+// Run rolls out every row and writes the run directory.
+func (c *batchCmd) Run(h *host) error {
+	b := app.Batch{Datasets: c.Datasets, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
+		PromptFlags: c.PromptFlags, ToolFlags: c.ToolFlags, BudgetFlags: c.BudgetFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags,
+		Settings: h.Layers.Settings(h.parsed)}
+	books, err := b.Run(h.Ctx, h.app())
+	if err == nil || !isUsage(err) {
+		b.Summary(h.Stdio.Err, books)
+		if c.JSON {
+			if perr := printJSON(h.Stdio.Out, books); perr != nil && err == nil {
+				err = perr
+			}
+		}
+	}
+	if err == nil && !c.DryRun {
+		fmt.Fprintf(h.Stdio.Err, "hermes: the run is in %s\n", filepath.Join(c.Out, runName(c)))
+	}
+	return exitOf(err)
+}
+
+func runName(c *batchCmd) string {
+	if c.RunFlags.Run != "" {
+		return c.RunFlags.Run
+	}
+	return app.RunName(c.Datasets)
+}
+
+// app is what the library behind a command gets of this process.
+func (h *host) app() app.Host {
+	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.Stdio.In, Out: h.Stdio.Out, Err: h.Stdio.Err, Width: h.Stdio.Width,
+		Drain: h.Signals.Drain(), Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Version: BuildInfo().Version}
+}
+
+func isUsage(err error) bool {
+	var e *app.Error
+	return errors.As(err, &e) && e.Code == ExitUsage
+}
+
+// exitOf gives an error of the library its exit code.
+func exitOf(err error) error {
+	var e *app.Error
+	switch {
+	case errors.As(err, &e):
+		return &Exit{Code: e.Code, Err: err}
+	case errors.Is(err, context.Canceled):
+		return ErrInterrupted
+	case app.Drained(err):
+		return ErrInterrupted
+	}
+	return err
+}

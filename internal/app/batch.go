@@ -1,0 +1,431 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermes/configs"
+	"hermes/datasets"
+	"hermes/envs/rows"
+	"hermes/rollout"
+	"hermes/rollout/engine"
+	"hermes/rollout/event"
+	"hermes/rollout/event/progress"
+	"hermes/rollout/event/prom"
+	"hermes/rollout/rundir"
+	"hermes/rollout/sink"
+	"hermes/rollout/tool"
+	"hermes/trajectory/stats"
+)
+
+// Batch is everything that `hermes batch` can be told.
+type Batch struct {
+	Datasets []string
+	ModelFlags
+	SamplingFlags
+	ProviderFlags
+	PromptFlags
+	ToolFlags
+	BudgetFlags
+	RowFlags
+	RunFlags
+	Settings []configs.Setting // what was resolved, for run.yaml
+}
+
+// batch is one run on its way through its phases. Parts that must be closed are closed
+// in the reverse order of their making.
+type batch struct {
+	Batch
+	host  Host
+	log   *slog.Logger
+	close []func() error
+
+	data    *datasets.Dataset
+	report  datasets.Report
+	env     *rows.Env
+	model   *models
+	boxes   *boxes
+	tools   *toolbox
+	rules   sink.Rules
+	allowed tolerance
+	dir     *rundir.Dir
+}
+
+// Run does the whole job and returns its books. The error, if any, is an *Error.
+func (b Batch) Run(ctx context.Context, h Host) (stats.Statistics, error) {
+	r := &batch{Batch: b, host: h, log: slog.New(h.Handler(h.Err))}
+	s, err := r.run(ctx)
+	for i := len(r.close) - 1; i >= 0; i-- {
+		if cerr := r.close[i](); cerr != nil {
+			r.log.Warn("clean-up", "err", cerr)
+		}
+	}
+	return s, err
+}
+
+func (b *batch) later(f func() error) { b.close = append(b.close, f) }
+
+func (b *batch) run(ctx context.Context) (stats.Statistics, error) {
+	for _, step := range []func(context.Context) error{b.check, b.openData, b.openModel, b.openBoxes, b.openTools} {
+		if err := step(ctx); err != nil {
+			return stats.Statistics{}, usage(err)
+		}
+	}
+	want, err := b.manifest()
+	if err != nil {
+		return stats.Statistics{}, usage(err)
+	}
+	if b.DryRun {
+		b.plan(want)
+		return stats.Statistics{Planned: want.Extent.Planned, Pending: want.Extent.Planned}, nil
+	}
+	if err := b.openDir(ctx, want); err != nil {
+		return stats.Statistics{}, err
+	}
+	return b.roll(ctx)
+}
+
+// check reads everything that needs no part at all.
+func (b *batch) check(context.Context) error {
+	if len(b.Datasets) == 0 {
+		return errors.New("no dataset: name a file, hf:owner/name, samples:tasks, or - for stdin")
+	}
+	if b.RunFlags.Run == "" {
+		name, err := stem(b.Datasets[0])
+		if err != nil {
+			return err
+		}
+		b.RunFlags.Run = name
+	}
+	if b.RunFlags.Run != filepath.Base(b.RunFlags.Run) || b.RunFlags.Run == ".." || b.RunFlags.Run == "." {
+		return fmt.Errorf("--run %q: want a plain name; --out chooses the folder", b.RunFlags.Run)
+	}
+	for name, n := range map[string]int{"--rollouts": b.Rollouts, "--concurrency": b.Concurrency} {
+		if n < 1 {
+			return fmt.Errorf("%s %d: want at least 1", name, n)
+		}
+	}
+	for name, n := range map[string]int{"--max-turns": b.MaxTurns, "--retries": b.Retries, "--stop-after-failures": b.StopAfter, "--max-tokens": b.MaxTokens} {
+		if n < 0 {
+			return fmt.Errorf("%s %d: want 0 or more", name, n)
+		}
+	}
+	for _, f := range b.Format {
+		if f != "sharegpt" && f != "messages" {
+			return fmt.Errorf("--format %q: want sharegpt, messages", f)
+		}
+	}
+	var err error
+	if b.allowed, err = parseTolerance(b.FailOnError); err != nil {
+		return err
+	}
+	if b.rules, err = sink.NewRules("batch", b.Accept, b.RequireReasoning); err != nil {
+		return err
+	}
+	return b.prompts()
+}
+
+// prompts reads what is added to every task.
+func (b *batch) prompts() error {
+	for _, p := range []*string{&b.System, &b.EphemeralSystem} {
+		if name, ok := strings.CutPrefix(*p, "@"); ok {
+			raw, err := os.ReadFile(name)
+			if err != nil {
+				return fmt.Errorf("system prompt: %w", err)
+			}
+			*p = strings.TrimSpace(string(raw))
+		}
+	}
+	o := rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Grader: b.Grader}
+	if b.Prefill != "" {
+		var err error
+		if o.Prefill, err = readPrefill(b.Prefill); err != nil {
+			return err
+		}
+	}
+	if b.Preamble != "" {
+		raw, err := os.ReadFile(b.Preamble)
+		if err != nil {
+			return fmt.Errorf("--preamble: %w", err)
+		}
+		b.Preamble = string(raw)
+	}
+	var err error
+	b.env, err = rows.New(o)
+	return err
+}
+
+// manifest is what run.yaml will say.
+func (b *batch) manifest() (rundir.Manifest, error) {
+	print, err := b.data.Fingerprint(context.Background())
+	if err != nil {
+		return rundir.Manifest{}, err
+	}
+	m := rundir.Manifest{Version: b.host.Version, Created: time.Now().UTC().Truncate(time.Second), Identity: b.identity(),
+		Extent: rundir.Extent{Dataset: print, Rollouts: b.Rollouts, Limit: b.Limit, Planned: b.report.Rows * int64(b.Rollouts)},
+		Books: rundir.Books{Mode: "batch", Accept: b.Accept, RequireReasoning: b.RequireReasoning, Formats: b.Format,
+			Parquet: b.Parquet, Preamble: b.Preamble},
+		Tools: b.tools.names(),
+	}
+	config := map[string]string{"dataset": strings.Join(b.Datasets, " ")}
+	if b.Shard != "" {
+		config["shard"] = b.Shard
+	}
+	for _, s := range b.Settings {
+		config[s.Name] = s.Value
+	}
+	return m, m.Config.Encode(config)
+}
+
+// identity are the fields in which two starts of a run must agree.
+func (b *batch) identity() rundir.Fields {
+	number := func(v any) string {
+		raw, _ := json.Marshal(v) // pointers to numbers and lists of texts
+		return string(raw)
+	}
+	sets := strings.Join(b.tools.sets, ",")
+	if b.Distribution != "" {
+		sets = "distribution " + b.Distribution
+	}
+	return rundir.Fields{
+		{Name: "env", Value: "rows"}, {Name: "model", Value: b.model.name}, {Name: "mode", Value: "text"},
+		{Name: "tools", Value: b.tools.digest()}, {Name: "toolsets", Value: sets}, {Name: "image", Value: b.Image},
+		{Name: "system", Value: digest(b.System)}, {Name: "ephemeral-system", Value: digest(b.EphemeralSystem)}, {Name: "prefill", Value: digestFile(b.Prefill)},
+		{Name: "max-tokens", Value: number(b.MaxTokens)}, {Name: "temperature", Value: number(b.Temperature)}, {Name: "top-p", Value: number(b.TopP)},
+		{Name: "top-k", Value: number(b.TopK)}, {Name: "min-p", Value: number(b.MinP)}, {Name: "stop", Value: number(b.Stop)},
+		{Name: "reasoning-effort", Value: b.ReasoningEffort}, {Name: "extra-body", Value: b.ExtraBody},
+		{Name: "max-turns", Value: strconv.Itoa(b.MaxTurns)}, {Name: "max-total-tokens", Value: strconv.FormatInt(b.MaxTotalTokens, 10)},
+		{Name: "faults", Value: b.Faults}, {Name: "grader", Value: b.Grader}, {Name: "seed", Value: strconv.FormatInt(b.Seed, 10)},
+		{Name: "rows", Value: strings.Join(append(append([]string{}, b.Map...), b.PromptKey, b.Shard, strconv.FormatBool(b.Shuffle)), ",")},
+		{Name: "accept", Value: b.Accept}, {Name: "require-reasoning", Value: strconv.FormatBool(b.RequireReasoning)}, {Name: "preamble", Value: digest(b.Preamble)},
+	}
+}
+
+func (b *batch) plan(m rundir.Manifest) {
+	fmt.Fprintf(b.host.Err, "%d rows, %d rollouts each: %d samples with %s; toolsets %s; boxes: %s\n",
+		b.report.Rows, b.Rollouts, m.Extent.Planned, b.model.name, strings.Join(b.tools.sets, ", "), b.boxes.note)
+	if b.model.price != nil {
+		p := b.model.price
+		const prompt, completion = 12_000, 800 // a short agent's turn
+		turns := float64(m.Extent.Planned) * float64(max(1, b.MaxTurns/2))
+		fmt.Fprintf(b.host.Err, "rough estimate at %d turns of 12,000 + 800 tokens each: $%.2f; --limit 20 is a pilot that measures it\n",
+			max(1, b.MaxTurns/2), turns*(prompt*p.Prompt+completion*p.Completion)/1e6)
+	}
+}
+
+func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
+	dir, err := rundir.Open(ctx, filepath.Join(b.Out, b.RunFlags.Run), want, rundir.Options{Amend: b.Amend, Log: b.log})
+	if err != nil {
+		var mismatch *rundir.MismatchError
+		var owned *rundir.OwnedError
+		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) {
+			return usage(err)
+		}
+		return &Error{Code: codeOurs, Err: err}
+	}
+	b.dir = dir
+	b.later(dir.Close)
+	if b.RetryFailed {
+		if err := dir.Journal.Reopen(ctx, dir.Journal.Failed()); err != nil {
+			return &Error{Code: codeOurs, Err: err}
+		}
+	}
+	if b.model.budget != nil {
+		for e, err := range dir.Journal.Records(ctx, 0) {
+			if err != nil {
+				return &Error{Code: codeOurs, Err: err}
+			}
+			if rec, err := e.Record(); err == nil && rec != nil {
+				b.model.budget.Spend(rec.Usage)
+			}
+		}
+	}
+	return nil
+}
+
+// roll runs the engine and closes the books.
+func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	bar, err := progress.New(progress.Options{Mode: progress.Mode(b.Progress), Out: b.host.Err, Width: b.host.Width,
+		Total: b.dir.Manifest.Extent.Planned, Kept: int64(b.dir.Journal.Stats().Done)})
+	if err != nil {
+		return stats.Statistics{}, usage(err)
+	}
+	b.later(bar.Close)
+	b.log = slog.New(b.host.Handler(bar.Writer()))
+	watch := event.All(bar, b.metrics(ctx, cancel))
+	project, err := sink.New(b.dir.Journal, b.dir.Path, b.dir.Manifest, sink.Options{Log: b.log})
+	if err != nil {
+		return stats.Statistics{}, &Error{Code: codeOurs, Err: err}
+	}
+	project.Follow(ctx)
+	eng, err := b.engine(watch)
+	if err != nil {
+		return stats.Statistics{}, usage(err)
+	}
+	go func() {
+		select {
+		case <-b.dir.Lease.Lost():
+			cancel(fmt.Errorf("run directory %s: %w", b.dir.Path, b.dir.Lease.Err()))
+		case <-ctx.Done():
+		}
+	}()
+	sum := eng.Run(ctx, b.host.Drain, b.skipBad(ctx))
+	books, err := project.Finish(ctx)
+	if err != nil {
+		return books, &Error{Code: codeOurs, Err: err}
+	}
+	return books, b.verdict(sum, books)
+}
+
+func (b *batch) engine(watch event.Observer) (*engine.Engine, error) {
+	o := rollout.Options{Env: b.env, Policy: b.model.policy, Backend: b.boxes.backend, Plan: b.tools.plan,
+		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
+		Sampling: b.sampling(), SendScripts: b.model.scripted,
+		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
+		Faults:    rollout.FaultRule(b.Faults),
+		Deadlines: rollout.Deadlines{Loop: b.Timeout},
+		Observer:  watch, Log: b.log,
+		Keep: artifacts{dir: filepath.Join(b.dir.Path, "artifacts"), which: b.Keep}.keep}
+	r, err := rollout.NewRunner(o)
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(r, b.dir.Journal, engine.Options{InFlight: b.Concurrency, Rollouts: b.Rollouts, Tries: b.Retries + 1,
+		StopAfter: b.StopAfter, Drain: b.DrainTimeout, Seed: b.Seed, Toolsets: b.tools.draw, Observer: watch, Log: b.log})
+}
+
+// metrics serves the page for Prometheus, when asked to.
+func (b *batch) metrics(ctx context.Context, cancel context.CancelCauseFunc) event.Observer {
+	if b.Metrics == "" {
+		return nil
+	}
+	m := prom.New()
+	m.SetPlanned(b.dir.Manifest.Extent.Planned)
+	l, err := prom.Listen(ctx, b.Metrics)
+	if err != nil {
+		cancel(usage(fmt.Errorf("--metrics: %w", err)))
+		return nil
+	}
+	ended := make(chan error, 1)
+	sctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { ended <- prom.Serve(sctx, l, m) }()
+	b.later(func() error { stop(); return <-ended })
+	return m
+}
+
+// verdict turns how a run ended into an exit code.
+func (b *batch) verdict(sum engine.Summary, s stats.Statistics) error {
+	stopped := sum.Stopped
+	switch {
+	case stopped == nil:
+	case errors.Is(stopped, engine.ErrRefused):
+		return &Error{Code: codeUsage, Err: stopped}
+	case errors.Is(stopped, engine.ErrBudget), errors.Is(stopped, engine.ErrFailures):
+		return &Error{Code: codeStopped, Err: fmt.Errorf("%w; the same command resumes", stopped)}
+	case errors.Is(stopped, engine.ErrDrained), errors.Is(stopped, context.Canceled):
+		return stopped // the signal decides the code
+	default:
+		var e *Error
+		if errors.As(stopped, &e) {
+			return e
+		}
+		return &Error{Code: codeOurs, Err: stopped}
+	}
+	failed := int64(0)
+	for _, n := range s.Failed {
+		failed += n
+	}
+	if b.allowed.exceeded(failed, s.Planned) {
+		return &Error{Code: codeFailures, Err: fmt.Errorf("%d of %d samples failed without the model's fault, more than --fail-on-error %s allows", failed, s.Planned, b.FailOnError)}
+	}
+	return nil
+}
+
+// Summary writes what a person reads when a run ended.
+func (b Batch) Summary(w io.Writer, s stats.Statistics) {
+	fmt.Fprintf(w, "%d planned: %d accepted", s.Planned, s.Accepted)
+	list := func(name string, in map[string]int64, kinds []string) {
+		for _, k := range kinds {
+			if n := in[k]; n > 0 {
+				fmt.Fprintf(w, ", %d %s.%s", n, name, k)
+			}
+		}
+	}
+	list("rejected", s.Rejected, stats.RejectedKinds())
+	list("failed", s.Failed, stats.FailedKinds())
+	if s.Pending > 0 {
+		fmt.Fprintf(w, ", %d pending", s.Pending)
+	}
+	if s.Reward != nil {
+		fmt.Fprintf(w, "; mean reward %.3f of %d scored", s.Reward.Mean, s.Scored)
+	}
+	fmt.Fprintln(w)
+}
+
+// stem is the name of the run when none is given.
+func stem(dataset string) (string, error) {
+	if dataset == "-" {
+		return "", errors.New("rows from stdin need --run NAME")
+	}
+	name := dataset
+	if rest, ok := strings.CutPrefix(name, "hf:"); ok {
+		name, _, _ = strings.Cut(rest, "[")
+		name, _, _ = strings.Cut(name, ":")
+		name, _, _ = strings.Cut(name, "@")
+	}
+	if _, rest, ok := strings.Cut(name, "samples:"); ok {
+		name = "samples-" + rest
+	}
+	name = filepath.Base(name)
+	for _, ext := range []string{".gz", ".zst", ".jsonl", ".json", ".parquet", ".csv", ".tsv"} {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return name, nil
+}
+
+// tolerance is --fail-on-error: a share below 1, or a count.
+type tolerance struct {
+	share float64
+	count int64
+}
+
+func parseTolerance(text string) (tolerance, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+		return tolerance{count: n, share: -1}, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f < 0 || f > 1 {
+		return tolerance{}, fmt.Errorf("--fail-on-error %q: want a share from 0 to 1 or a count", text)
+	}
+	return tolerance{share: f}, nil
+}
+
+func (t tolerance) exceeded(failed, planned int64) bool {
+	if t.share < 0 {
+		return failed > t.count
+	}
+	return float64(failed) > t.share*float64(planned)
+}
+
+// RunName is the name of a run over these datasets when none is given.
+func RunName(datasets []string) string {
+	if len(datasets) == 0 {
+		return ""
+	}
+	name, _ := stem(datasets[0])
+	return name
+}
+
+// Drained reports whether a run ended because it was told to.
+func Drained(err error) bool { return errors.Is(err, engine.ErrDrained) }

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+
+	"hermes/backends"
+	"hermes/configs"
+	"hermes/rollout/tool"
+)
+
+// Host is what a command gives to the library behind it.
+type Host struct {
+	Env      func(name string) string // the environment, read once
+	Section  func(name string) configs.Section
+	In       io.Reader
+	Out, Err io.Writer
+	Width    func() int      // columns of the terminal behind Err; nil: none
+	Drain    <-chan struct{} // closed by the first interrupt
+	Handler  func(io.Writer) slog.Handler
+	Backends []backends.Kind
+	Tools    []tool.Def
+	Version  string
+}
+
+// Exit codes that a run decides on, as the commands document them.
+const (
+	codeOurs     = 1
+	codeUsage    = 2
+	codeFailures = 3
+	codeStopped  = 4
+)
+
+// Error is an error with the exit code that it deserves. Err may be nil.
+type Error struct {
+	Code int
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return "stopped"
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// usage marks an error that was found before anything was spent.
+func usage(err error) error {
+	var e *Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &Error{Code: codeUsage, Err: err}
+}

@@ -1,0 +1,199 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"hermes/backends"
+	"hermes/rollout/tool"
+)
+
+// usual are the toolsets of a run that asks for none.
+func usual() []string { return []string{"terminal", "file", "todo", "code_execution"} }
+
+// boxes is where the boxes of a run live.
+type boxes struct {
+	backend backends.Backend
+	note    string // what was chosen, for people
+}
+
+// openBoxes opens the back-end when some tool or checker can need it.
+func (b *batch) openBoxes(ctx context.Context) error {
+	chosen, err := OpenBackend(ctx, b.Backend, b.host.Section("backends"), b.host.Backends)
+	if err != nil {
+		return err
+	}
+	b.boxes = &boxes{backend: chosen.Backend, note: chosen.Why}
+	b.later(func() error { return chosen.Close(context.Background()) })
+	fmt.Fprintln(b.host.Err, chosen.Why)
+	return nil
+}
+
+// toolbox is the tools of a run.
+type toolbox struct {
+	catalog *tool.Catalog
+	sets    []string
+	missing tool.Missing
+	soft    func(toolset string) bool // toolsets that a box may lack
+	dist    *tool.Distribution
+	all     tool.Plan // of everything that can be drawn
+
+	mu    sync.Mutex
+	plans map[string]tool.Plan // by names, for the run-wide image
+}
+
+// openTools resolves toolsets and distribution, asks every tool whether it is ready, and
+// fits them to a box of the run-wide image.
+func (b *batch) openTools(ctx context.Context) error {
+	own, err := tool.DecodeToolsets(b.host.Section("own-toolsets").Node)
+	if err != nil {
+		return err
+	}
+	sets, err := tool.NewToolsets(append(tool.BuiltinToolsets(), own...)...)
+	if err != nil {
+		return err
+	}
+	t := &toolbox{missing: tool.Missing(b.MissingTools), plans: map[string]tool.Plan{}, sets: b.Toolsets, soft: func(string) bool { return b.MissingTools == "drop" }}
+	b.tools = t
+	if t.catalog, err = tool.NewCatalog(sets, b.host.Tools...); err != nil {
+		return err
+	}
+	if b.Distribution != "" {
+		if len(b.Toolsets) > 0 {
+			return fmt.Errorf("--distribution %s and --toolsets exclude each other", b.Distribution)
+		}
+		mine, err := tool.DecodeDistributions(b.host.Section("distributions").Node)
+		if err != nil {
+			return err
+		}
+		ds, err := tool.NewDistributions(sets, append(tool.BuiltinDistributions(), mine...)...)
+		if err != nil {
+			return err
+		}
+		d, err := ds.Get(b.Distribution)
+		if err != nil {
+			return err
+		}
+		t.dist, t.sets = &d, d.Possible()
+	} else if len(t.sets) == 0 {
+		t.sets = usual()
+		t.soft = func(toolset string) bool { return toolset == "code_execution" || b.MissingTools == "drop" }
+	}
+	if t.sets, err = b.rowToolsets(ctx, t.sets); err != nil {
+		return err
+	}
+	return t.fit(ctx, b.boxes.backend, b.Image)
+}
+
+// rowToolsets adds what single rows ask for, so that a set that cannot be served is found
+// before anything is spent.
+func (b *batch) rowToolsets(ctx context.Context, names []string) ([]string, error) {
+	names = slices.Clone(names)
+	if b.report.Mapping.Hermes["toolsets"] == 0 {
+		return names, nil
+	}
+	for row, err := range b.skipBad(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range row.Hermes.Toolsets {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	return names, nil
+}
+
+// fit plans everything that can be drawn and looks into one box of the run's image.
+func (t *toolbox) fit(ctx context.Context, backend backends.Backend, image string) error {
+	all, err := t.catalog.Plan(ctx, t.sets, t.missing)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all.Defs, func(d tool.Def) bool { return d.Fits != nil }) {
+		box, err := backend.Open(ctx, backends.Spec{Image: image})
+		if err != nil {
+			return fmt.Errorf("look into a box: %w", err)
+		}
+		all, err = all.Fit(ctx, box, t.soft)
+		if cerr := box.Close(context.WithoutCancel(ctx)); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.all = all
+	return nil
+}
+
+// plan gives the tools of one rollout; own opens the box of a row with an image of its own.
+func (t *toolbox) plan(ctx context.Context, names []string, own func(context.Context) (backends.Sandbox, error)) ([]tool.Def, []string, error) {
+	p, err := t.named(ctx, names)
+	if err == nil && own != nil {
+		var box backends.Sandbox
+		if box, err = own(ctx); err == nil {
+			p, err = p.Fit(ctx, box, t.soft)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var dropped []string
+	for _, d := range p.Dropped {
+		dropped = append(dropped, d.String())
+	}
+	return p.Defs, dropped, nil
+}
+
+// named plans toolsets for the run-wide image, once for each list of names.
+func (t *toolbox) named(ctx context.Context, names []string) (tool.Plan, error) {
+	key := strings.Join(names, ",")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.plans[key]; ok {
+		return p, nil
+	}
+	p, err := t.catalog.Plan(ctx, names, t.missing)
+	if err != nil {
+		return p, err
+	}
+	fits := map[string]bool{}
+	for _, d := range t.all.Defs {
+		fits[d.Spec.Name] = true
+	}
+	for _, d := range t.all.Dropped {
+		if slices.ContainsFunc(p.Defs, func(def tool.Def) bool { return slices.Contains(d.Tools, def.Spec.Name) }) {
+			p.Dropped = append(p.Dropped, d)
+		}
+	}
+	p.Defs = slices.DeleteFunc(slices.Clone(p.Defs), func(d tool.Def) bool { return !fits[d.Spec.Name] })
+	if len(t.plans) < 10_000 {
+		t.plans[key] = p
+	}
+	return p, nil
+}
+
+// draw chooses the toolsets of a group.
+func (t *toolbox) draw(r *rand.Rand) []string {
+	if t.dist != nil {
+		return t.dist.Sample(r)
+	}
+	return t.sets
+}
+
+func (t *toolbox) names() []string {
+	var out []string
+	for _, s := range t.all.Specs() {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+// digest names what models are told about the tools.
+func (t *toolbox) digest() string { return digest(tool.JSON(t.all.Specs())) }
