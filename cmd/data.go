@@ -31,7 +31,7 @@ func (f *dataFlags) open(h *host, specs []string) (*datasets.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := datasets.Open(h.Ctx, o, specs...)
+	d, err := app.OpenRows(h.Ctx, o, specs...)
 	return d, inputError(err)
 }
 
@@ -54,7 +54,7 @@ func (f *dataFlags) reportSkipped(h *host, d *datasets.Dataset) error {
 }
 
 type dataShow struct {
-	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, or - for stdin."`
+	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, samples:tasks, or - for stdin."`
 	Rows     int      `short:"n" nokey:"" default:"5" help:"Rows to show."`
 	Width    int      `nokey:"" default:"120" help:"Characters of a text that are shown."`
 	dataFlags
@@ -112,7 +112,7 @@ func rowLine(r datasets.Row) shownRow {
 }
 
 type dataValidate struct {
-	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, or - for stdin."`
+	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, samples:tasks, or - for stdin."`
 	dataFlags
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 type dataConvert struct {
-	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, or - for stdin."`
+	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, samples:tasks, or - for stdin."`
 	Into     string   `short:"o" required:"" nokey:"" placeholder:"FILE" help:"File to write; its name gives the format: .jsonl, .json, .csv, .tsv, .parquet, the first and .csv also with .gz or .zst."`
 	Layout   string   `nokey:"" enum:",prompt,messages,sharegpt" default:"" help:"Lay the task out as prompt, messages or sharegpt (default: as it is)."`
 	dataFlags
@@ -42,7 +42,7 @@ func (c *dataConvert) Run(h *host) error {
 }
 
 type dataShard struct {
-	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, or - for stdin."`
+	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, samples:tasks, or - for stdin."`
 	Parts    int      `short:"n" required:"" nokey:"" help:"Number of files."`
 	Into     string   `short:"o" nokey:"" default:"." placeholder:"DIR" help:"Folder for the files."`
 	Stem     string   `nokey:"" placeholder:"NAME" help:"Beginning of the files' names (default: that of the dataset)."`

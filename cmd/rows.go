@@ -1,20 +1,18 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
-	"path/filepath"
 	"strings"
 	"syscall"
 
 	"hermes/datasets"
-	"hermes/datasets/hub"
 	"hermes/internal/app"
 )
 
 // rowOptions turns the flags about rows and the environment into options of datasets.
 func (h *host) rowOptions(f app.RowFlags, seed int64) (datasets.Options, error) {
-	o := datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit, Stdin: h.stdin(), Hub: h.hubOptions(f.Offline)}
+	o := datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit, Stdin: h.stdin(), Hub: app.Hub(h.Env.Get, f.Offline)}
+	o.Hub.Log = func(text string) { h.Log.Info(text) }
 	if f.Limit < 0 {
 		return o, Usage("--limit %d: want 0 (all) or more", f.Limit)
 	}
@@ -33,35 +31,6 @@ func (h *host) rowOptions(f app.RowFlags, seed int64) (datasets.Options, error) 
 		o.Shard = s
 	}
 	return o, nil
-}
-
-// hubOptions says where the hub and its cache are, by the variables that Python's
-// huggingface_hub reads.
-func (h *host) hubOptions(offline bool) hub.Options {
-	o := hub.Options{Endpoint: h.Env.Get("HF_ENDPOINT"), Token: h.Env.Get("HF_TOKEN"), Offline: offline || truth(h.Env.Get("HF_HUB_OFFLINE"))}
-	o.Log = func(text string) { h.Log.Info(text) }
-	base := h.Env.Get("HF_HOME")
-	if base == "" {
-		if cache := h.Env.Get("XDG_CACHE_HOME"); cache != "" {
-			base = filepath.Join(cache, "huggingface")
-		} else if home := h.Env.Get("HOME"); home != "" {
-			base = filepath.Join(home, ".cache", "huggingface")
-		}
-	}
-	if base != "" {
-		base = filepath.Join(base, "hub")
-	}
-	o.Cache = cmp.Or(h.Env.Get("HF_HUB_CACHE"), base)
-	return o
-}
-
-// truth reads a switch as huggingface_hub does.
-func truth(v string) bool {
-	switch strings.ToLower(v) {
-	case "1", "on", "yes", "true":
-		return true
-	}
-	return false
 }
 
 // inputError gives exit code 2 to what is wrong with data or places that the user
