@@ -29,10 +29,16 @@ type root struct {
 	Preset string   `placeholder:"NAME" help:"Embedded settings below all files: ${presets}."`
 	Log    logFlags `embed:"" prefix:"log-"`
 
-	Batch    batchCmd   `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
-	Settings configCmd  `cmd:"" name:"config" norunfile:"" help:"Show, check and create the configuration."`
-	Doctor   doctorCmd  `cmd:"" help:"Look at what this machine offers and what is missing."`
-	Version  versionCmd `cmd:"" help:"Say which build this is."`
+	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
+	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
+	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
+	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`
+	Toolsets toolsetsCmd `cmd:"" help:"Show toolsets and distributions."`
+	Sandbox  sandboxCmd  `cmd:"" help:"Show, check and use back-ends of boxes."`
+	Model    modelCmd    `cmd:"" help:"Serve a scripted model."`
+	Settings configCmd   `cmd:"" name:"config" norunfile:"" help:"Show, check and create the configuration."`
+	Doctor   doctorCmd   `cmd:"" help:"Look at what this machine offers and what is missing."`
+	Version  versionCmd  `cmd:"" help:"Say which build this is."`
 }
 
 type logFlags struct {

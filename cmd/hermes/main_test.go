@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HERMES_HOME", filepath.Join(e.WorkDir, "home"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "mkrun": mkrun, "freeport": freeport, "ask": ask},
 	})
 }
 

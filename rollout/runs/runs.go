@@ -23,6 +23,9 @@ import (
 	"hermes/trajectory/stats"
 )
 
+// ErrNoRecord says that a run has no record of a sample.
+var ErrNoRecord = errors.New("no such record")
+
 // Run is a run directory opened for reading; another process may be writing it.
 type Run struct {
 	Dir      string
@@ -160,6 +163,8 @@ type Verification struct {
 // What it found is returned beside the error, too.
 func Verify(ctx context.Context, dir string) (Verification, error) {
 	var v Verification
+	// Before the log: where somebody is writing, the log may only be further than this.
+	have, unread := os.ReadFile(filepath.Join(dir, "statistics.json"))
 	r, err := Open(dir)
 	if err != nil {
 		return v, err
@@ -173,10 +178,22 @@ func Verify(ctx context.Context, dir string) (Verification, error) {
 	if v.Statistics, err = r.Stats(ctx); err != nil {
 		return v, err
 	}
-	have, err := os.ReadFile(filepath.Join(dir, "statistics.json"))
 	want, werr := json.MarshalIndent(v.Statistics, "", "  ")
-	v.Stale = err != nil || string(have) != string(want)+"\n"
-	return v, errors.Join(werr, v.Statistics.Balance())
+	v.Stale = unread != nil || string(have) != string(want)+"\n"
+	return v, errors.Join(werr, v.Statistics.Balance(), behind(dir, have, v.Statistics))
+}
+
+// behind objects to a log that tells of fewer attempts than the statistics that were once
+// counted out of it: attempts only grow, so records are lost. What cannot be read as
+// statistics proves nothing.
+func behind(dir string, counted []byte, now stats.Statistics) error {
+	var then struct {
+		Attempts int64 `json:"attempts"`
+	}
+	if json.Unmarshal(counted, &then) == nil && then.Attempts > now.Attempts {
+		return fmt.Errorf("%s: statistics.json tells of %d attempts, the log of %d: records are lost", dir, then.Attempts, now.Attempts)
+	}
+	return nil
 }
 
 // find returns the record in force of a row's sample, by its key or as ROW or ROW/SAMPLE.
@@ -196,5 +213,5 @@ func (r *Run) find(ctx context.Context, what string) (*trajectory.Record, error)
 			return rec, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no record of %q (want KEY, ROW or ROW/SAMPLE)", r.Dir, what)
+	return nil, fmt.Errorf("%s: %w: %q (want KEY, ROW or ROW/SAMPLE)", r.Dir, ErrNoRecord, what)
 }

@@ -1,0 +1,244 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"hermes/backends"
+	"hermes/backends/backendtest"
+	"hermes/backends/namespace"
+	"hermes/internal/app"
+)
+
+// sandboxCmd is `hermes sandbox`.
+type sandboxCmd struct {
+	List  sandboxList  `cmd:"" help:"List the back-ends and what their boxes promise here."`
+	Check sandboxCheck `cmd:"" help:"Run the contract of a back-end."`
+	Exec  sandboxExec  `cmd:"" help:"Run one command in a fresh box."`
+	GC    sandboxGC    `cmd:"" name:"gc" help:"Remove what boxes of dead owners left."`
+}
+
+// closeGrace bounds closing a box or a back-end, also after cancellation.
+const closeGrace = 30 * time.Second
+
+// openBackend opens a back-end by name with the section of the run file, and says what
+// auto chose.
+func (h *host) openBackend(ctx context.Context, name string) (*app.ChosenBackend, error) {
+	b, err := app.OpenBackend(ctx, name, h.Layers.Section("backends"), h.Parts.Backends)
+	if err != nil {
+		return nil, &Exit{Code: ExitUsage, Err: err} // nothing was started
+	}
+	if name == "" || name == app.AutoBackend {
+		fmt.Fprintln(h.Stdio.Err, "hermes: "+b.Why)
+	}
+	return b, nil
+}
+
+// boxError gives exit code 2 to boxes that could not be made as asked.
+func boxError(err error) error {
+	if errors.Is(err, backends.ErrImage) || errors.Is(err, backends.ErrUnavailable) {
+		return &Exit{Code: ExitUsage, Err: err}
+	}
+	return err
+}
+
+// boxLabels name the owner of boxes outside of runs.
+func boxLabels(what string) map[string]string {
+	return map[string]string{"hermes": what, "owner": fmt.Sprintf("pid %d", os.Getpid())}
+}
+
+type sandboxList struct {
+	JSON bool `name:"json" nokey:"" help:"A JSON array."`
+}
+
+// listedBackend is one back-end as `sandbox list` tells it.
+type listedBackend struct {
+	Name     string   `json:"name"`
+	Ready    bool     `json:"ready"`
+	Reason   string   `json:"reason,omitempty"` // why it is not ready
+	Auto     bool     `json:"auto"`             // what --backend auto takes here
+	Isolated bool     `json:"isolated"`
+	Network  string   `json:"network,omitempty"`
+	Images   bool     `json:"images"`
+	Snapshot bool     `json:"snapshot"`
+	MemoryBy string   `json:"memory_by,omitempty"`
+	Root     bool     `json:"root"`
+	Notes    []string `json:"notes,omitempty"`
+}
+
+// Run tries every back-end.
+func (c *sandboxList) Run(h *host) error {
+	section := h.Layers.Section("backends")
+	if err := app.CheckBackends(section, h.Parts.Backends); err != nil {
+		return err
+	}
+	ctx, stop := h.untilSignal()
+	defer stop()
+	auto := ""
+	if b, err := app.OpenBackend(ctx, app.AutoBackend, section, h.Parts.Backends); err == nil {
+		auto = b.Name
+		h.closeBackend(ctx, b)
+	}
+	list := []listedBackend{}
+	for _, k := range h.Parts.Backends {
+		l := listedBackend{Name: k.Name, Auto: k.Name == auto}
+		b, err := app.OpenBackend(ctx, k.Name, section, h.Parts.Backends)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			l.Reason = err.Error()
+		} else {
+			t := b.Traits()
+			l.Ready, l.Isolated, l.Network, l.Images, l.Snapshot = true, t.Isolated, t.Network, t.Images, t.Snapshot
+			l.MemoryBy, l.Root, l.Notes = t.MemoryBy, t.Root, t.Notes
+			h.closeBackend(ctx, b)
+		}
+		list = append(list, l)
+	}
+	if c.JSON {
+		return printJSON(h.Stdio.Out, list)
+	}
+	return writeBackends(h, list)
+}
+
+func (h *host) closeBackend(ctx context.Context, b backends.Backend) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	if err := b.Close(ctx); err != nil {
+		h.Log.Warn("close the back-end", "backend", b.Traits().Name, "err", err)
+	}
+}
+
+func writeBackends(h *host, list []listedBackend) error {
+	w := tabwriter.NewWriter(h.Stdio.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "BACK-END\tSTATE\tISOLATED\tNETWORK\tIMAGES\tNOTES")
+	for _, l := range list {
+		state := "ready"
+		if l.Auto {
+			state = "ready (auto)"
+		}
+		if !l.Ready {
+			fmt.Fprintf(w, "%s\tno\t\t\t\t%s\n", l.Name, l.Reason)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, state, yesNo(l.Isolated), l.Network, yesNo(l.Images), strings.Join(l.Notes, "; "))
+	}
+	return w.Flush()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+type sandboxCheck struct {
+	Backend string `arg:"" name:"backend" help:"Back-end, or auto."`
+	JSON    bool   `name:"json" nokey:"" help:"One JSON object a row."`
+}
+
+// checkSecret is a variable of our environment that no box may see.
+const checkSecret = "HERMES_CHECK_SECRET"
+
+// checkedRow is one row of the contract as `sandbox check --json` tells it.
+type checkedRow struct {
+	Number  int     `json:"number"`
+	Name    string  `json:"name"`
+	Result  string  `json:"result"` // ok, skip or FAIL
+	Text    string  `json:"text,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Run asks every row of the contract, one after the other; the exit code is 1 when one
+// fails.
+func (c *sandboxCheck) Run(h *host) error {
+	ctx, stop := h.untilSignal()
+	defer stop()
+	secret := rand.Text()
+	if err := os.Setenv(checkSecret, secret); err != nil {
+		return err
+	}
+	defer os.Unsetenv(checkSecret)
+	b, err := h.openBackend(ctx, c.Backend)
+	if err != nil {
+		return err
+	}
+	defer h.closeBackend(ctx, b)
+	counts := map[string]int{}
+	var broken error
+	backendtest.Check(ctx, b, checkOptions(b, secret), func(r backendtest.Report) {
+		row := checkedRow{Number: r.Row.Number, Name: r.Row.Name, Result: "ok", Text: r.Text, Seconds: r.Took.Seconds()}
+		switch {
+		case r.Failed:
+			row.Result = "FAIL"
+		case r.Skipped:
+			row.Result = "skip"
+		}
+		counts[row.Result]++
+		broken = errors.Join(broken, c.tell(h, row))
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if broken != nil {
+		return broken
+	}
+	fmt.Fprintf(h.Stdio.Err, "hermes: %s: %d rows hold, %d fail, %d could not be asked\n", b.Name, counts["ok"], counts["FAIL"], counts["skip"])
+	if counts["FAIL"] > 0 {
+		return &Exit{Code: ExitOurs}
+	}
+	return nil
+}
+
+// checkOptions say what the boxes promise to enforce. Killing a box from outside is left
+// to the driver's own tests.
+func checkOptions(b *app.ChosenBackend, secret string) backendtest.Options {
+	o := backendtest.Options{Secret: secret}
+	if b.Traits().MemoryBy == "cgroup" {
+		o.Enforces = []string{"memory", "processes"}
+		if b.Name == namespace.Name {
+			o.Enforces = append(o.Enforces, "disk")
+		}
+	}
+	return o
+}
+
+func (c *sandboxCheck) tell(h *host, r checkedRow) error {
+	if c.JSON {
+		return printJSON(h.Stdio.Out, r)
+	}
+	text := strings.ReplaceAll(r.Text, "\n", " ")
+	_, err := fmt.Fprintf(h.Stdio.Out, "%02d  %-4s  %6.2f s  %s", r.Number, r.Result, r.Seconds, r.Name)
+	if text != "" && err == nil {
+		_, err = fmt.Fprintf(h.Stdio.Out, "  (%s)", text)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(h.Stdio.Out)
+	}
+	return err
+}
+
+type sandboxGC struct {
+	JSON bool `name:"json" nokey:"" help:"One JSON object."`
+}
+
+// Run sweeps; what belongs to a living process stays.
+func (c *sandboxGC) Run(h *host) error {
+	n, err := namespace.Sweep(h.Ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(h.Stdio.Out, map[string]int{"removed": n})
+	}
+	_, err = fmt.Fprintf(h.Stdio.Out, "removed %d\n", n)
+	return err
+}
