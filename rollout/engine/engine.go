@@ -256,7 +256,7 @@ func again(rec *trajectory.Record) bool {
 	case policy.Auth, policy.NoModel, policy.Rejected:
 		return false
 	}
-	return rec.Cause != "image" && rec.Cause != "unavailable"
+	return rec.Outcome != trajectory.Sandbox || rec.Cause != "image" && rec.Cause != "unavailable"
 }
 
 // refused stops the run for what concerns every sample: a spent budget, or a server that

@@ -130,7 +130,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 			case j.Row.ID == "0" && j.Attempt < 3:
 				return record(j, trajectory.Sandbox, "box_lost"), nil
 			case j.Row.ID == "1":
-				return record(j, trajectory.Provider, string(policy.Limited)), nil
+				return record(j, trajectory.Provider, string(policy.Unavailable)), nil
 			case j.Row.ID == "2":
 				return record(j, trajectory.Sandbox, "image"), nil
 			}
