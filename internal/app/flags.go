@@ -76,7 +76,7 @@ type RowFlags struct {
 	Limit     int64    `help:"Rows to use."`
 	Shuffle   bool     `help:"Seeded order."`
 	Shard     string   `help:"i/n: only the rows whose hash falls into part i of n." placeholder:"I/N"`
-	Map       []string `help:"NEW=OLD: rename keys of rows."`
+	Map       []string `help:"FROM=TO: rename keys of rows."`
 	PromptKey string   `name:"prompt-key" help:"Key that holds the task." placeholder:"KEY"`
 	BadRows   string   `name:"bad-rows" enum:"fail,skip" default:"fail" help:"Rows that cannot be used: fail before any call, or skip and report."`
 	Offline   bool     `help:"Use only what the dataset cache holds."`
