@@ -10,10 +10,13 @@ func (st *state) attr(v any, name string) any {
 	if x, ok := st.pyAttr(v, name); ok {
 		return x
 	}
-	if d, ok := v.(*Dict); ok {
-		if x, ok := d.Get(name); ok {
+	switch v := v.(type) {
+	case *Dict:
+		if x, ok := v.Get(name); ok {
 			return x
 		}
+	case *Undefined:
+		panic(v.fail())
 	}
 	return &Undefined{obj: v, name: name}
 }

@@ -88,11 +88,8 @@ func (st *state) fieldValue(name string, a arguments, auto *int) any {
 	var v any
 	i, err := strconv.Atoi(head)
 	switch {
-	case head == "":
-		i, err = *auto, nil
-		*auto++
-		fallthrough
-	case err == nil:
+	case head == "" || err == nil:
+		i = numbering(i, head == "", auto)
 		if i < 0 || i >= len(a.pos) {
 			panic(raisef("IndexError", "Replacement index %d out of range for positional args tuple", i))
 		}
@@ -132,6 +129,19 @@ func (st *state) fieldValue(name string, a arguments, auto *int) any {
 		}
 	}
 	return v
+}
+
+// numbering is the index of a field; counted and given ones do not mix.
+func numbering(given int, counted bool, auto *int) int {
+	if counted && *auto < 0 || !counted && *auto > 0 {
+		panic(raisef("ValueError", "cannot switch between automatic field numbering and manual field specification"))
+	}
+	if !counted {
+		*auto = -1
+		return given
+	}
+	*auto++
+	return *auto - 1
 }
 
 // formatted is Python's format(v, layout).

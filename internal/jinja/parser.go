@@ -153,7 +153,9 @@ func (p *parser) statement(tag token) stmt {
 		return &printStmt{tag.pos, p.tuple(true, nil)}
 	case "break", "continue":
 		if p.loops == 0 {
-			panic(syntaxf(tag.pos, "'%s' outside loop", tag.text))
+			e := syntaxf(tag.pos, "'%s' outside loop", tag.text)
+			e.Kind = "SyntaxError"
+			panic(e)
 		}
 		if tag.text == "break" {
 			return &loopControl{tag.pos, sigBreak}
