@@ -25,7 +25,8 @@ func NewDict() *Dict { return &Dict{} }
 
 // Set puts a value under a key. Maps, slices, json.Number, json.RawMessage and
 // all numbers of Go are converted; a Go map is taken in sorted order. It panics
-// on a type that has no Python counterpart, such as a channel.
+// on a type that has no Python counterpart, such as a channel, and on a
+// json.RawMessage that is not JSON.
 func (d *Dict) Set(key string, value any) *Dict {
 	d.put(key, fromGo(value))
 	return d

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -228,4 +229,45 @@ func BenchmarkRender(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkRealTemplates renders 30 messages with every real template that
+// takes them, and reports the median.
+func BenchmarkRealTemplates(b *testing.B) {
+	dir := dataFolder(b, "chat-templates", "templates")
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	vars := conversation(30).Set("documents", nil).Set("bos_token", "<s>").Set("eos_token", "</s>")
+	var rates []float64
+	for b.Loop() {
+		rates = rates[:0]
+		for _, file := range files {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			tmpl, err := jinja.Parse(string(src), jinja.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			const turns = 20
+			start := time.Now()
+			for range turns {
+				if _, err = tmpl.Render(vars, jinja.RenderOptions{Now: frozen}); err != nil {
+					break
+				}
+			}
+			if err == nil {
+				rates = append(rates, turns/time.Since(start).Seconds())
+			}
+		}
+	}
+	if len(rates) == 0 {
+		b.Fatalf("none of %d templates renders the conversation", len(files))
+	}
+	slices.Sort(rates)
+	b.ReportMetric(rates[len(rates)/2], "median-renders/s")
+	b.ReportMetric(float64(len(rates)), "templates")
 }

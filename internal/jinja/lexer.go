@@ -79,6 +79,9 @@ func unixNewlines(s string) string {
 }
 
 func (l *lexer) place(at int) pos {
+	if at < l.mark { // an error about the start of something
+		l.mark, l.markPos = 0, pos{1, 1}
+	}
 	for _, r := range l.src[l.mark:at] {
 		l.markPos.col++
 		if r == '\n' {

@@ -69,6 +69,7 @@ func TestPlaces(t *testing.T) {
 		{"a\nb {{ 1 + }}", jinja.ClassSyntax, 2, 10},
 		{"{% if x %}\n{% endfor %}", jinja.ClassSyntax, 2, 4},
 		{"é{{ ? }}", jinja.ClassSyntax, 1, 5},
+		{"x{%0", jinja.ClassSyntax, 1, 2},
 		{"{{ 'a' | nofilter }}", jinja.ClassSyntax, 1, 10},
 		{"\n{{ x.y.z }}", jinja.ClassTemplate, 2, 1},
 		{"\n\n  {{ raise_exception('no') }}", jinja.ClassTemplate, 3, 3},
