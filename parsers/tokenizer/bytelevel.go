@@ -121,3 +121,6 @@ func subpart(b []byte) (n int, whole bool) {
 	}
 	return n, true
 }
+
+// ByteSpelling is how byte-level vocabularies spell a byte.
+func ByteSpelling(b byte) string { return string(byteRune(b)) }

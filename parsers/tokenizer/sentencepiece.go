@@ -240,12 +240,11 @@ func (s *spModel) bpe() (*bpe, *userPieces, error) {
 	}
 	m.inner = map[int32][]int32{}
 	for id, text := range names {
-		m.inner[id] = []int32{m.unk}
-		if m.fallback && m.allBytes(text) {
-			m.inner[id] = nil
-			for i := range len(text) {
-				m.inner[id] = append(m.inner[id], m.byteIDs[text[i]])
-			}
+		if !m.fallback || !m.allBytes(text) {
+			return nil, nil, unsupported("SentencePiece with %q only inside of longer pieces", text)
+		}
+		for i := range len(text) {
+			m.inner[id] = append(m.inner[id], m.byteIDs[text[i]])
 		}
 	}
 	m.index()
@@ -268,7 +267,11 @@ func (n spNormalizer) apply(text string, first bool) (string, bool, error) {
 	if n.dummy {
 		text = " " + text
 	}
-	return strings.ReplaceAll(text, " ", "▁"), first, nil
+	text = strings.ReplaceAll(text, " ", "▁")
+	if n.fold {
+		text = strings.TrimRight(text, "▁")
+	}
+	return text, first, nil
 }
 
 // userPieces are user-defined symbols: always one token, the longest first.
