@@ -140,8 +140,8 @@ func (e *engine) install(tokens []addedToken) error {
 		if t.Content == "" {
 			continue
 		}
-		if t.ID < 0 || t.ID >= maxVocabulary {
-			return malformed("added token %q has id %d", t.Content, t.ID)
+		if t.ID < 0 || t.ID >= maxVocabulary || len(t.Content) > maxToken {
+			return malformed("added token %.80q of %d bytes has id %d", t.Content, len(t.Content), t.ID)
 		}
 		id := trajectory.Token(t.ID)
 		if have, ok := e.ID(t.Content); ok && have != id {

@@ -295,9 +295,10 @@ func (m *bpe) fromRanks(rank map[string]uint32) (names map[int32]string, err err
 		return id, ok
 	}
 	var all []pair
+	work := 0
 	for token, r := range rank {
-		if len(token) > maxToken {
-			return nil, malformed("token of %d bytes", len(token))
+		if work += len(token) * len(token); len(token) > maxToken || work > maxSplits {
+			return nil, malformed("token of %d bytes, or too many long ones", len(token))
 		}
 		for i := 1; i < len(token); i++ {
 			if !m.bytewise && !utf8.RuneStart(token[i]) {
@@ -320,4 +321,7 @@ func (m *bpe) fromRanks(rank map[string]uint32) (names map[int32]string, err err
 	return names, nil
 }
 
-const maxToken = 4096 // bytes of a token whose merges are derived
+const (
+	maxToken  = 4096    // bytes of a token that is added or whose merges are derived
+	maxSplits = 1 << 31 // sum of their squares
+)

@@ -32,6 +32,7 @@ type node struct {
 type compiler struct {
 	nodes int
 	slots int
+	work  int // calls of firsts, which branches
 	sets  map[string]*set
 }
 
@@ -47,7 +48,7 @@ func (c *compiler) set(r ranges) *set {
 
 // build compiles t so that it goes on to next.
 func (c *compiler) build(t *tree, next *node) *node {
-	if c.nodes++; c.nodes > maxNodes {
+	if c.nodes++; c.nodes > maxNodes || len(c.sets) > maxSets {
 		return next
 	}
 	switch t.kind {
@@ -144,7 +145,7 @@ func (c *compiler) dispatch(n *node) {
 // firsts returns the code points that a match of n can begin with; nil if it can be empty
 // or is not known.
 func (c *compiler) firsts(n *node, depth int) ranges {
-	if depth > 40 {
+	if c.work++; depth > 40 || c.work > maxWork {
 		return nil
 	}
 	switch n.op {

@@ -23,6 +23,8 @@ var ErrBudget = errors.New("pattern backtracks too long on this text")
 
 const (
 	maxNodes  = 20_000
+	maxSets   = 512     // different classes
+	maxWork   = 50_000  // steps of looking for what a match can begin with
 	maxFrames = 200_000 // depth of backtracking
 )
 
@@ -56,8 +58,8 @@ func Compile(src string, d Dialect) (*Pattern, error) {
 	}
 	c := &compiler{sets: map[string]*set{}}
 	p := &Pattern{source: src, start: c.build(t, &node{op: opAccept})}
-	if c.nodes > maxNodes {
-		return wrap(fmt.Errorf("more than %d nodes after expansion", maxNodes))
+	if c.nodes > maxNodes || len(c.sets) > maxSets {
+		return wrap(fmt.Errorf("more than %d nodes after expansion or %d classes", maxNodes, maxSets))
 	}
 	if f := c.firsts(p.start, 0); f != nil {
 		p.first = c.set(f)
