@@ -76,8 +76,8 @@ func (p *Pattern) Next(text string, from int) (start, end int, ok bool, err erro
 	return p.next(&m, from)
 }
 
-// budget bounds the steps of backtracking over one text: about a second's worth.
-func budget(text string) int { return 100_000_000 + 200*len(text) }
+// budget bounds the steps of backtracking over one text: less than a second of them.
+func budget(text string) int { return 30_000_000 + 200*len(text) }
 
 func (p *Pattern) next(m *matcher, from int) (start, end int, ok bool, err error) {
 	text := m.text

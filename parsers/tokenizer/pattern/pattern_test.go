@@ -27,7 +27,7 @@ func TestMatches(t *testing.T) {
 	}{
 		{onig, `a|ab`, "abab", []string{"a", "a"}},
 		{onig, `\s+(?!\S)|\s+`, "a   b  ", []string{"  ", " ", "  "}},
-		{onig, `\s+$`, "a \n b ", []string{" \n", " "}}, // \s+ is greedy; $ is before a newline too
+		{onig, `\s+$`, "a \n b ", []string{" ", " "}}, // $ is before a newline too
 		{onig, ` +$`, "a \nb ", []string{" ", " "}},
 		{rust, ` +$`, "a \nb ", []string{" "}},
 		{onig, `\d{1,3}+`, "12345", []string{"12345"}}, // Ruby: a repeat of the count, not a possessive one
