@@ -76,17 +76,14 @@ func TestStreamBytes(t *testing.T) {
 	}
 }
 
-// The expectations were taken from the reference library.
+// The ids follow from the file by hand; TestOracle compares the same kind with the reference.
 func TestFallbackVectors(t *testing.T) {
 	tok := from(t, fallback())
 	for text, want := range map[string]string{
-		"hello": "▁hello", " hello": "▁▁ hell… o", "hé": "▁ h <0xC3> <0xA9>", "a<s>hello": "▁ <0x61> <s> ▁hello",
+		"hello": "▁hello", " hello": "▁ ▁hello", "hé": "▁ h <0xC3> <0xA9>", "a<s>hello": "▁ <0x61> <s> ▁hello",
 	} {
 		ids, err := tok.Encode(text, tokenizer.Options{Special: true})
 		got := strings.Join(spellings(tok, ids), " ")
-		if text == " hello" {
-			want = "▁ ▁hello"
-		}
 		if err != nil || got != want {
 			t.Errorf("%q: %s, %v; want %s", text, got, err, want)
 		}
