@@ -1,0 +1,398 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"hermes/parsers/tokenizer/pattern"
+	"hermes/parsers/tokenizer/unidata"
+	"hermes/trajectory"
+)
+
+// component is any part of a tokenizer.json's pipeline; which fields count depends on Type.
+type component struct {
+	Type           string                     `json:"type"`
+	Normalizers    []component                `json:"normalizers"`
+	Pretokenizers  []component                `json:"pretokenizers"`
+	Decoders       []component                `json:"decoders"`
+	Processors     []component                `json:"processors"`
+	Pattern        *patternSpec               `json:"pattern"`
+	Content        string                     `json:"content"`
+	Prepend        string                     `json:"prepend"`
+	StripLeft      bool                       `json:"strip_left"`
+	StripRight     bool                       `json:"strip_right"`
+	Behavior       string                     `json:"behavior"`
+	Invert         bool                       `json:"invert"`
+	AddPrefixSpace *bool                      `json:"add_prefix_space"`
+	UseRegex       *bool                      `json:"use_regex"`
+	Individual     bool                       `json:"individual_digits"`
+	Replacement    string                     `json:"replacement"`
+	PrependScheme  string                     `json:"prepend_scheme"`
+	Split          *bool                      `json:"split"`
+	Delimiter      string                     `json:"delimiter"`
+	Length         *int                       `json:"length"`
+	Start          int                        `json:"start"`
+	Stop           int                        `json:"stop"`
+	Suffix         *string                    `json:"suffix"`
+	Single         []map[string]templatePiece `json:"single"`
+	Specials       map[string]struct {
+		IDs []int64 `json:"ids"`
+	} `json:"special_tokens"`
+	Sep json.RawMessage `json:"sep"`
+	Cls json.RawMessage `json:"cls"`
+}
+
+type templatePiece struct {
+	ID string `json:"id"`
+}
+
+type patternSpec struct {
+	String *string `json:"String"`
+	Regex  *string `json:"Regex"`
+}
+
+// FromJSON reads a tokenizer.json. Truncation and padding that it declares are not applied.
+func FromJSON(b []byte) (Tokenizer, error) {
+	if n := len("\ufeff"); len(b) >= n && string(b[:n]) == "\ufeff" {
+		b = b[n:]
+	}
+	s := &scanner{b: b}
+	var f modelFile
+	var parts struct {
+		normalizer, pre, post, decoder *component
+		added                          []addedToken
+	}
+	seenModel := false
+	err := s.object(func(key string) error {
+		if key == "model" {
+			seenModel = true
+			return f.scan(s)
+		}
+		v, err := s.value()
+		if err != nil {
+			return err
+		}
+		var to any
+		switch key {
+		case "added_tokens":
+			to = &parts.added
+		case "normalizer":
+			to = &parts.normalizer
+		case "pre_tokenizer":
+			to = &parts.pre
+		case "post_processor":
+			to = &parts.post
+		case "decoder":
+			to = &parts.decoder
+		default:
+			return nil
+		}
+		if err := json.Unmarshal(v, to); err != nil {
+			return malformed("%s: %v", key, err)
+		}
+		return nil
+	})
+	if err == nil && s.space() != 0 {
+		err = s.fail("text behind the end")
+	}
+	if err == nil && !seenModel {
+		err = malformed("no model")
+	}
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{}
+	if err := e.normalizers(parts.normalizer, 0); err != nil {
+		return nil, fmt.Errorf("normalizer: %w", err)
+	}
+	if err := e.pretokenizers(parts.pre, 0); err != nil {
+		return nil, fmt.Errorf("pre_tokenizer: %w", err)
+	}
+	bytewise := false
+	if n := len(e.pre); n > 0 {
+		_, bytewise = e.pre[n-1].(spelled)
+	}
+	if e.model, err = newBPE(&f, bytewise); err != nil {
+		return nil, err
+	}
+	if e.model.bytewise {
+		e.pre = e.pre[:len(e.pre)-1]
+	}
+	e.size = len(e.model.tokens)
+	if err := e.install(parts.added); err != nil {
+		return nil, err
+	}
+	if err := e.postprocessors(parts.post, 0); err != nil {
+		return nil, fmt.Errorf("post_processor: %w", err)
+	}
+	if parts.decoder == nil {
+		e.decoders = []func() stage{spacedStage}
+	} else if err := e.decoderChain(flatten(parts.decoder, 0)); err != nil {
+		return nil, fmt.Errorf("decoder: %w", err)
+	}
+	return e, nil
+}
+
+const maxParts = 64 // components of one kind, and their nesting
+
+func (e *engine) normalizers(c *component, depth int) error {
+	if c == nil {
+		return nil
+	}
+	if depth > maxParts || len(e.normal) > maxParts {
+		return malformed("more than %d components", maxParts)
+	}
+	var n normalizer
+	switch c.Type {
+	case "Sequence":
+		for i := range c.Normalizers {
+			if err := e.normalizers(&c.Normalizers[i], depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "NFC":
+		n = unicodeForm(norm.NFC)
+	case "NFD":
+		n = unicodeForm(norm.NFD)
+	case "NFKC":
+		n = unicodeForm(norm.NFKC)
+	case "NFKD":
+		n = unicodeForm(norm.NFKD)
+	case "Lowercase":
+		n = textual(lowercase)
+	case "Prepend":
+		n = prepending(c.Prepend)
+	case "Strip":
+		n = stripping{c.StripLeft, c.StripRight}
+	case "ByteLevel":
+		n = textual(spell)
+	case "Replace":
+		p, text, err := c.Pattern.compile()
+		if err != nil {
+			return err
+		}
+		n = replacing{p, text, c.Content}
+	default:
+		return unsupported("%q", c.Type)
+	}
+	e.normal = append(e.normal, n)
+	return nil
+}
+
+func (p *patternSpec) compile() (*pattern.Pattern, string, error) {
+	switch {
+	case p == nil || (p.String == nil) == (p.Regex == nil):
+		return nil, "", malformed("pattern is neither String nor Regex")
+	case p.String != nil:
+		return nil, *p.String, nil
+	}
+	r, err := pattern.Compile(*p.Regex, pattern.Oniguruma)
+	if err != nil {
+		err = unsupported("%v", err)
+	}
+	return r, "", err
+}
+
+func (e *engine) pretokenizers(c *component, depth int) error {
+	if c == nil {
+		return nil
+	}
+	if depth > maxParts || len(e.pre) > maxParts {
+		return malformed("more than %d components", maxParts)
+	}
+	add := func(s ...splitter) error {
+		e.pre = append(e.pre, s...)
+		return nil
+	}
+	how, err := behaviorOf(c.Behavior)
+	if err != nil {
+		return err
+	}
+	switch c.Type {
+	case "Sequence":
+		for i := range c.Pretokenizers {
+			if err := e.pretokenizers(&c.Pretokenizers[i], depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "ByteLevel":
+		if c.AddPrefixSpace == nil || *c.AddPrefixSpace {
+			e.pre = append(e.pre, prefixing{})
+		}
+		if c.UseRegex == nil || *c.UseRegex {
+			p, err := pattern.Compile(gpt2, pattern.Oniguruma)
+			if err != nil {
+				return err
+			}
+			e.pre = append(e.pre, cutting{find: finding(p)})
+		}
+		return add(spelled{})
+	case "Split":
+		p, text, err := c.Pattern.compile()
+		if err != nil {
+			return err
+		}
+		if c.Behavior == "" {
+			return malformed("Split without a behavior")
+		}
+		find := findingText(text)
+		if p != nil {
+			find = finding(p)
+		} else if text == "" {
+			return unsupported("Split at an empty string")
+		}
+		return add(cutting{find, how, c.Invert})
+	case "Digits":
+		how = contiguous
+		if c.Individual {
+			how = isolated
+		}
+		return add(cutting{find: findingFlag(unidata.Numeric), how: how})
+	case "Punctuation":
+		return add(cutting{find: findingFlag(unidata.Punct), how: how})
+	case "Whitespace":
+		p, err := pattern.Compile(`\w+|[^\w\s]+`, pattern.Rust)
+		if err != nil {
+			return err
+		}
+		return add(cutting{finding(p), removed, true})
+	case "WhitespaceSplit":
+		return add(cutting{find: findingFlag(unidata.Space), how: removed})
+	case "CharDelimiterSplit":
+		if utf8.RuneCountInString(c.Delimiter) != 1 {
+			return malformed("delimiter %q", c.Delimiter)
+		}
+		return add(cutting{find: findingText(c.Delimiter), how: removed})
+	case "FixedLength":
+		if c.Length == nil || *c.Length < 1 {
+			return malformed("FixedLength without a length")
+		}
+		return add(fixed(*c.Length))
+	case "Metaspace":
+		m, err := c.metaspace()
+		if err != nil {
+			return err
+		}
+		return add(m)
+	}
+	return unsupported("%q", c.Type)
+}
+
+func behaviorOf(s string) (behavior, error) {
+	switch s {
+	case "", "Isolated":
+		return isolated, nil
+	case "Removed":
+		return removed, nil
+	case "Contiguous":
+		return contiguous, nil
+	case "MergedWithPrevious":
+		return mergedWithPrevious, nil
+	case "MergedWithNext":
+		return mergedWithNext, nil
+	}
+	return 0, unsupported("behavior %q", s)
+}
+
+func (c *component) metaspace() (metaspace, error) {
+	m := metaspace{c.Replacement, c.PrependScheme, c.Split == nil || *c.Split}
+	if utf8.RuneCountInString(m.mark) != 1 {
+		return m, malformed("Metaspace replacement %q", m.mark)
+	}
+	if m.scheme == "" {
+		m.scheme = "always"
+	}
+	if m.scheme != "always" && m.scheme != "first" && m.scheme != "never" {
+		return m, unsupported("prepend_scheme %q", m.scheme)
+	}
+	if c.AddPrefixSpace != nil && !*c.AddPrefixSpace && m.scheme != "never" {
+		return m, malformed("add_prefix_space does not match prepend_scheme %q", m.scheme)
+	}
+	return m, nil
+}
+
+// postprocessors wraps the sequence from the inside out.
+func (e *engine) postprocessors(c *component, depth int) error {
+	if c == nil {
+		return nil
+	}
+	if depth > maxParts {
+		return malformed("more than %d components", maxParts)
+	}
+	var before, after []trajectory.Token
+	switch c.Type {
+	case "Sequence":
+		for i := range c.Processors {
+			if err := e.postprocessors(&c.Processors[i], depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "ByteLevel":
+		return nil
+	case "BertProcessing", "RobertaProcessing":
+		for _, pair := range []struct {
+			raw json.RawMessage
+			to  *[]trajectory.Token
+		}{{c.Cls, &before}, {c.Sep, &after}} {
+			var text string
+			var id int64
+			if err := json.Unmarshal(pair.raw, &[]any{&text, &id}); err != nil || id < 0 || id >= int64(e.size) {
+				return malformed("%s with %s", c.Type, pair.raw)
+			}
+			*pair.to = append(*pair.to, trajectory.Token(id))
+		}
+	case "TemplateProcessing":
+		var err error
+		if before, after, err = e.template(c); err != nil {
+			return err
+		}
+	default:
+		return unsupported("%q", c.Type)
+	}
+	e.before, e.after = append(before, e.before...), append(e.after, after...)
+	if len(e.before)+len(e.after) > 1024 {
+		return malformed("more than 1024 tokens around a sequence")
+	}
+	return nil
+}
+
+func (e *engine) template(c *component) (before, after []trajectory.Token, err error) {
+	seen := false
+	for _, piece := range c.Single {
+		if p, ok := piece["Sequence"]; ok {
+			if seen || p.ID != "A" {
+				return nil, nil, unsupported("template with sequence %q again or alone", p.ID)
+			}
+			seen = true
+			continue
+		}
+		p, ok := piece["SpecialToken"]
+		if !ok {
+			return nil, nil, malformed("template piece %v", piece)
+		}
+		special, ok := c.Specials[p.ID]
+		if !ok {
+			return nil, nil, malformed("template names %q, which special_tokens lacks", p.ID)
+		}
+		for _, id := range special.IDs {
+			if id < 0 || id >= int64(e.size) {
+				return nil, nil, malformed("template token %q has id %d of %d", p.ID, id, e.size)
+			}
+			if seen {
+				after = append(after, trajectory.Token(id))
+			} else {
+				before = append(before, trajectory.Token(id))
+			}
+		}
+	}
+	if !seen {
+		return nil, nil, unsupported("template without the sequence")
+	}
+	return before, after, nil
+}

@@ -1,0 +1,177 @@
+// Package tokenizer turns text into the token ids of a model and back, exactly as the
+// model's own tokenizer does: tokenizer.json with byte-level, Metaspace or byte-fallback
+// BPE, tiktoken rank files, SentencePiece BPE models. What it cannot read exactly it
+// refuses by name.
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+
+	"hermes/trajectory"
+)
+
+// Options says how text is read.
+type Options struct {
+	Special bool // special tokens spelled in the text are those tokens; otherwise they are text
+	Add     bool // add what the model expects around a sequence (its post-processor)
+}
+
+// Special is an added token.
+type Special struct {
+	ID      trajectory.Token
+	Text    string
+	Special bool // false for added words that are ordinary text
+}
+
+// Tokenizer is safe for concurrent use.
+type Tokenizer interface {
+	// Encode fails only where a pattern backtracks beyond its budget or a symbol is not
+	// covered by the vocabulary and its unknown token does not exist.
+	Encode(text string, o Options) ([]trajectory.Token, error)
+	// Decode keeps special tokens as text. Ids outside the vocabulary are an error.
+	Decode(ids []trajectory.Token) (string, error)
+	// Stream starts an incremental decoder; its outputs joined equal Decode.
+	Stream(o StreamOptions) *Stream
+	// ID finds a token by its spelling in the vocabulary, added tokens first.
+	ID(token string) (trajectory.Token, bool)
+	// Token is the inverse of ID.
+	Token(id trajectory.Token) (string, bool)
+	// Size is one more than the largest id.
+	Size() int
+	// Specials lists the added tokens by id.
+	Specials() []Special
+}
+
+// Errors that callers tell apart.
+var (
+	ErrUnsupported = errors.New("not supported by this tokenizer reader")
+	ErrMalformed   = errors.New("malformed tokenizer file")
+	ErrUnknownID   = errors.New("token id outside the vocabulary")
+)
+
+func unsupported(format string, a ...any) error {
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, a...), ErrUnsupported)
+}
+
+func malformed(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, a...))
+}
+
+// engine is the one implementation: added tokens, normalizer, pre-tokenizer, model, decoder.
+type engine struct {
+	raw, normed *matcher // added tokens matched before and after the normalizer
+	special     map[trajectory.Token]bool
+	added       map[trajectory.Token]Special
+	addedID     map[string]trajectory.Token
+	shown       map[trajectory.Token]string // what an added token decodes to where not its text
+	normal      []normalizer
+	pre         []splitter
+	model       *bpe
+	before      []trajectory.Token
+	after       []trajectory.Token
+	decoders    []func() stage
+	size        int
+}
+
+// Encode implements [Tokenizer].
+func (e *engine) Encode(text string, o Options) ([]trajectory.Token, error) {
+	r := &run{e: e, out: make([]trajectory.Token, 0, len(text)/3+8), special: o.Special}
+	if o.Add {
+		r.out = append(r.out, e.before...)
+	}
+	r.scratch = e.model.scratch()
+	defer e.model.release(r.scratch)
+	e.raw.split(text, o.Special, func(start, end int, id trajectory.Token) {
+		if id >= 0 {
+			r.out = append(r.out, id)
+		} else {
+			r.piece(text[start:end], start == 0)
+		}
+	})
+	if r.err != nil {
+		return nil, fmt.Errorf("encode text of %d bytes: %w", len(text), r.err)
+	}
+	if o.Add {
+		r.out = append(r.out, e.after...)
+	}
+	return r.out, nil
+}
+
+// run is one call of Encode.
+type run struct {
+	e       *engine
+	out     []trajectory.Token
+	scratch *scratch
+	special bool
+	err     error
+}
+
+// piece encodes text between added tokens. first says that it begins the input.
+func (r *run) piece(text string, first bool) {
+	if text == "" || r.err != nil {
+		return
+	}
+	for _, n := range r.e.normal {
+		if text, first, r.err = n.apply(text, first); r.err != nil {
+			return
+		}
+	}
+	r.e.normed.split(text, r.special, func(start, end int, id trajectory.Token) {
+		if id >= 0 {
+			r.out = append(r.out, id)
+		} else if start < end {
+			r.split(0, text[start:end], first && start == 0)
+		}
+	})
+}
+
+func (r *run) split(stage int, text string, first bool) {
+	if stage == len(r.e.pre) {
+		if r.err == nil {
+			r.out, r.err = r.e.model.encode(r.out, text, r.scratch)
+		}
+		return
+	}
+	at := true
+	err := r.e.pre[stage].split(text, first, func(piece string) {
+		if piece != "" {
+			r.split(stage+1, piece, first && at)
+		}
+		at = false
+	})
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
+// Decode implements [Tokenizer].
+func (e *engine) Decode(ids []trajectory.Token) (string, error) {
+	s := e.Stream(StreamOptions{})
+	s.out.Grow(4 * len(ids))
+	for _, id := range ids {
+		if err := s.push(id); err != nil {
+			return "", err
+		}
+	}
+	return s.Finish(), nil
+}
+
+// ID implements [Tokenizer].
+func (e *engine) ID(token string) (trajectory.Token, bool) {
+	if id, ok := e.addedID[token]; ok {
+		return id, true
+	}
+	return e.model.id(token)
+}
+
+// Token implements [Tokenizer].
+func (e *engine) Token(id trajectory.Token) (string, bool) {
+	if s, ok := e.added[id]; ok {
+		return s.Text, true
+	}
+	return e.model.token(id)
+}
+
+// Size implements [Tokenizer].
+func (e *engine) Size() int { return e.size }
