@@ -40,7 +40,7 @@ func findIdentities() (identities, error) {
 	if err != nil {
 		return ids, err
 	}
-	if begin, gbegin = max(begin, gbegin), max(begin, gbegin); gsize < size {
+	if begin = max(begin, gbegin); gsize < size {
 		size = gsize
 	}
 	switch {

@@ -227,13 +227,3 @@ func (h *Host) killBox(running []*task) (left int) {
 	}
 	return tr.kill()
 }
-
-// finish waits for a command and for nothing else.
-func (t *task) finish(ctx context.Context) error {
-	select {
-	case <-t.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -14,7 +14,6 @@ type talk struct {
 
 	plain                bool // text comes from the strings below, not from JSON
 	taskText, resultText string
-	names                []string
 }
 
 func (c *talk) task() string {

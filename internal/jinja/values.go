@@ -89,7 +89,7 @@ func objectName(v any) string {
 
 // typeName is type(v).__name__.
 func typeName(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case nil:
 		return "NoneType"
 	case bool:
@@ -109,7 +109,7 @@ func typeName(v any) string {
 	case *Dict:
 		return "dict"
 	case *dictView:
-		return "dict_" + v.(*dictView).kind
+		return "dict_" + v.kind
 	case *generator:
 		return "generator"
 	case *Undefined:

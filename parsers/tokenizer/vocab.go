@@ -234,8 +234,7 @@ func (m *bpe) toBytes() {
 // index prepares look-ups of single symbols and the places where words may be cut.
 func (m *bpe) index() {
 	for b := range m.bytes {
-		key := string([]byte{byte(b)})
-		id, ok := m.ids[key]
+		id, ok := m.ids[string([]byte{byte(b)})]
 		if m.bytes[b] = id; !ok {
 			m.bytes[b] = none
 		}
