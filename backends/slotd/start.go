@@ -1,7 +1,6 @@
 package slotd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
