@@ -26,11 +26,19 @@ var (
 // jsonCall reads a call object at i. When strict reading fails and the dialect
 // repairs, the object is read as a Python dictionary with raw newlines.
 func (p *parse) jsonCall(i int, keys jsonKeys) body {
-	sc := scanner{text: p.text}
+	if p.spent > 8*len(p.text)+1<<16 {
+		return body{end: i, err: errBad, why: "too many attempts"}
+	}
+	sc := scanner{text: p.text, raw: p.raw}
 	ms, end, err := sc.object(i)
+	if err != nil {
+		p.spent += end - i
+	}
 	text, state := p.text, Complete
 	if err != nil && p.k.Repair && i < len(p.text) && p.text[i] == '{' {
-		if fixed, n, perr := pyvalue.Read(p.text[i:], pyvalue.Options{RawNewlines: true, JSONEscapes: true}); perr == nil {
+		fixed, n, perr := pyvalue.Read(p.text[i:], pyvalue.Options{RawNewlines: true, JSONEscapes: true})
+		p.spent += n
+		if perr == nil {
 			text, state = fixed, Recovered
 			ms, _, err = scanner{text: fixed}.object(0)
 			end = i + n

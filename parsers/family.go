@@ -141,6 +141,8 @@ type grammar struct {
 	think  think        // the block in which nothing is executed; zero: none
 	read   func(*parse) // reads p.text after the think block
 	format func(content string, calls []Call) string
+	base   string       // the family whose knobs count, for a combination
+	reason func(*parse) // takes reasoning out instead of think
 	id     func(*parse, int, *Call)
 }
 

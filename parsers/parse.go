@@ -22,7 +22,12 @@ type parse struct {
 	// own is set by families whose frame is never content, even without a call.
 	own bool
 	// loose: reasoning was not closed, so every call after it is ambiguous.
-	loose bool
+	loose  bool
+	spent  int    // bytes read by attempts that failed: bounds the work on hostile text
+	raw    bool   // control characters may stand in JSON strings
+	fill   bool   // reasoning becomes content when there is none
+	prefix string // put in front of the content
+	limit  int    // content ends here; 0 is the end of the text
 	// pos is where unread text begins after the think block.
 	pos int
 	// join stands between pieces of content.
@@ -39,7 +44,12 @@ type segment struct {
 func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
 	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}}
 	p.tools = newTools(opt.Tools)
-	if (p.k.Think || opt.InReasoning) && g.think.close != "" {
+	if g.base != "" {
+		p.k = opt.Dialect.Knobs(g.base)
+	}
+	if g.reason != nil {
+		g.reason(p)
+	} else if (p.k.Think || opt.InReasoning) && g.think.close != "" {
 		p.pos = g.think.split(p)
 	}
 	if opt.Variant.ToolChoice == "none" {
@@ -50,9 +60,16 @@ func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
 	return p.finish(g)
 }
 
-func (p *parse) content(a, b int) { p.seg(InContent, a, b) }
-func (p *parse) frame(a, b int)   { p.seg(InFrame, a, b) }
-func (p *parse) reason(a, b int)  { p.seg(InReasoning, a, b) }
+func (p *parse) content(a, b int) {
+	if p.limit > 0 && b > p.limit {
+		p.seg(InFrame, max(a, p.limit), b)
+		b = p.limit
+	}
+	p.seg(InContent, a, b)
+}
+
+func (p *parse) frame(a, b int)  { p.seg(InFrame, a, b) }
+func (p *parse) reason(a, b int) { p.seg(InReasoning, a, b) }
 
 func (p *parse) seg(kind SpanKind, a, b int) {
 	if a < b {
@@ -137,11 +154,15 @@ func (p *parse) finish(g grammar) Parsed {
 			reasons = append(reasons, p.text[s.a:s.b])
 		}
 	}
-	p.out.Reasoning = p.trimReason(strings.Join(reasons, p.join))
+	p.out.Reasoning = strings.Join(reasons, p.join)
 	if len(p.out.Calls) == 0 && !p.own {
 		p.wholeText()
 	} else {
 		p.parts()
+	}
+	p.out.Content = p.prefix + p.out.Content
+	if p.fill && strings.TrimSpace(p.out.Content) == "" {
+		p.out.Content, p.out.Reasoning = p.out.Reasoning, ""
 	}
 	for i := range p.out.Calls {
 		p.identify(g, i)

@@ -71,6 +71,9 @@ func (t tagged) block(p *parse, i int) int {
 // or a brace too many. -1 means that the block is not what it seemed.
 func (t tagged) after(p *parse, end int) (int, State) {
 	j := p.skipSpace(end)
+	if t.close == "" {
+		return end, Complete
+	}
 	if p.at(t.close, j) {
 		if t.lines {
 			return end, Complete

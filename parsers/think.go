@@ -1,7 +1,5 @@
 package parsers
 
-import "strings"
-
 // think is the block in which a family reasons.
 type think struct {
 	open, close string
@@ -66,11 +64,4 @@ func (t think) unclosed(p *parse, at int) int {
 	p.reason(at, len(p.text))
 	p.fault(len(p.text), len(p.text), "unclosed_reasoning", "reasoning is not closed")
 	return len(p.text)
-}
-
-func (p *parse) trimReason(s string) string {
-	if p.k.Think {
-		return strings.Trim(s, "\n")
-	}
-	return s
 }
