@@ -171,5 +171,8 @@ func sglangValue(s schema, raw string) string {
 	if v, ok := as(t, text); ok {
 		return v
 	}
+	if once, ok := unquote(`"` + text + `"`); ok && strings.Contains(text, `\`) && isJSON(once) {
+		return once // one level of escapes too many
+	}
 	return guess(raw)
 }

@@ -92,6 +92,8 @@ type Knobs struct {
 	StripValues                    bool // parameter values lose white space at both ends
 	NeedArgs                       bool // an object without arguments is no call
 	NeedEnd, NeedJSON              bool // a framed call without its end token, or without JSON, is none
+	LooseClose                     bool // a closing think tag without an opening one ends reasoning
+	EatFrames                      bool // markers vanish even when no call was read
 	DropCut                        bool // a cut parameter is left out
 	Bare                           bool // inner markers count without the outer one
 }
@@ -114,4 +116,146 @@ var base = [...]Knobs{
 }
 
 // choices changes the base for single families: what reference and measurements say.
-var choices = map[string]func(Dialect, *Knobs){}
+var choices = map[string]func(Dialect, *Knobs){
+	"hermes":      func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM; k.NeedClose = false },
+	"qwen":        func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
+	"granite4":    func(d Dialect, k *Knobs) { k.NeedArgs, k.Between, k.After = d == VLLM, Verbatim, Verbatim },
+	"ernie45":     func(d Dialect, k *Knobs) { k.Before, k.NoCall = StripLines, StripLines },
+	"minimax":     func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NeedArgs = Strip, false, d == VLLM },
+	"jamba":       func(d Dialect, k *Knobs) { k.KeepBlank, k.NeedClose = d == VLLM, true },
+	"xlam":        func(d Dialect, k *Knobs) { k.Before, k.After = Strip, Strip },
+	"apertus":     func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
+	"dots":        func(d Dialect, k *Knobs) { k.DropUnknown, k.AllOrNothing = d == VLLM, false },
+	"llama3_json": llamaChoices,
+	"llama4_json": llamaChoices,
+	"mistral":     mistralChoices,
+	"gigachat3":   func(d Dialect, k *Knobs) { k.NeedArgs, k.Repair = true, false },
+	"granite":     func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
+	"deepseek_v3": func(d Dialect, k *Knobs) {
+		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
+	},
+	"deepseek_v3_1": func(d Dialect, k *Knobs) {
+		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
+	},
+	"deepseek_v32": func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"deepseek_v4":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"kimi_k2":      kimiChoices,
+	"kimi_k3":      channels,
+	"openai":       func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
+	"inkling":      channels,
+	"muse_glimmer": channels,
+	"qwen3_coder":  qwenChoices,
+	"qwen3_xml":    qwenChoices,
+	"nemotron_v3":  qwenChoices,
+	"step3p5":      qwenChoices,
+	"seed_oss":     qwenChoices,
+	"glm45":        glmChoices,
+	"glm47":        glmChoices,
+	"ling3":        glmChoices,
+	"poolside_v1":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
+	"hy_v3":        engine,
+	"step3": func(d Dialect, k *Knobs) {
+		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
+	},
+	"minimax_m2": func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = d == VLLM; keepAfter(d, k) },
+	"minimax_m3": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
+	"minicpm5": func(d Dialect, k *Knobs) {
+		k.AllOrNothing, k.Before, k.After, k.Between = false, Verbatim, Verbatim, Verbatim
+	},
+	"gemma4":          func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = false; keepAfter(d, k) },
+	"functiongemma":   func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
+	"pythonic":        func(d Dialect, k *Knobs) { k.Before = Verbatim; keepAfter(d, k); k.NeedClose = d != Ours },
+	"llama4_pythonic": func(d Dialect, k *Knobs) { k.Before = Verbatim; keepAfter(d, k); k.NeedClose = d != Ours },
+	"olmo3":           func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
+	"lfm2": func(d Dialect, k *Knobs) {
+		k.Before = Verbatim
+		if d == VLLM {
+			k.After, k.Between, k.Before, k.Join, k.AllOrNothing = Strip, Strip, Strip, "\n", false
+		}
+	},
+}
+
+func apertusJoin(d Dialect) string {
+	if d == SGLang {
+		return ""
+	}
+	return "\n"
+}
+
+// engine is what the families of vLLM's shared engine have in common.
+func engine(d Dialect, k *Knobs) {
+	if d == VLLM {
+		k.AllOrNothing, k.Think, k.LooseClose, k.EatFrames = false, true, true, true
+	}
+	if d == SGLang {
+		k.DropUnknown = true
+	}
+}
+
+// stripped is engine with the content before the calls trimmed by vLLM, kept by SGLang.
+func stripped(d Dialect, k *Knobs) {
+	engine(d, k)
+	k.Before = Strip
+	if d == SGLang {
+		k.Before = Verbatim
+	}
+}
+
+func keepAfter(d Dialect, k *Knobs) {
+	if d == SGLang {
+		k.Between, k.After = Verbatim, Verbatim
+	}
+}
+
+func qwenChoices(d Dialect, k *Knobs) {
+	stripped(d, k)
+	k.DropUnknown = false
+	k.StripValues = d == Upstream
+}
+
+func glmChoices(d Dialect, k *Knobs) {
+	engine(d, k)
+	k.Before = Strip
+	k.StripValues = d == Upstream
+}
+
+func deepseekBefore(d Dialect) Text {
+	if d == SGLang {
+		return StripRight
+	}
+	return Verbatim
+}
+
+func kimiChoices(d Dialect, k *Knobs) {
+	engine(d, k)
+	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
+	k.NeedEnd = d == SGLang || d == Upstream
+	k.KeepBlank = d == VLLM
+	if d == Upstream {
+		k.Before = Strip
+	}
+}
+
+func llamaChoices(d Dialect, k *Knobs) {
+	k.NeedArgs = d == VLLM
+	switch d {
+	case VLLM:
+		k.Before = DropText
+	case SGLang:
+		k.Before, k.Between, k.After = Verbatim, DropText, Verbatim
+	}
+}
+
+func mistralChoices(d Dialect, k *Knobs) {
+	switch d {
+	case SGLang:
+		k.Before, k.After, k.NeedJSON = Verbatim, Verbatim, true
+	case VLLM:
+		k.AllOrNothing = false
+	}
+}
+
+// channels keeps every text that a channel format gives to the user.
+func channels(_ Dialect, k *Knobs) {
+	k.Before, k.Between, k.After, k.AllOrNothing, k.DropUnknown = Verbatim, Verbatim, Verbatim, false, false
+}

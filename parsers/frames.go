@@ -1,22 +1,32 @@
 package parsers
 
+import "strings"
+
 // frameMarks are the tokens around all calls and around each call.
 type frameMarks struct{ open, close, call, end string }
 
 // frames walks calls framed by tokens. one reads the call in a..b, whose frame ends
 // at end; it returns false to refuse it. closed says that the end token is there.
 func frames(p *parse, m frameMarks, one func(a, b, end int, closed bool) bool) {
-	i := p.index(m.open, p.pos)
-	if i < 0 {
-		p.content(p.pos, len(p.text))
-		return
+	at := p.pos
+	for at < len(p.text) {
+		i := p.index(m.open, at)
+		if i < 0 {
+			p.content(at, len(p.text))
+			return
+		}
+		p.content(at, i)
+		at = section(p, m, i, one)
 	}
-	p.content(p.pos, i)
+}
+
+// section reads the calls of one outer pair and returns its end.
+func section(p *parse, m frameMarks, i int, one func(a, b, end int, closed bool) bool) int {
 	at := i + len(m.open)
 	stop := p.index(m.close, at)
 	if p.k.NeedClose && stop < 0 {
 		p.refuse(i, len(p.text), "truncated", "%s without %s", m.open, m.close)
-		return
+		return len(p.text)
 	}
 	p.frame(i, at)
 	for {
@@ -36,13 +46,20 @@ func frames(p *parse, m frameMarks, one func(a, b, end int, closed bool) bool) {
 		}
 		at = end
 	}
-	switch {
-	case stop >= 0:
-		p.frame(at, stop+len(m.close))
-		p.content(stop+len(m.close), len(p.text))
-	default:
-		p.frame(at, p.skipSpace(at))
+	end := len(p.text)
+	if stop >= 0 {
+		end = stop
 	}
+	if strings.TrimSpace(p.text[at:end]) == "" {
+		p.frame(at, end)
+	} else {
+		p.refuse(at, end, "malformed", "text that is no call")
+	}
+	if stop < 0 {
+		return end
+	}
+	p.frame(stop, stop+len(m.close))
+	return stop + len(m.close)
 }
 
 // frameEnd finds the end of the call that begins at from; an end token inside a JSON

@@ -10,13 +10,18 @@ var Gigachat3 = grammar{
 }.family()
 
 func readGigachat(p *parse) {
-	const old, sep = "function call<|role_sep|>\n", "<|message_sep|>"
+	const old, sep = "function call", "<|message_sep|>"
 	p.raw = true
 	mark := "<|function_call|>"
 	i := p.index(mark, p.pos)
 	if i < 0 {
 		mark = old
 		i = p.index(mark, p.pos)
+		if r := i + len(mark); i >= 0 && p.at("<|role_sep|>", r) {
+			mark += "<|role_sep|>"
+		} else if i >= 0 && (!p.at("{", r) || p.opt.Dialect == SGLang) {
+			i = -1
+		}
 	}
 	if i < 0 {
 		p.content(p.pos, len(p.text))

@@ -37,6 +37,9 @@ func readHarmony(p *parse) {
 			p.content(at, next)
 		case to != "" && to != "assistant" && to != "user":
 			harmonyCall(p, at, from, end, next, to)
+		case to == "assistant":
+			p.frame(at, next)
+			p.fault(at, next, "dropped_text", "a message to the assistant itself")
 		case strings.Contains(header, "<|channel|>analysis"):
 			p.frame(at, from)
 			p.reason(from, end)
@@ -95,6 +98,11 @@ func harmonyEnd(p *parse, from int) (end, next int) {
 // harmonyTail is what follows the last message: a header being written, or text.
 func harmonyTail(p *parse, at int) {
 	t := p.text[at:]
+	if end, next := harmonyEnd(p, at+1); next > end && strings.Contains(t, "<|channel|>") {
+		p.fault(at, len(p.text), "malformed_header", "a message without its text mark")
+		p.content(at, len(p.text))
+		return
+	}
 	if strings.HasPrefix(t, "<|") || strings.Contains(t, "<|channel|>") || recipient(t) != "" {
 		p.frame(at, len(p.text))
 		p.fault(at, len(p.text), "truncated", "the text ends in a header")

@@ -65,6 +65,10 @@ func inklingCall(p *parse, at int) int {
 	c := p.jsonCall(j, inklingKeys)
 	if c.err != nil {
 		end, _ := p.nextOf([]string{"<|end_message|>", "<|content_model_end_sampling|>", "<|message_model|>"}, at)
+		if name, args, ok := cutCall(p.text[j:]); ok && c.err == errCut && end == len(p.text) {
+			p.call(at, end, name, args, Truncated)
+			return end
+		}
 		kind := "malformed"
 		if c.err == errCut && end == len(p.text) {
 			kind = "truncated"
@@ -74,4 +78,22 @@ func inklingCall(p *parse, at int) int {
 	}
 	p.call(at, c.end, c.name, c.args, c.state)
 	return c.end
+}
+
+// cutCall takes name and written arguments out of an object that the end cut.
+func cutCall(text string) (name, args string, ok bool) {
+	whole, ok := closeJSON(text)
+	if !ok {
+		return "", "", false
+	}
+	ms, _, err := scanner{text: whole}.object(0)
+	n, has := lookup(ms, "name")
+	if err != nil || !has {
+		return "", "", false
+	}
+	name, ok = unquote(whole[n.a:n.b])
+	if a, has := lookup(ms, "args"); has {
+		args = whole[a.a:a.b]
+	}
+	return name, args, ok && name != ""
 }

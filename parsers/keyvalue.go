@@ -68,7 +68,7 @@ func (g keyValue) group(p *parse, i int) int {
 func (g keyValue) call(p *parse, i int) int {
 	at := i + len(g.open)
 	stop := len(p.text)
-	for _, m := range []string{g.sep, g.key, g.close, g.open, "\n"} {
+	for _, m := range []string{g.sep, g.key, g.close, g.open, "\n", `\n<`} {
 		if m == "" {
 			continue
 		}

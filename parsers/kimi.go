@@ -62,6 +62,9 @@ func kimiName(p *parse, id, args string) string {
 	if index == "" && isInteger(id) {
 		return kimiGuess(p, args)
 	}
+	if !isInteger(index) {
+		return ""
+	}
 	name = strings.TrimPrefix(name, "functions.")
 	if p.opt.Dialect == Upstream {
 		name = name[strings.LastIndexByte(name, '.')+1:]

@@ -32,11 +32,16 @@ func readLFM2(p *parse) {
 			return
 		}
 		n, o := len(p.segs), p.pyOptions()
-		o.RawNewlines = true
+		o.RawNewlines, o.ZeroPadded = true, true
 		end, err := p.pylist(j, o)
 		if err != nil && j < len(p.text) && p.text[j] == '[' {
 			p.segs = p.segs[:n]
 			end, err = p.jsonList(j, nameArguments)
+		} else if err != nil && j < len(p.text) && p.text[j] == '{' {
+			if c := p.jsonCall(j, nameArguments); c.err == nil {
+				p.call(j, c.end, c.name, c.args, c.state)
+				end, err = c.end, nil
+			}
 		} else if err != nil {
 			var name, args string
 			if name, args, end, err = p.pycall(j, o); err == nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -44,6 +45,9 @@ type segment struct {
 func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
 	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}}
 	p.tools = newTools(opt.Tools)
+	if g.reason != nil && g.base == "" {
+		p.k = Knobs{}
+	}
 	if g.base != "" {
 		p.k = opt.Dialect.Knobs(g.base)
 	}
@@ -52,9 +56,18 @@ func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
 	} else if (p.k.Think || opt.InReasoning) && g.think.close != "" {
 		p.pos = g.think.split(p)
 	}
-	if opt.Variant.ToolChoice == "none" {
-		p.content(p.pos, len(text))
-	} else {
+	switch choice := opt.Variant.ToolChoice; {
+	case choice == "none":
+		if g.read(p); p.own {
+			p.out.Calls = nil
+		} else {
+			p.segs = slices.DeleteFunc(p.segs, func(s segment) bool { return s.a >= p.pos })
+			p.out.Calls, p.out.Faults = nil, nil
+			p.content(p.pos, len(text))
+		}
+	case choice != "" && choice != "auto" && strings.HasPrefix(strings.TrimSpace(p.rest()), "[{"):
+		readArray(p)
+	default:
 		g.read(p)
 	}
 	return p.finish(g)
@@ -205,7 +218,7 @@ func (p *parse) wholeText() {
 	var b strings.Builder
 	for _, s := range p.segs {
 		kind := s.kind
-		if kind == InCall || kind == InFault || kind == InFrame && s.a >= p.pos {
+		if kind == InCall || (kind == InFault || kind == InFrame && s.a >= p.pos) && !p.k.EatFrames {
 			kind = InContent
 		}
 		if kind == InContent {

@@ -38,7 +38,8 @@ func readPythonic(p *parse, open, close string) {
 		from = p.skipSpace(from + len(open))
 	}
 	whole := from
-	for i := p.index("[", from); i >= 0; i = p.index("[", i+1) {
+	any := false
+	for i := p.index("[", from); i >= 0; i = p.index("[", max(i+1, whole)) {
 		if p.opt.Dialect == VLLM && i > whole {
 			break
 		}
@@ -54,9 +55,13 @@ func readPythonic(p *parse, open, close string) {
 			continue
 		}
 		k := p.skipSpace(end)
-		if p.at(close, k) {
-			p.frame(end, k+len(close))
-			k += len(close)
+		tail := close
+		if tail == "" {
+			tail = "<|python_end|>"
+		}
+		if p.at(tail, k) {
+			p.frame(end, k+len(tail))
+			k += len(tail)
 			end = k
 		}
 		if p.opt.Dialect == VLLM && k < len(p.text) {
@@ -66,11 +71,17 @@ func readPythonic(p *parse, open, close string) {
 		if i > whole && strings.TrimSpace(p.text[whole:i]) != "" {
 			p.doubt()
 		}
-		p.content(whole, i)
-		p.content(end, len(p.text))
-		return
+		p.pyText(open, whole, i)
+		whole, any = end, true
+		if p.opt.Dialect == VLLM {
+			break
+		}
 	}
-	p.content(p.pos, len(p.text))
+	if any {
+		p.content(whole, len(p.text))
+	} else {
+		p.content(p.pos, len(p.text))
+	}
 }
 
 // doubt marks complete calls that stand amid prose.
@@ -81,4 +92,17 @@ func (p *parse) doubt() {
 			p.fault(c.Start, c.End, string(Ambiguous), "call of %q amid text", c.Name)
 		}
 	}
+}
+
+// pyText is the text before a list; the opening tag in it is frame.
+func (p *parse) pyText(open string, a, b int) {
+	if open == "" {
+		open = "<|python_start|>"
+	}
+	if i := p.index(open, a); i >= 0 && i < b {
+		p.content(a, i)
+		p.frame(i, i+len(open))
+		a = i + len(open)
+	}
+	p.content(a, b)
 }

@@ -39,6 +39,14 @@ func (t tagged) block(p *parse, i int) int {
 			break
 		}
 		b := p.jsonCall(at, t.keys)
+		if n := p.index("\n", at); b.err != nil && t.lines && found+n > 0 && n >= 0 && (p.index(t.close, at) < 0 || n < p.index(t.close, at)) {
+			p.refuse(start, n, "malformed", "call object: %s", b.why)
+			at, start = p.skipSpace(n), n
+			if p.at(t.close, at) && found > 0 {
+				break
+			}
+			continue
+		}
 		if b.err != nil {
 			return t.bad(p, start, at, b.end, b.err, found)
 		}

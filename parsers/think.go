@@ -20,6 +20,10 @@ func (t think) split(p *parse) int {
 	at := 0
 	inside := p.opt.InReasoning
 	for {
+		if !inside && at == 0 && p.k.LooseClose {
+			c, o, m := p.index(t.close, 0), p.index(t.open, 0), t.marker(p, 0)
+			inside = c >= 0 && (o < 0 || c < o) && (m < 0 || c < m)
+		}
 		if !inside {
 			i := p.index(t.open, at)
 			m := t.marker(p, at)

@@ -29,6 +29,9 @@ func readXLAM(p *parse) {
 		if err != nil {
 			continue
 		}
+		if m.open == "</think>" {
+			i += len(m.open)
+		}
 		p.content(p.pos, i)
 		p.frame(i, j)
 		if k := p.skipSpace(end); p.at(m.close, k) {

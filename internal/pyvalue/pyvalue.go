@@ -26,6 +26,7 @@ type Options struct {
 	RawNewlines bool // newlines may stand inside ordinary strings
 	PythonOnly  bool // JSON words are refused
 	NoSets      bool // tuples and sets are refused
+	ZeroPadded  bool // 07 is 7
 	JSONEscapes bool // in strings, \/ is a slash, as in JSON
 }
 
@@ -256,7 +257,11 @@ func (r *reader) number() error {
 		}
 		r.i++
 	}
-	digits, ok := jsonNumber(r.text[start:r.i])
+	spelled := r.text[start:r.i]
+	if t := strings.TrimLeft(spelled, "0"); r.o.ZeroPadded && t != spelled && t != "" && t[0] >= '1' && t[0] <= '9' {
+		spelled = t
+	}
+	digits, ok := jsonNumber(spelled)
 	if !ok {
 		if r.i == len(r.text) && start == r.i {
 			return ErrCut
