@@ -28,6 +28,13 @@ func (p *parse) coerce(tool, key, raw string) string {
 	if prop == nil {
 		return quote(raw)
 	}
+	if v := bySchema(prop, params, raw); !p.k.PyObjects || v[0] != '"' {
+		return v
+	} else if types := prop.types(); slices.Contains(types, "object") || slices.Contains(types, "array") {
+		if fixed, n, err := pyvalue.Read(strings.TrimSpace(raw), pyvalue.Options{}); err == nil && n == len(strings.TrimSpace(raw)) {
+			return fixed
+		}
+	}
 	return bySchema(prop, params, raw)
 }
 

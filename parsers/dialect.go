@@ -92,6 +92,7 @@ type Knobs struct {
 	StripValues                    bool // parameter values lose white space at both ends
 	NeedArgs                       bool // an object without arguments is no call
 	NeedEnd, NeedJSON              bool // a framed call without its end token, or without JSON, is none
+	PyObjects                      bool // an object may be spelled in Python
 	LooseClose                     bool // a closing think tag without an opening one ends reasoning
 	EatFrames                      bool // markers vanish even when no call was read
 	DropCut                        bool // a cut parameter is left out
@@ -152,23 +153,32 @@ var choices = map[string]func(Dialect, *Knobs){
 	"glm45":        glmChoices,
 	"glm47":        glmChoices,
 	"ling3":        glmChoices,
-	"poolside_v1":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
+	"poolside_v1":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim; k.NeedEnd = d != VLLM },
 	"hy_v3":        engine,
 	"step3": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
 	},
-	"minimax_m2": func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = d == VLLM; keepAfter(d, k) },
+	"minimax_m2": func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = true; keepAfter(d, k) },
 	"minimax_m3": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
 	"minicpm5": func(d Dialect, k *Knobs) {
 		k.AllOrNothing, k.Before, k.After, k.Between = false, Verbatim, Verbatim, Verbatim
 	},
-	"gemma4":          func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = false; keepAfter(d, k) },
-	"functiongemma":   func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
-	"pythonic":        func(d Dialect, k *Knobs) { k.Before = Verbatim; keepAfter(d, k); k.NeedClose = d != Ours },
-	"llama4_pythonic": func(d Dialect, k *Knobs) { k.Before = Verbatim; keepAfter(d, k); k.NeedClose = d != Ours },
-	"olmo3":           func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
+	"gemma4":        func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = false; keepAfter(d, k) },
+	"functiongemma": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
+	"pythonic": func(d Dialect, k *Knobs) {
+		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
+		k.NeedClose = d != Ours
+	},
+	"llama4_pythonic": func(d Dialect, k *Knobs) {
+		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
+		k.NeedClose = d != Ours
+	},
+	"olmo3": func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
 	"lfm2": func(d Dialect, k *Knobs) {
-		k.Before = Verbatim
+		k.Before, k.After, k.Between = Strip, Verbatim, DropText
+		if d == SGLang {
+			k.After = DropText
+		}
 		if d == VLLM {
 			k.After, k.Between, k.Before, k.Join, k.AllOrNothing = Strip, Strip, Strip, "\n", false
 		}
@@ -237,7 +247,7 @@ func kimiChoices(d Dialect, k *Knobs) {
 }
 
 func llamaChoices(d Dialect, k *Knobs) {
-	k.NeedArgs = d == VLLM
+	k.NeedArgs = true
 	switch d {
 	case VLLM:
 		k.Before = DropText
@@ -249,7 +259,7 @@ func llamaChoices(d Dialect, k *Knobs) {
 func mistralChoices(d Dialect, k *Knobs) {
 	switch d {
 	case SGLang:
-		k.Before, k.After, k.NeedJSON = Verbatim, Verbatim, true
+		k.Before, k.After, k.NeedJSON = Strip, Verbatim, true
 	case VLLM:
 		k.AllOrNothing = false
 	}

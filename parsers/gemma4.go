@@ -166,13 +166,13 @@ func (r *gemmaReader) bare(s, root schema) string {
 	if r.i == len(r.p.text) {
 		r.cut = true
 	}
+	if s != nil && r.p.opt.Dialect != SGLang {
+		return bySchema(s, root, raw)
+	}
 	if r.p.opt.Dialect == VLLM {
-		if s != nil {
-			return bySchema(s, root, raw)
-		}
 		return quote(raw)
 	}
-	if isJSON(raw) && (raw != "null" || r.p.opt.Dialect != SGLang) {
+	if isJSON(raw) && raw != "null" {
 		return raw
 	}
 	return quote(raw)

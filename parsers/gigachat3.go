@@ -19,7 +19,7 @@ func readGigachat(p *parse) {
 		i = p.index(mark, p.pos)
 		if r := i + len(mark); i >= 0 && p.at("<|role_sep|>", r) {
 			mark += "<|role_sep|>"
-		} else if i >= 0 && (!p.at("{", r) || p.opt.Dialect == SGLang) {
+		} else if i >= 0 && (!p.at("{", r) || p.opt.Dialect != VLLM) {
 			i = -1
 		}
 	}

@@ -101,6 +101,9 @@ func (g keyValue) pairs(p *parse, i int, name string, at int) int {
 	for {
 		k := g.skip(p, at)
 		switch {
+		case k == len(p.text) && p.k.NeedEnd:
+			p.refuse(i, k, "truncated", "call of %q is cut", name)
+			return k
 		case k == len(p.text):
 			p.call(i, k, name, object(ps), worse(state, Truncated))
 			return k

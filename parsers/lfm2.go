@@ -11,7 +11,7 @@ var LFM2 = grammar{
 		if len(calls) == 0 {
 			return content
 		}
-		return lfmOpen + "[" + pyText(calls, ", ") + "]" + lfmClose + content
+		return content + lfmOpen + "[" + pyText(calls, ", ") + "]" + lfmClose
 	},
 }.family()
 

@@ -29,7 +29,7 @@ func readMiniCPM(p *parse) {
 		name, _, from, ok := tag(p.text, i+len(open))
 		ps, next, st := miniParams(p, name, from)
 		switch {
-		case !ok || st == Malformed || st == Truncated && p.opt.Dialect != Ours || !miniFits(p, name, ps):
+		case !ok || st == Malformed || st == Truncated || !miniFits(p, name, ps):
 			p.refuse(i, max(next, i+len(open)), "malformed", "a call of %q that does not fit", name)
 			at = max(next, i+len(open))
 		default:
@@ -103,19 +103,16 @@ func miniFits(p *parse, name string, ps []pair) bool {
 		return true
 	}
 	if !p.tools.has(name) {
-		return p.opt.Dialect == Ours
+		return false
 	}
 	s := p.tools.params(name)
 	props := s.sub("properties")
 	got := map[string]bool{}
 	for _, q := range ps {
-		if got[q.key] || props != nil && props[q.key] == nil && p.opt.Dialect != Ours {
+		if got[q.key] || props != nil && props[q.key] == nil {
 			return false
 		}
 		got[q.key] = true
-	}
-	if p.opt.Dialect == Ours {
-		return true
 	}
 	required, _ := s["required"].([]any)
 	for _, r := range required {

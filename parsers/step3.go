@@ -21,8 +21,9 @@ func readStep3(p *parse) {
 		par: "<steptml:parameter name=", parClose: "</steptml:parameter>"}
 	x.value = func(p *parse, tool, key, _, raw string) string { return p.coerce(tool, key, strings.TrimSpace(raw)) }
 	frames(p, frameMarks{"<｜tool_calls_begin｜>", "<｜tool_calls_end｜>", "<｜tool_call_begin｜>", "<｜tool_call_end｜>"}, func(a, b, end int, closed bool) bool {
+		const head = "function<｜tool_sep｜>"
 		f := p.index(x.fn, a)
-		if f < 0 || f >= b {
+		if s := p.skipSpace(a); f < 0 || f >= b || !p.at(head, s) {
 			return false
 		}
 		x.function(p, a, f)
