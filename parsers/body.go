@@ -89,9 +89,13 @@ func fromMembers(text string, ms []member, keys jsonKeys, needArgs bool) body {
 // jsonList reads a list of call objects at i; each item becomes a call or a fault.
 // It returns the end of the list, or an error when it is none.
 func (p *parse) jsonList(i int, keys jsonKeys) (int, error) {
+	if p.spent > 8*len(p.text)+1<<16 {
+		return i, errBad
+	}
 	sc := scanner{text: p.text}
 	items, end, err := sc.list(i)
 	if err != nil {
+		p.spent += end - i
 		return p.looseList(i, end, err, keys)
 	}
 	p.frame(i, i+1)

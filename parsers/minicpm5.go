@@ -9,19 +9,22 @@ import (
 // not fit the declared tool is left as text.
 var MiniCPM5 = grammar{
 	name:  "minicpm5",
-	think: plainThink.until("<function name="),
+	think: plainThink.until(miniOpen...),
 	read:  readMiniCPM,
 	format: func(content string, calls []Call) string {
 		return content + xmlText("", "", `<function name="%">`, "</function>", `<param name="%">`, "</param>", "", calls)
 	},
 }.family()
 
+// miniOpen lists the spellings of the opening tag; the blank may be lost or stand as
+// the byte-level letter of the tokenizer.
+var miniOpen = []string{"<function name=", "<functionname=", "<functionĠname="}
+
 func readMiniCPM(p *parse) {
-	const open, close = "<function name=", "</function>"
 	at := p.pos
 	for {
-		i := p.index(open, at)
-		if i < 0 {
+		i, open := p.nextOf(miniOpen, at)
+		if open == "" {
 			p.content(at, len(p.text))
 			return
 		}
@@ -52,8 +55,12 @@ func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
 			at = k + len("<arguments>")
 		case p.at("</arguments>", k):
 			at = k + len("</arguments>")
-		case p.at("<param name=", k):
-			key, _, from, ok := tag(p.text, k+len("<param name="))
+		case p.at("<param", k):
+			eq := strings.Index(p.text[k:min(len(p.text), k+16)], "name=")
+			if eq < 0 {
+				return ps, k, worse(Malformed, cutAt(k+16, len(p.text)))
+			}
+			key, _, from, ok := tag(p.text, k+eq+len("name="))
 			if !ok {
 				return ps, from, worse(Malformed, cutAt(from, len(p.text)))
 			}

@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"slices"
 	"strings"
 
 	"hermes/internal/pyvalue"
@@ -70,6 +71,12 @@ func readPythonic(p *parse, open, close string) {
 		}
 		if i > whole && strings.TrimSpace(p.text[whole:i]) != "" {
 			p.doubt()
+		}
+		if any && p.opt.Dialect == Ours {
+			p.out.Calls, p.out.Faults, p.segs = nil, nil, slices.DeleteFunc(p.segs, func(s segment) bool { return s.a >= p.pos })
+			p.fault(i, end, string(Ambiguous), "a second list of calls amid text: none is read")
+			any = false
+			break
 		}
 		p.pyText(open, whole, i)
 		whole, any = end, true
