@@ -23,7 +23,7 @@ func readStep3(p *parse) {
 	frames(p, frameMarks{"<｜tool_calls_begin｜>", "<｜tool_calls_end｜>", "<｜tool_call_begin｜>", "<｜tool_call_end｜>"}, func(a, b, end int, closed bool) bool {
 		const head = "function<｜tool_sep｜>"
 		f := p.index(x.fn, a)
-		if s := p.skipSpace(a); f < 0 || f >= b || !p.at(head, s) {
+		if s := p.skipSpace(a); f < 0 || f >= b || p.opt.Dialect != VLLM && !p.at(head, s) {
 			return false
 		}
 		x.function(p, a, f)
