@@ -78,6 +78,13 @@ func (p *parse) content(a, b int) {
 		p.seg(InFrame, max(a, p.limit), b)
 		b = p.limit
 	}
+	if p.stray {
+		for i := p.index(plainThink.close, a); i >= 0 && i < b; i = p.index(plainThink.close, a) {
+			p.seg(InContent, a, i)
+			p.frame(i, i+len(plainThink.close))
+			a = i + len(plainThink.close)
+		}
+	}
 	p.seg(InContent, a, b)
 }
 

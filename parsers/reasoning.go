@@ -10,15 +10,17 @@ import (
 // reasoning is one format of thinking, read before or without calls.
 type reasoning struct {
 	think
-	opens   []string // further opening marks
-	closes  []string // further closing marks
-	always  bool     // without any mark everything is reasoning
-	off     bool     // everything is content unless thinking is switched on
-	needOn  bool     // a closing mark alone is no sign of reasoning
-	trim    string   // cut off the end of the reasoning
-	lead    string   // cut off the beginning of reasoning and content
-	answer  [2]string
-	prepend string // put in front of the text, which is all content
+	opens      []string // further opening marks
+	closes     []string // further closing marks
+	always     bool     // without any mark everything is reasoning
+	off        bool     // everything is content unless thinking is switched on
+	needOn     bool     // a closing mark alone is no sign of reasoning
+	trim       string   // cut off the end of the reasoning
+	serverTrim string   // as trim, but in vLLM only
+	stray      bool     // in vLLM, further closing marks vanish
+	lead       string   // cut off the beginning of reasoning and content
+	answer     [2]string
+	prepend    string // put in front of the text, which is all content
 }
 
 var kimiSections = []string{"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"}
@@ -31,7 +33,7 @@ var reasonings = map[string]reasoning{
 	"holo2":                   {think: plainThink, off: true},
 	"deepseek_v4":             {think: plainThink.until("<｜DSML｜tool_calls>"), trim: "\n"},
 	"qwen3":                   {think: plainThink.until("<tool_call>")},
-	"qwen3_coder":             {think: plainThink.until("<tool_call>")},
+	"qwen3_coder":             {think: plainThink.until("<tool_call>"), serverTrim: "\n", stray: true},
 	"glm45":                   {think: plainThink.until("<tool_call>")},
 	"ling3":                   {think: plainThink.until("<tool_call>")},
 	"hy_v3":                   {think: plainThink.until("<tool_calls>")},
@@ -162,6 +164,10 @@ func (r reasoning) block(p *parse) {
 		}
 	}
 	end = max(end, from)
+	if p.opt.Dialect == VLLM {
+		r.trim += r.serverTrim
+		p.stray = r.stray
+	}
 	stop := end
 	for stop > from && r.trim != "" && strings.IndexByte(r.trim, p.text[stop-1]) >= 0 {
 		stop--
