@@ -101,6 +101,10 @@ func mistralCompact(p *parse, i, j int) int {
 	}
 	name, id, _ := strings.Cut(p.text[j:body], "[CALL_ID]")
 	name, id = strings.TrimSpace(name), strings.TrimSpace(id)
+	if body == stop && name != "" && p.opt.Dialect == VLLM && p.opt.Variant.MistralNew {
+		p.addWithID(i, stop, name, id, "{}", Recovered)
+		return stop
+	}
 	if body == stop {
 		p.refuse(i, stop, "truncated", "a call without arguments")
 		return stop
