@@ -24,6 +24,7 @@ type parse struct {
 	own bool
 	// loose: reasoning was not closed, so every call after it is ambiguous.
 	loose  bool
+	stray  bool   // closing think tags in content are frame
 	spent  int    // bytes read by attempts that failed: bounds the work on hostile text
 	raw    bool   // control characters may stand in JSON strings
 	fill   bool   // reasoning becomes content when there is none
