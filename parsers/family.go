@@ -85,14 +85,11 @@ type ParseOptions struct {
 
 // Variant holds what single families let a server or a template switch.
 type Variant struct {
-	Thinking      *bool  // the template's thinking switch; nil is the family's default
-	ToolChoice    string // "none": no call is read; "required" or a name: a bare JSON list is read
-	MistralOld    bool   // tokenizer before v11: one marker, a JSON list
-	MistralNew    bool   // tokenizer v11 or later
-	PlainThink    bool   // Mistral v11: think tags are plain text
-	FillContent   bool   // reasoning becomes content when content would be empty
-	KeepReasoning *bool  // false: reasoning is not reported apart from content
-	Prompt        string // the end of the rendered prompt
+	Thinking    *bool  // the template's thinking switch; nil is the family's default
+	ToolChoice  string // "none": no call is read; "required" or a name: a bare JSON list is read
+	MistralNew  bool   // tokenizer v11 or later
+	PlainThink  bool   // Mistral v11: think tags are plain text
+	FillContent bool   // reasoning becomes content when content would be empty
 }
 
 // Stream collects one answer. Feed may be called with chunks of any size; Finish is

@@ -8,7 +8,6 @@ type keyValue struct {
 	open, close, sep  string
 	key, keyClose     string
 	val, valClose     string
-	newlines          bool
 }
 
 func (g keyValue) read(p *parse) {
@@ -155,9 +154,6 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 		return nil, next, st
 	}
 	raw := p.text[v:end]
-	if g.newlines {
-		raw = trimLine(raw)
-	}
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
 }
 

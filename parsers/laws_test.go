@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -209,8 +210,31 @@ func TestThinkBlocksAreNotExecuted(t *testing.T) {
 	}
 }
 
-// The work of a hostile or long text grows with its length: twice the text costs
-// allocations in proportion, and one mebibyte fed byte by byte ends.
+// allocated is what reading text byte by byte allocates, in bytes.
+func allocated(f parsers.Family, text string) float64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	parseChunks(f, parsers.ParseOptions{Tools: probeTools}, text, func() int { return 1 })
+	runtime.ReadMemStats(&after)
+	return float64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// Work grows in proportion: four times the text, fed byte by byte, may allocate at
+// most eight times as much. Copying the text at every byte would make it sixteen.
+func TestWorkIsProportional(t *testing.T) {
+	for _, f := range families() {
+		args := func(n int) string { return `{"path": "` + strings.Repeat("abcdefgh", n/8) + `"}` }
+		text := func(n int) string {
+			return f.Format(parsers.Parsed{Calls: []parsers.Call{{Name: "ls", Arguments: args(n)}}})
+		}
+		small, large := allocated(f, text(1<<16)), allocated(f, text(1<<18))
+		if large > 8*small {
+			t.Errorf("%s: %.0f bytes for 64 KiB, %.0f for 256 KiB", f.Name, small, large)
+		}
+	}
+}
+
+// One mebibyte full of half a delimiter, fed byte by byte, stays one argument.
 func TestLongArguments(t *testing.T) {
 	long := strings.Repeat("x< >{}[]'y ", 1<<20/11)
 	args := []byte(`{"path": "` + long + `"}`)

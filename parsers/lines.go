@@ -38,11 +38,8 @@ type lineOptions struct {
 	Thinking  *bool                      `json:"thinking_enabled"`
 	Choice    json.RawMessage            `json:"tool_choice"`
 	Template  map[string]json.RawMessage `json:"chat_template_kwargs"`
-	Prompt    string                     `json:"prompt"`
-	Tail      string                     `json:"prompt_tail"`
 	MistralV1 *bool                      `json:"mistral_pre_v11"`
 	Encoding  string                     `json:"mistral_reasoning_encoding"`
-	Stream    *bool                      `json:"stream_reasoning"`
 	Fill      bool                       `json:"force_nonempty_content"`
 }
 
@@ -183,10 +180,8 @@ func (q request) options(d Dialect) ParseOptions {
 		v.ToolChoice = choice
 	}
 	if x.MistralV1 != nil {
-		v.MistralOld, v.MistralNew = *x.MistralV1, !*x.MistralV1
+		v.MistralNew = !*x.MistralV1
 	}
 	v.PlainThink = x.Encoding == "text"
-	v.KeepReasoning = x.Stream
-	v.Prompt = x.Prompt + x.Tail
 	return o
 }

@@ -31,7 +31,7 @@ func (t tagged) block(p *parse, i int) int {
 		if p.text[at] == '[' {
 			end, err := p.jsonList(at, t.keys)
 			if err != nil {
-				return t.bad(p, i, at, end, err, found)
+				return t.bad(p, i, at, end, err)
 			}
 			p.frame(i, at)
 			at, start = p.skipSpace(end), end
@@ -48,12 +48,12 @@ func (t tagged) block(p *parse, i int) int {
 			continue
 		}
 		if b.err != nil {
-			return t.bad(p, start, at, b.end, b.err, found)
+			return t.bad(p, start, at, b.end, b.err)
 		}
 		found++
 		end, state := t.after(p, b.end)
 		if end < 0 {
-			return t.bad(p, start, at, b.end, errBad, found)
+			return t.bad(p, start, at, b.end, errBad)
 		}
 		last := strings.HasSuffix(p.text[start:end], t.close) && t.close != ""
 		p.call(start, end, b.name, b.args, worse(state, b.state))
@@ -66,7 +66,7 @@ func (t tagged) block(p *parse, i int) int {
 		}
 	}
 	if found == 0 {
-		return t.bad(p, i, at, len(p.text), errCut, found)
+		return t.bad(p, i, at, len(p.text), errCut)
 	}
 	if p.at(t.close, at) {
 		p.frame(start, at+len(t.close))
@@ -111,7 +111,7 @@ func (t tagged) after(p *parse, end int) (int, State) {
 }
 
 // bad refuses the block from start and finds where reading goes on.
-func (t tagged) bad(p *parse, start, at, end int, err error, _ int) int {
+func (t tagged) bad(p *parse, start, at, end int, err error) int {
 	c, o := p.index(t.close, at), p.index(t.open, max(at, start+len(t.open)))
 	stop := len(p.text)
 	switch {

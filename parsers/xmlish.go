@@ -9,7 +9,6 @@ type xmlish struct {
 	par, parClose     string
 	value             func(p *parse, tool, key, attrs, raw string) string
 	newlines          bool // one newline at each end of a value belongs to the frame
-	dropCut           bool // a cut parameter is dropped, not kept
 	needOpen          bool
 	finish            func(p *parse, tool string, ps []pair) string
 	selfClosing, json bool
@@ -243,7 +242,7 @@ func (x xmlish) valueEnd(p *parse, at int) (end, next int, st State) {
 // begins a parameter of its own that is closed, or ends the call.
 func (x xmlish) openEnded(p *parse, at, limit, first int) bool {
 	if p.at(x.par, limit) {
-		return limit == at || p.text[limit-1] == '\n' || isSpace(p.text[limit-1]) || true
+		return true
 	}
 	after := limit + len(x.fnClose)
 	if p.at(x.close, limit) {
