@@ -48,6 +48,11 @@ func apertusBlock(p *parse, i int) int {
 			continue
 		}
 		ms, end, err := sc.object(k)
+		if next := p.index(", {\"", k+1); err == errBad && p.k.Repair && next >= 0 {
+			p.refuse(from, next, "malformed", "item of the list: %v", err)
+			from, at = next, next
+			continue
+		}
 		if err != nil {
 			return apertusCut(p, from, k, end, err)
 		}

@@ -128,7 +128,7 @@ func (p *parse) looseList(i, end int, err error, keys jsonKeys) (int, error) {
 		}
 		b := p.jsonCall(at, keys)
 		if b.err != nil {
-			next := p.index("{\"name\"", at+1)
+			next := p.index("{\""+keys.name[0]+"\"", at+1)
 			if next < 0 || b.err == errCut && next < b.end {
 				break
 			}

@@ -26,6 +26,9 @@ func readXLAM(p *parse) {
 			j = p.skipSpace(i + len(m.open))
 		}
 		end, err := p.xlamList(j)
+		if err != nil && p.k.Repair && m.open != "" && p.at(`[{"name"`, j) {
+			end, err = p.jsonList(j, nameArguments)
+		}
 		if err != nil {
 			continue
 		}
