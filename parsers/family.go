@@ -75,6 +75,9 @@ type ParseOptions struct {
 	// Special gives the spelling of a special token. Where ids are fed and it is set,
 	// the spelling of a special token in ordinary text is no marker.
 	Special func(trajectory.Token) (string, bool)
+	// Specials lists the spellings of all special tokens. Without it Special is asked
+	// for every id when the text could spell one, which costs milliseconds an answer.
+	Specials []string
 	// CallsBefore counts the calls earlier in the conversation; Kimi numbers on from it.
 	CallsBefore int
 	// Salt is mixed into call ids that are made up, for instance rollout and turn.

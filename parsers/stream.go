@@ -78,6 +78,9 @@ func (s *stream) mask(text string) (string, bool) {
 	if !s.hasIDs || strings.IndexByte(text, maskAngle) >= 0 || strings.IndexByte(text, maskBracket) >= 0 {
 		return text, false
 	}
+	if !s.suspicious(text) {
+		return text, false
+	}
 	var b []byte
 	for _, spelling := range s.spellings() {
 		for at := 0; ; {
@@ -101,6 +104,20 @@ func (s *stream) mask(text string) (string, bool) {
 	return string(b), true
 }
 
+// suspicious says whether a bracket that belongs to no special token stands in text.
+func (s *stream) suspicious(text string) bool {
+	skip := 0
+	for i := range len(text) {
+		if g, ok := s.genuine[i]; ok {
+			skip = max(skip, i+len(g))
+		}
+		if i >= skip && (text[i] == '<' || text[i] == '[') {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *stream) covered(at int, spelling string) bool {
 	g, ok := s.genuine[at]
 	return ok && len(g) >= len(spelling)
@@ -121,6 +138,9 @@ func hide(b []byte) {
 
 // spellings lists the special tokens of the vocabulary that could be markers.
 func (s *stream) spellings() []string {
+	if s.opt.Specials != nil {
+		return s.opt.Specials
+	}
 	var out []string
 	for id := range trajectory.Token(idLimit) {
 		if t, ok := s.opt.Special(id); ok && len(t) > 2 && strings.ContainsAny(t, "<[") {
