@@ -1,0 +1,396 @@
+// Package pyvalue reads the literals of Python and writes them as JSON text.
+//
+// Models write calls as Python and dictionaries as Python prints them. [Read] takes
+// one literal from the beginning of a text and returns JSON that keeps the spelling
+// of its numbers; JSON's own words true, false and null are read too. It is a
+// function without state.
+package pyvalue
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrCut says that the text ends inside the literal; ErrSyntax that it is none.
+var (
+	ErrCut    = errors.New("the text ends inside the literal")
+	ErrSyntax = errors.New("not a literal")
+)
+
+// maxDepth bounds nesting.
+const maxDepth = 256
+
+// Options loosen the reading. The zero value is Python's own grammar plus JSON words.
+type Options struct {
+	RawNewlines bool // newlines may stand inside ordinary strings
+	PythonOnly  bool // JSON words are refused
+	NoSets      bool // tuples and sets are refused
+	ZeroPadded  bool // 07 is 7
+	JSONEscapes bool // in strings, \/ is a slash, as in JSON
+}
+
+// Read reads the literal at the beginning of text (blanks before it allowed) and
+// returns it as JSON and the number of bytes read.
+func Read(text string, o Options) (json string, n int, err error) {
+	r := reader{text: text, o: o}
+	err = r.value(0)
+	return string(r.out), r.i, err
+}
+
+type reader struct {
+	text string
+	i    int
+	o    Options
+	out  []byte
+}
+
+func (r *reader) space() {
+	for r.i < len(r.text) {
+		switch r.text[r.i] {
+		case ' ', '\t', '\n', '\r':
+			r.i++
+		default:
+			return
+		}
+	}
+}
+
+func (r *reader) peek() byte {
+	if r.i < len(r.text) {
+		return r.text[r.i]
+	}
+	return 0
+}
+
+func (r *reader) value(depth int) error {
+	r.space()
+	if r.i >= len(r.text) {
+		return ErrCut
+	}
+	if depth > maxDepth {
+		return ErrSyntax
+	}
+	switch c := r.text[r.i]; {
+	case c == '[':
+		return r.items(']', depth)
+	case c == '(' && !r.o.NoSets:
+		return r.items(')', depth)
+	case c == '{':
+		return r.braces(depth)
+	case c == '"' || c == '\'':
+		return r.strings()
+	case c == '-' || c == '+' || c == '.' || c >= '0' && c <= '9':
+		return r.number()
+	}
+	return r.word()
+}
+
+func (r *reader) word() error {
+	at := r.i
+	for r.i < len(r.text) && isLetter(r.text[r.i]) {
+		r.i++
+	}
+	w := r.text[at:r.i]
+	if c := r.peek(); (c == '"' || c == '\'') && strings.Trim(strings.ToLower(w), "rub") == "" && len(w) <= 2 {
+		r.i = at
+		return r.strings()
+	}
+	switch w {
+	case "True":
+		w = "true"
+	case "False":
+		w = "false"
+	case "None":
+		w = "null"
+	case "true", "false", "null":
+		if r.o.PythonOnly {
+			return ErrSyntax
+		}
+	default:
+		if r.i == len(r.text) {
+			for _, k := range []string{"True", "False", "None", "true", "false", "null"} {
+				if strings.HasPrefix(k, w) {
+					return ErrCut
+				}
+			}
+		}
+		return ErrSyntax
+	}
+	r.out = append(r.out, w...)
+	return nil
+}
+
+func isLetter(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80
+}
+
+func (r *reader) items(closer byte, depth int) error {
+	r.i++
+	at, n, comma := len(r.out), 0, false
+	r.out = append(r.out, '[')
+	for {
+		r.space()
+		if r.i >= len(r.text) {
+			return ErrCut
+		}
+		if r.text[r.i] == closer {
+			r.i++
+			break
+		}
+		if n > 0 {
+			r.out = append(r.out, ", "...)
+		}
+		if err := r.value(depth + 1); err != nil {
+			return err
+		}
+		n++
+		r.space()
+		switch c := r.peek(); {
+		case r.i >= len(r.text):
+			return ErrCut
+		case c == ',':
+			comma = true
+			r.i++
+		case c != closer:
+			return ErrSyntax
+		}
+	}
+	if closer == ')' && n == 1 && !comma { // (x) is x
+		r.out = append(r.out[:at], r.out[at+1:]...)
+		return nil
+	}
+	r.out = append(r.out, ']')
+	return nil
+}
+
+// braces reads a dictionary or a set.
+func (r *reader) braces(depth int) error {
+	r.i++
+	at, n, set := len(r.out), 0, false
+	r.out = append(r.out, '{')
+	for {
+		r.space()
+		if r.i >= len(r.text) {
+			return ErrCut
+		}
+		if r.text[r.i] == '}' {
+			r.i++
+			break
+		}
+		if n > 0 {
+			r.out = append(r.out, ", "...)
+		}
+		key := len(r.out)
+		if err := r.value(depth + 1); err != nil {
+			return err
+		}
+		r.space()
+		if r.i >= len(r.text) {
+			return ErrCut
+		}
+		if n == 0 && r.text[r.i] != ':' && !r.o.NoSets {
+			set = true
+		}
+		if !set {
+			if err := r.entry(key, depth); err != nil {
+				return err
+			}
+		}
+		n++
+		r.space()
+		switch c := r.peek(); {
+		case r.i >= len(r.text):
+			return ErrCut
+		case c == ',':
+			r.i++
+		case c != '}':
+			return ErrSyntax
+		}
+	}
+	if set {
+		r.out[at] = '['
+		r.out = append(r.out, ']')
+		return nil
+	}
+	r.out = append(r.out, '}')
+	return nil
+}
+
+// entry reads what follows a key; keys that are no strings become strings.
+func (r *reader) entry(key, depth int) error {
+	if r.text[r.i] != ':' {
+		return ErrSyntax
+	}
+	r.i++
+	switch r.out[key] {
+	case '[', '{':
+		return ErrSyntax
+	case '"':
+	default:
+		k := string(r.out[key:])
+		r.out = append(append(append(r.out[:key], '"'), k...), '"')
+	}
+	r.out = append(r.out, ": "...)
+	return r.value(depth + 1)
+}
+
+func (r *reader) number() error {
+	at := r.i
+	sign := ""
+	for r.peek() == '-' || r.peek() == '+' {
+		if r.peek() == '-' {
+			if sign == "-" {
+				return ErrSyntax
+			}
+			sign = "-"
+		}
+		r.i++
+		r.space()
+	}
+	start := r.i
+	for r.i < len(r.text) {
+		c := r.text[r.i]
+		exp := r.i > start && (c == '-' || c == '+') && (r.text[r.i-1] == 'e' || r.text[r.i-1] == 'E')
+		if !exp && c != '.' && !isLetter(c) {
+			break
+		}
+		r.i++
+	}
+	spelled := r.text[start:r.i]
+	if t := strings.TrimLeft(spelled, "0"); r.o.ZeroPadded && t != spelled && t != "" && t[0] >= '1' && t[0] <= '9' {
+		spelled = t
+	}
+	digits, ok := jsonNumber(spelled)
+	if !ok {
+		if r.i == len(r.text) && start == r.i {
+			return ErrCut
+		}
+		r.i = at
+		return ErrSyntax
+	}
+	r.out = append(append(r.out, sign...), digits...)
+	return nil
+}
+
+func (r *reader) strings() error {
+	var b []byte
+	for { // neighbours are joined
+		if err := r.str(&b); err != nil {
+			return err
+		}
+		after := r.i
+		r.space()
+		if c := r.peek(); c != '"' && c != '\'' {
+			r.i = after
+			break
+		}
+	}
+	r.out = Quote(r.out, string(b))
+	return nil
+}
+
+func (r *reader) str(b *[]byte) error {
+	raw := false
+	for c := r.peek(); c != '"' && c != '\''; c = r.peek() {
+		raw = raw || c == 'r' || c == 'R'
+		r.i++
+	}
+	q := r.text[r.i : r.i+1]
+	long := strings.HasPrefix(r.text[r.i:], q+q+q)
+	if long {
+		q = q + q + q
+	}
+	r.i += len(q)
+	for r.i < len(r.text) {
+		switch c := r.text[r.i]; {
+		case strings.HasPrefix(r.text[r.i:], q):
+			r.i += len(q)
+			return nil
+		case c == '\\' && raw && r.i+1 < len(r.text):
+			*b = append(*b, c, r.text[r.i+1])
+			r.i += 2
+		case c == '\\' && !raw:
+			if err := r.escape(b); err != nil {
+				return err
+			}
+		case c == '\n' && !long && !r.o.RawNewlines:
+			return ErrSyntax
+		default:
+			*b = append(*b, c)
+			r.i++
+		}
+	}
+	return ErrCut
+}
+
+var simple = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', 'a': 7, 'v': 11, '\\': '\\', '\'': '\'', '"': '"'}
+
+func (r *reader) escape(b *[]byte) error {
+	if r.i+1 >= len(r.text) {
+		return ErrCut
+	}
+	c := r.text[r.i+1]
+	r.i += 2
+	if s, ok := simple[c]; ok {
+		*b = append(*b, s)
+		return nil
+	}
+	switch {
+	case c == '\n':
+	case c == '/' && r.o.JSONEscapes:
+		*b = append(*b, '/')
+	case c == 'x':
+		return r.code(b, 2)
+	case c == 'u':
+		return r.code(b, 4)
+	case c == 'U':
+		return r.code(b, 8)
+	case c >= '0' && c <= '7':
+		v := rune(c - '0')
+		for n := 1; n < 3 && r.peek() >= '0' && r.peek() <= '7' && r.i < len(r.text); n++ {
+			v = v*8 + rune(r.peek()-'0')
+			r.i++
+		}
+		*b = utf8.AppendRune(*b, v)
+	default:
+		*b = append(*b, '\\', c)
+	}
+	return nil
+}
+
+// code reads the n hexadecimal digits of a character, joining surrogate pairs.
+func (r *reader) code(b *[]byte, n int) error {
+	v, err := r.hex(n)
+	if err != nil {
+		return err
+	}
+	if v >= 0xd800 && v < 0xdc00 && strings.HasPrefix(r.text[r.i:], `\u`) {
+		back := r.i
+		r.i += 2
+		low, err := r.hex(4)
+		if err == nil && low >= 0xdc00 && low < 0xe000 {
+			v = (v-0xd800)<<10 + (low - 0xdc00) + 0x10000
+		} else {
+			r.i = back
+		}
+	}
+	*b = utf8.AppendRune(*b, v)
+	return nil
+}
+
+func (r *reader) hex(n int) (rune, error) {
+	var v rune
+	for range n {
+		if r.i >= len(r.text) {
+			return 0, ErrCut
+		}
+		d := strings.IndexByte("0123456789abcdef", r.text[r.i]|0x20)
+		if d < 0 {
+			return 0, ErrSyntax
+		}
+		v = v<<4 | rune(d)
+		r.i++
+	}
+	return v, nil
+}

@@ -1,0 +1,185 @@
+package parsers
+
+import (
+	"slices"
+	"strings"
+
+	"hermes/internal/pyvalue"
+)
+
+// coerce turns the raw text of a parameter into JSON as the schema allows.
+func (p *parse) coerce(tool, key, raw string) string {
+	if p.k.StripValues {
+		raw = strings.TrimSpace(raw)
+	}
+	if p.k.Ladder == ByGuess {
+		return guess(raw)
+	}
+	if p.opt.Dialect == SGLang && strings.EqualFold(strings.TrimSpace(raw), "null") {
+		if p.k.Ladder == BySGLang {
+			return "null"
+		}
+	}
+	params := p.tools.params(tool)
+	prop := params.prop(key)
+	if p.k.Ladder == BySGLang {
+		return sglangValue(prop, raw)
+	}
+	if prop == nil {
+		return quote(raw)
+	}
+	if v := bySchema(prop, params, raw); !p.k.PyObjects || v[0] != '"' {
+		return v
+	} else if types := prop.types(); slices.Contains(types, "object") || slices.Contains(types, "array") {
+		if fixed, n, err := pyvalue.Read(strings.TrimSpace(raw), pyvalue.Options{}); err == nil && n == len(strings.TrimSpace(raw)) {
+			return fixed
+		}
+	}
+	return bySchema(prop, params, raw)
+}
+
+// bySchema tries the declared types in a fixed order; text that fits none stays text.
+func bySchema(s, root schema, raw string) string {
+	types := s.types()
+	text := strings.TrimSpace(raw)
+	for _, t := range [...]string{"null", "integer", "number", "boolean", "object", "array"} {
+		if !slices.Contains(types, t) {
+			continue
+		}
+		if v, ok := as(t, text); ok {
+			if t == "object" || t == "array" {
+				return nested(s, root, v)
+			}
+			return v
+		}
+	}
+	return quote(raw)
+}
+
+func as(t, text string) (string, bool) {
+	switch t {
+	case "null":
+		return "null", strings.EqualFold(text, "null")
+	case "integer":
+		v, n, err := pyvalue.Read(text, pyvalue.Options{})
+		v = strings.TrimPrefix(v, "+")
+		return v, err == nil && n == len(text) && isInteger(v)
+	case "number":
+		v, n, err := pyvalue.Read(text, pyvalue.Options{})
+		return v, err == nil && n == len(text) && v != "" && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
+	case "boolean":
+		switch strings.ToLower(text) {
+		case "true", "1":
+			return "true", true
+		case "false", "0":
+			return "false", true
+		}
+	case "object", "array":
+		want := byte('{')
+		if t == "array" {
+			want = '['
+		}
+		if text == "" || text[0] != want {
+			return "", false
+		}
+		return text, isJSON(text) && !strings.Contains(text, "NaN") && !strings.Contains(text, "Infinity")
+	}
+	return "", false
+}
+
+func isInteger(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// nested applies declared properties and items inside a parsed value: strings that
+// should be of another type are coerced.
+func nested(s, root schema, text string) string {
+	props, items := s.sub("properties"), s.sub("items").follow(root)
+	if props == nil && items == nil {
+		return text
+	}
+	sc := scanner{text: text}
+	switch text[0] {
+	case '{':
+		ms, _, err := sc.object(0)
+		if err != nil || props == nil {
+			return text
+		}
+		return rewrite(text, ms, func(m member) schema { return props.sub(m.key).follow(root) }, root)
+	case '[':
+		ms, _, err := sc.list(0)
+		if err != nil || items == nil {
+			return text
+		}
+		return rewrite(text, ms, func(member) schema { return items }, root)
+	}
+	return text
+}
+
+func rewrite(text string, ms []member, of func(member) schema, root schema) string {
+	var b strings.Builder
+	at := 0
+	for _, m := range ms {
+		b.WriteString(text[at:m.a])
+		b.WriteString(inner(of(m), root, text[m.a:m.b]))
+		at = m.b
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+func inner(s, root schema, v string) string {
+	if s == nil {
+		return v
+	}
+	if v[0] == '{' || v[0] == '[' {
+		return nested(s, root, v)
+	}
+	if v[0] == '"' {
+		if t, ok := unquote(v); ok && !slices.Contains(s.types(), "string") {
+			return bySchema(s, root, t)
+		}
+	}
+	return v
+}
+
+// guess is upstream's way: JSON, then a Python literal, then text.
+func guess(raw string) string {
+	text := strings.TrimSpace(raw)
+	if isJSON(text) {
+		return text
+	}
+	if v, n, err := pyvalue.Read(text, pyvalue.Options{PythonOnly: true}); err == nil && n == len(text) {
+		return v
+	}
+	return quote(raw)
+}
+
+// sglangValue is SGLang's ladder: the plain type counts, null is always null.
+func sglangValue(s schema, raw string) string {
+	t, ok := s["type"].(string)
+	if s == nil {
+		return quote(raw)
+	}
+	if !ok {
+		t = s.types()[0]
+	}
+	text := strings.TrimSpace(raw)
+	switch t = normalType(t); t {
+	case "string":
+		return quote(raw)
+	case "boolean":
+		if strings.EqualFold(text, "true") {
+			return "true"
+		}
+		return "false"
+	}
+	if v, ok := as(t, text); ok {
+		return v
+	}
+	if once, ok := unquote(`"` + text + `"`); ok && strings.Contains(text, `\`) && isJSON(once) {
+		return once // one level of escapes too many
+	}
+	return guess(raw)
+}

@@ -1,0 +1,187 @@
+package parsers
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// DeepSeekV3 is V3-0324 and R1-0528, DeepSeekV31 is V3.1 and V3.2-Exp, DeepSeekV32
+// is V3.2 and DeepSeekV4 is V4.
+var (
+	DeepSeekV3  = deepseekGrammar("deepseek_v3", readFenced, "function<｜tool▁sep｜>", "\n```json\n", "\n```").family()
+	DeepSeekV31 = deepseekGrammar("deepseek_v3_1", readSeparated, "", "<｜tool▁sep｜>", "").family()
+	DeepSeekV32 = dsml("deepseek_v32", "<｜DSML｜function_calls>", "</｜DSML｜function_calls>").family()
+	DeepSeekV4  = dsml("deepseek_v4", "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>").family()
+)
+
+var deepseekMarks = frameMarks{"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"}
+
+const deepseekSep = "<｜tool▁sep｜>"
+
+func deepseekGrammar(name string, one func(p *parse, a, b int, closed bool) bool, before, between, after string) grammar {
+	return grammar{
+		name:  name,
+		think: plainThink.until("<｜tool▁calls▁begin｜>"),
+		read: func(p *parse) {
+			frames(p, deepseekMarks, func(a, b, _ int, closed bool) bool { return one(p, a, b, closed) })
+		},
+		format: func(content string, calls []Call) string {
+			if len(calls) == 0 {
+				return content
+			}
+			return content + deepseekMarks.open + join("", calls, "", func(_ int, c Call) string {
+				return deepseekMarks.call + before + c.Name + between + c.Arguments + after + deepseekMarks.end
+			}) + deepseekMarks.close
+		},
+	}
+}
+
+// readFenced reads function SEP NAME, a newline and fenced JSON.
+func readFenced(p *parse, a, b int, closed bool) bool {
+	s := p.index(deepseekSep, a)
+	if s < 0 || s > b {
+		return false
+	}
+	text := p.text[s+len(deepseekSep) : b]
+	name, rest, ok := strings.Cut(text, "\n")
+	if !ok {
+		return false
+	}
+	args := strings.TrimSpace(rest)
+	fenced := strings.HasPrefix(args, "```")
+	args = strings.TrimPrefix(strings.TrimPrefix(args, "```"), "json")
+	if fenced && !strings.HasSuffix(args, "```") && !closed && !isJSON(args) {
+		return p.rawCall(a, b, strings.TrimSpace(name), strings.TrimSpace(args), false)
+	}
+	args = strings.TrimSpace(strings.TrimSuffix(args, "```"))
+	return p.rawCall(a, b, strings.TrimSpace(name), args, closed)
+}
+
+// readSeparated reads NAME SEP JSON.
+func readSeparated(p *parse, a, b int, closed bool) bool {
+	s := p.index(deepseekSep, a)
+	if s < 0 || s > b {
+		return false
+	}
+	return p.rawCall(a, b, strings.TrimSpace(p.text[a:s]), strings.TrimSpace(p.text[s+len(deepseekSep):b]), closed)
+}
+
+// rawCall adds a call whose arguments stand verbatim in the text; what is no JSON is
+// kept and marked.
+func (p *parse) rawCall(a, b int, name, args string, closed bool) bool {
+	if name == "" {
+		return false
+	}
+	st := Complete
+	if !closed {
+		if p.k.NeedEnd {
+			return false
+		}
+		st = Recovered
+	}
+	if args != "" || !closed {
+		end, err := scanner{text: args}.value(0, 0)
+		switch {
+		case err == errCut && !closed:
+			st = Truncated
+		case err != nil || end != len(args):
+			if p.k.Repair {
+				if fixed, ok := repair(args); ok {
+					args, st = fixed, worse(st, Recovered)
+					break
+				}
+			}
+			st = Malformed
+			if p.k.NeedJSON {
+				return false
+			}
+		}
+	}
+	p.call(a, b, name, args, st)
+	return true
+}
+
+// dsml is the markup of V3.2 and V4; a parameter says whether it is text.
+func dsml(name, open, close string) grammar {
+	return grammar{
+		name:  name,
+		think: plainThink.until(open),
+		read: xmlish{open: open, close: close, fn: "<｜DSML｜invoke name=", fnClose: "</｜DSML｜invoke>", needOpen: true,
+			par: "<｜DSML｜parameter name=", parClose: "</｜DSML｜parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap}.read,
+		format: func(content string, calls []Call) string {
+			if len(calls) == 0 {
+				return content
+			}
+			return content + open + "\n" + join("", calls, "\n", dsmlText) + "\n" + close
+		},
+	}
+}
+
+func dsmlText(_ int, c Call) string {
+	var b strings.Builder
+	b.WriteString("<｜DSML｜invoke name=\"" + c.Name + "\">\n")
+	for _, a := range arguments(c) {
+		flag := "false"
+		if a.isText {
+			flag = "true"
+		}
+		b.WriteString("<｜DSML｜parameter name=\"" + a.key + "\" string=\"" + flag + "\">" + a.text + "</｜DSML｜parameter>\n")
+	}
+	b.WriteString("</｜DSML｜invoke>")
+	return b.String()
+}
+
+func dsmlValue(p *parse, tool, key, attrs, raw string) string {
+	switch {
+	case strings.Contains(attrs, `string="true"`):
+		if p.k.StripValues {
+			raw = strings.TrimSpace(raw)
+		}
+		if p.opt.Dialect != SGLang && p.tools.params(tool).prop(key) != nil {
+			return p.coerce(tool, key, raw)
+		}
+		return quote(raw)
+	case strings.Contains(attrs, `string="false"`):
+		text := strings.TrimSpace(raw)
+		prop := p.tools.params(tool).prop(key)
+		if p.opt.Dialect != SGLang && prop != nil && !json.Valid([]byte(text)) {
+			return p.coerce(tool, key, raw)
+		}
+		if isJSON(text) {
+			if p.opt.Dialect != SGLang && prop != nil {
+				return inner(prop, p.tools.params(tool), text)
+			}
+			return text
+		}
+		return quote(raw)
+	}
+	return p.coerce(tool, key, raw)
+}
+
+// dsmlUnwrap undoes a wrapper: the only parameter is arguments or input, it is not
+// declared, and its keys are.
+func dsmlUnwrap(p *parse, tool string, ps []pair) string {
+	whole := object(ps)
+	if len(ps) != 1 || p.opt.Dialect == SGLang || ps[0].key != "arguments" && ps[0].key != "input" {
+		return whole
+	}
+	props := p.tools.params(tool).sub("properties")
+	if props == nil || props[ps[0].key] != nil {
+		return whole
+	}
+	text := ps[0].value
+	if t, ok := unquote(text); ok {
+		text = strings.TrimSpace(t)
+	}
+	sc := scanner{text: text}
+	ms, end, err := sc.object(0)
+	if err != nil || end != len(text) || len(ms) == 0 {
+		return whole
+	}
+	for _, m := range ms {
+		if props[m.key] == nil {
+			return whole
+		}
+	}
+	return text
+}

@@ -1,0 +1,271 @@
+package parsers
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Dialect names whose choices count where the known parsers contradict each other.
+type Dialect uint8
+
+// The dialects.
+const (
+	Ours     Dialect = iota
+	VLLM             // vLLM's parsers
+	SGLang           // SGLang's detectors
+	Upstream         // the parsers of upstream hermes-agent
+)
+
+var dialectNames = [...]string{"ours", "vllm", "sglang", "upstream"}
+
+func (d Dialect) String() string {
+	if int(d) < len(dialectNames) {
+		return dialectNames[d]
+	}
+	return fmt.Sprintf("dialect %d", d)
+}
+
+// ParseDialect reads a dialect's name; the empty name is ours.
+func ParseDialect(name string) (Dialect, error) {
+	switch name {
+	case "":
+		return Ours, nil
+	case "hermes-agent":
+		return Upstream, nil
+	}
+	for i, n := range dialectNames {
+		if n == name {
+			return Dialect(i), nil
+		}
+	}
+	return Ours, fmt.Errorf("dialect %q (have %s)", name, strings.Join(dialectNames[:], ", "))
+}
+
+// Text says what happens to content that stands at one side of the calls.
+type Text uint8
+
+// The fates of content.
+const (
+	Verbatim Text = iota
+	Strip
+	StripRight
+	StripLines // newlines at the end
+	DropText
+)
+
+func (t Text) apply(s string) string {
+	switch t {
+	case Strip:
+		return strings.TrimSpace(s)
+	case StripRight:
+		return strings.TrimRight(s, " \n\t\r")
+	case StripLines:
+		return strings.TrimRight(s, "\n")
+	case DropText:
+		return ""
+	}
+	return s
+}
+
+// Ladder is an order in which a raw text is tried as a typed value.
+type Ladder uint8
+
+// The ladders. Schema is ours: vLLM's order, but numbers keep their spelling.
+const (
+	BySchema Ladder = iota
+	BySGLang
+	ByGuess // upstream: no schema, JSON, Python literal, text
+)
+
+// Knobs are the choices of one dialect for one family.
+type Knobs struct {
+	Before, Between, After, NoCall Text
+	Join                           string // between kept pieces before, between and after
+	KeepBlank                      bool   // content of white space beside calls stays
+	AllOrNothing                   bool   // one bad call: the whole text is content
+	DropUnknown                    bool   // calls of undeclared tools are dropped
+	EmptyObject                    bool   // empty arguments become {}
+	Think                          bool   // think blocks are taken out before calls are read
+	Repair                         bool   // lenient JSON is tried when strict JSON fails
+	NeedClose                      bool   // a missing outer end marker means no call
+	Ladder                         Ladder
+	StripValues                    bool // parameter values lose white space at both ends
+	NeedArgs                       bool // an object without arguments is no call
+	NeedEnd, NeedJSON              bool // a framed call without its end token, or without JSON, is none
+	PyObjects                      bool // an object may be spelled in Python
+	LooseClose                     bool // a closing think tag without an opening one ends reasoning
+	EatFrames                      bool // markers vanish even when no call was read
+	DropCut                        bool // a cut parameter is left out
+	Bare                           bool // inner markers count without the outer one
+}
+
+// Knobs looks the family's choices up in the table.
+func (d Dialect) Knobs(family string) Knobs {
+	k := base[d]
+	if change, ok := choices[family]; ok {
+		change(d, &k)
+	}
+	return k
+}
+
+// base holds the choices of each dialect where a family has none of its own.
+var base = [...]Knobs{
+	Ours:     {Between: DropText, After: DropText, EmptyObject: true, Think: true, Repair: true, Bare: true},
+	VLLM:     {Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Bare: true, DropCut: true},
+	SGLang:   {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, DropUnknown: true, Ladder: BySGLang, NeedClose: true},
+	Upstream: {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Ladder: ByGuess, Bare: true},
+}
+
+// choices changes the base for single families: what reference and measurements say.
+var choices = map[string]func(Dialect, *Knobs){
+	"hermes":      func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM; k.NeedClose = false },
+	"qwen":        func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
+	"granite4":    func(d Dialect, k *Knobs) { k.NeedArgs, k.Between, k.After = d == VLLM, Verbatim, Verbatim },
+	"ernie45":     func(d Dialect, k *Knobs) { k.Before, k.NoCall = StripLines, StripLines },
+	"minimax":     func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NeedArgs = Strip, false, d == VLLM },
+	"jamba":       func(d Dialect, k *Knobs) { k.NeedClose = true },
+	"xlam":        func(d Dialect, k *Knobs) { k.Before, k.After = Strip, Strip },
+	"apertus":     func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
+	"dots":        func(d Dialect, k *Knobs) { k.DropUnknown, k.AllOrNothing = d == VLLM, false },
+	"llama3_json": llamaChoices,
+	"llama4_json": llamaChoices,
+	"mistral":     mistralChoices,
+	"gigachat3":   func(d Dialect, k *Knobs) { k.NeedArgs, k.Repair = true, false },
+	"granite":     func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
+	"deepseek_v3": func(d Dialect, k *Knobs) {
+		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
+	},
+	"deepseek_v3_1": func(d Dialect, k *Knobs) {
+		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
+	},
+	"deepseek_v32": func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"deepseek_v4":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"kimi_k2":      kimiChoices,
+	"kimi_k3":      channels,
+	"openai":       func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
+	"inkling":      channels,
+	"muse_glimmer": channels,
+	"qwen3_coder":  qwenChoices,
+	"qwen3_xml":    func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
+	"nemotron_v3":  qwenChoices,
+	"step3p5":      func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects, k.Before = true, Verbatim },
+	"seed_oss":     qwenChoices,
+	"glm45":        glmChoices,
+	"glm47":        glmChoices,
+	"ling3":        glmChoices,
+	"poolside_v1":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim; k.NeedEnd = d != VLLM },
+	"hy_v3":        engine,
+	"step3": func(d Dialect, k *Knobs) {
+		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
+	},
+	"minimax_m2": func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = true; keepAfter(d, k) },
+	"minimax_m3": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
+	"minicpm5": func(d Dialect, k *Knobs) {
+		k.AllOrNothing, k.Before, k.After, k.Between = false, Verbatim, Verbatim, Verbatim
+	},
+	"gemma4":        func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = false; keepAfter(d, k) },
+	"functiongemma": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
+	"pythonic": func(d Dialect, k *Knobs) {
+		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
+		k.NeedClose = d != Ours
+	},
+	"llama4_pythonic": func(d Dialect, k *Knobs) {
+		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
+		k.NeedClose = d != Ours
+	},
+	"olmo3": func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
+	"lfm2": func(d Dialect, k *Knobs) {
+		k.Before, k.After, k.Between = Strip, Verbatim, DropText
+		if d == SGLang {
+			k.After = DropText
+		}
+		if d == VLLM {
+			k.After, k.Between, k.Before, k.Join, k.AllOrNothing = Strip, Strip, Strip, "\n", false
+		}
+	},
+}
+
+func apertusJoin(d Dialect) string {
+	if d == SGLang {
+		return ""
+	}
+	return "\n"
+}
+
+// engine is what the families of vLLM's shared engine have in common.
+func engine(d Dialect, k *Knobs) {
+	if d == VLLM {
+		k.AllOrNothing, k.Think, k.LooseClose, k.EatFrames = false, true, true, true
+	}
+	if d == SGLang {
+		k.DropUnknown = true
+	}
+}
+
+// stripped is engine with the content before the calls trimmed by vLLM, kept by SGLang.
+func stripped(d Dialect, k *Knobs) {
+	engine(d, k)
+	k.Before = Strip
+	if d == SGLang {
+		k.Before = Verbatim
+	}
+}
+
+func keepAfter(d Dialect, k *Knobs) {
+	if d == SGLang {
+		k.Between, k.After = Verbatim, Verbatim
+	}
+}
+
+func qwenChoices(d Dialect, k *Knobs) {
+	stripped(d, k)
+	k.DropUnknown = false
+	k.StripValues = d == Upstream
+}
+
+func glmChoices(d Dialect, k *Knobs) {
+	engine(d, k)
+	k.Before = Strip
+	k.StripValues = d == Upstream
+}
+
+func deepseekBefore(d Dialect) Text {
+	if d == SGLang {
+		return StripRight
+	}
+	return Verbatim
+}
+
+func kimiChoices(d Dialect, k *Knobs) {
+	engine(d, k)
+	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
+	k.NeedEnd = d == SGLang || d == Upstream
+	k.KeepBlank = d == VLLM
+	if d == Upstream {
+		k.Before = Strip
+	}
+}
+
+func llamaChoices(d Dialect, k *Knobs) {
+	k.NeedArgs = true
+	switch d {
+	case VLLM:
+		k.Before = DropText
+	case SGLang:
+		k.Before, k.Between, k.After = Verbatim, DropText, Verbatim
+	}
+}
+
+func mistralChoices(d Dialect, k *Knobs) {
+	switch d {
+	case SGLang:
+		k.Before, k.After, k.NeedJSON = Strip, Verbatim, true
+	case VLLM:
+		k.AllOrNothing = false
+	}
+}
+
+// channels keeps every text that a channel format gives to the user.
+func channels(_ Dialect, k *Knobs) {
+	k.Before, k.Between, k.After, k.AllOrNothing, k.DropUnknown = Verbatim, Verbatim, Verbatim, false, false
+}

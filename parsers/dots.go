@@ -1,0 +1,36 @@
+package parsers
+
+import "strings"
+
+// Dots is rednote dots: an object or elements between tags; names must be declared.
+var Dots = grammar{
+	name:  "dots",
+	think: plainThink.until(dotsOpen),
+	read:  readDots,
+	format: func(content string, calls []Call) string {
+		return join(content, calls, "", func(_ int, c Call) string { return dotsOpen + jsonText(c, "arguments") + dotsClose })
+	},
+}.family()
+
+const dotsOpen, dotsClose = "<dots_function_call>", "</dots_function_call>"
+
+func readDots(p *parse) {
+	t := tagged{open: dotsOpen, close: dotsClose, keys: nameArguments}
+	x := xmlish{open: dotsOpen, close: dotsClose, fn: "<invoke name=", fnClose: "</invoke>", par: "<parameter name=", parClose: "</parameter>", needOpen: true}
+	at := p.pos
+	for {
+		i := p.index(dotsOpen, at)
+		if i < 0 {
+			p.content(at, len(p.text))
+			return
+		}
+		p.content(at, i)
+		j := p.skipSpace(i + len(dotsOpen))
+		switch {
+		case strings.HasPrefix(p.text[j:], "{"):
+			at = t.block(p, i)
+		default:
+			at = x.block(p, i)
+		}
+	}
+}

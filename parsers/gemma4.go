@@ -1,0 +1,252 @@
+package parsers
+
+import "strings"
+
+// Gemma4 and FunctionGemma write call:NAME{key:value,…} with marks around strings.
+var (
+	Gemma4 = gemmaGrammar("gemma4", gemma{"<|tool_call>", "<tool_call|>", `<|"|>`},
+		think{open: "<|channel>thought\n", close: "<channel|>"}.until("<|tool_call>")).family()
+	FunctionGemma = gemmaGrammar("functiongemma", gemma{"<start_function_call>", "<end_function_call>", "<escape>"}, think{}).family()
+)
+
+type gemma struct{ open, close, mark string }
+
+func gemmaGrammar(name string, g gemma, t think) grammar {
+	return grammar{
+		name:  name,
+		think: t,
+		read:  g.read,
+		format: func(content string, calls []Call) string {
+			return join(content, calls, "", func(_ int, c Call) string {
+				return g.open + "call:" + c.Name + g.spell(c.Arguments) + g.close
+			})
+		},
+	}
+}
+
+// spell writes JSON in the family's own syntax.
+func (g gemma) spell(v string) string {
+	if v == "" {
+		return "{}"
+	}
+	sc := scanner{text: v, raw: true}
+	switch v[0] {
+	case '{':
+		ms, _, _ := sc.object(0)
+		parts := make([]string, len(ms))
+		for i, m := range ms {
+			parts[i] = m.key + ":" + g.spell(v[m.a:m.b])
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	case '[':
+		ms, _, _ := sc.list(0)
+		parts := make([]string, len(ms))
+		for i, m := range ms {
+			parts[i] = g.spell(v[m.a:m.b])
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case '"':
+		t, _ := unquote(v)
+		return g.mark + t + g.mark
+	}
+	return v
+}
+
+func (g gemma) read(p *parse) {
+	at := p.pos
+	for {
+		i := p.index(g.open, at)
+		if i < 0 {
+			p.content(at, len(p.text))
+			return
+		}
+		p.content(at, i)
+		at = g.call(p, i)
+	}
+}
+
+func (g gemma) call(p *parse, i int) int {
+	j := p.skipSpace(i + len(g.open))
+	brace := p.index("{", j)
+	stop := len(p.text)
+	if c := p.index(g.close, j); c >= 0 {
+		stop = c
+	}
+	if !p.at("call:", j) || brace < 0 || brace > stop {
+		stop = min(stop+len(g.close), len(p.text))
+		p.refuse(i, stop, "malformed", "no call after %s", g.open)
+		return stop
+	}
+	name := strings.TrimSpace(p.text[j+len("call:") : brace])
+	r := gemmaReader{p: p, mark: g.mark, close: g.close, i: brace}
+	args := r.value(p.tools.params(name), p.tools.params(name), 0)
+	end, st := r.i, Complete
+	switch k := p.skipSpace(end); {
+	case p.at(g.close, k) && !r.cut:
+		end = k + len(g.close)
+	case r.cut && p.k.NeedClose:
+		p.refuse(i, len(p.text), "truncated", "call of %q is cut", name)
+		return len(p.text)
+	case r.cut:
+		st = Truncated
+		if c := p.index(g.close, end); c >= 0 {
+			end = c + len(g.close)
+		}
+	default:
+		st = Recovered
+		if c := p.index(g.close, end); c >= 0 {
+			end = c + len(g.close)
+		} else if p.k.NeedClose {
+			p.refuse(i, len(p.text), "truncated", "call of %q without %s", name, g.close)
+			return len(p.text)
+		}
+	}
+	if name == "" {
+		p.refuse(i, end, "malformed", "a call without a name")
+		return end
+	}
+	p.call(i, end, name, args, st)
+	return end
+}
+
+// gemmaReader reads the values of one call and writes JSON.
+type gemmaReader struct {
+	p           *parse
+	mark, close string
+	i           int
+	cut         bool
+}
+
+func (r *gemmaReader) value(s, root schema, depth int) string {
+	r.i = r.p.skipSpace(r.i)
+	text := r.p.text
+	switch {
+	case r.i >= len(text):
+		r.cut = true
+		return ""
+	case r.p.at(r.mark, r.i):
+		return r.str(s, root)
+	case text[r.i] == '{' && depth < maxDepth:
+		return r.members(s, root, depth)
+	case text[r.i] == '[' && depth < maxDepth:
+		return r.items(s, root, depth)
+	}
+	return r.bare(s, root)
+}
+
+func (r *gemmaReader) str(s, root schema) string {
+	from := r.i + len(r.mark)
+	end := r.p.index(r.mark, from)
+	if end < 0 {
+		r.cut = true
+		raw := r.p.text[from:]
+		r.i = len(r.p.text)
+		return quote(raw)
+	}
+	r.i = end + len(r.mark)
+	raw := r.p.text[from:end]
+	if r.mark == "<escape>" {
+		if isJSON(raw) {
+			return strings.TrimSpace(raw)
+		}
+		return quote(raw)
+	}
+	if s != nil && r.p.opt.Dialect == VLLM {
+		return bySchema(s, root, raw)
+	}
+	return quote(raw)
+}
+
+func (r *gemmaReader) bare(s, root schema) string {
+	from := r.i
+	for r.i < len(r.p.text) && !strings.ContainsRune(",}]", rune(r.p.text[r.i])) && !r.p.at(r.close, r.i) {
+		r.i++
+	}
+	raw := strings.TrimSpace(r.p.text[from:r.i])
+	if r.i == len(r.p.text) {
+		r.cut = true
+	}
+	if s != nil && r.p.opt.Dialect != SGLang {
+		return bySchema(s, root, raw)
+	}
+	if r.p.opt.Dialect == VLLM {
+		return quote(raw)
+	}
+	if isJSON(raw) && raw != "null" {
+		return raw
+	}
+	return quote(raw)
+}
+
+// step passes blanks and a comma; done says that the closer was read or the text ended.
+func (r *gemmaReader) step(closer byte) (done bool) {
+	r.i = r.p.skipSpace(r.i)
+	text := r.p.text
+	if r.i < len(text) && text[r.i] == ',' {
+		r.i = r.p.skipSpace(r.i + 1)
+	}
+	if r.i >= len(text) || r.p.at(r.close, r.i) {
+		r.cut = true
+		return true
+	}
+	if text[r.i] == closer {
+		r.i++
+		return true
+	}
+	return false
+}
+
+func (r *gemmaReader) members(s, root schema, depth int) string {
+	var ps []pair
+	for r.i++; !r.step('}'); {
+		from := r.i
+		key := ""
+		if r.p.at(r.mark, r.i) {
+			if e := r.p.index(r.mark, r.i+len(r.mark)); e >= 0 {
+				key = r.p.text[r.i+len(r.mark) : e]
+				r.i = r.p.skipSpace(e + len(r.mark))
+			}
+		} else {
+			for r.i < len(r.p.text) && !strings.ContainsRune(":,}", rune(r.p.text[r.i])) {
+				r.i++
+			}
+			key = strings.TrimSpace(r.p.text[from:r.i])
+		}
+		if r.i >= len(r.p.text) {
+			r.cut = true
+			break
+		}
+		if r.p.text[r.i] != ':' {
+			if r.i == from {
+				r.i++
+			}
+			continue
+		}
+		r.i++
+		v := r.value(s.prop(key), root, depth+1)
+		if v != "" && v != `""` || !r.cut {
+			ps = append(ps, pair{strings.Trim(key, `"`), v})
+		}
+		if r.cut {
+			break
+		}
+	}
+	return object(ps)
+}
+
+func (r *gemmaReader) items(s, root schema, depth int) string {
+	var out []string
+	for r.i++; !r.step(']'); {
+		from := r.i
+		v := r.value(s.sub("items"), root, depth+1)
+		if r.i == from {
+			r.i++
+			continue
+		}
+		out = append(out, v)
+		if r.cut {
+			break
+		}
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}

@@ -1,0 +1,112 @@
+package parsers
+
+import "strings"
+
+// Harmony is the channel format of gpt-oss.
+var Harmony = grammar{
+	name: "openai",
+	read: readHarmony,
+	format: func(content string, calls []Call) string {
+		out := ""
+		if content != "" {
+			out = "<|channel|>final<|message|>" + content + "<|end|>"
+		}
+		return join(out, calls, "", func(_ int, c Call) string {
+			return "<|start|>assistant to=functions." + c.Name + "<|channel|>commentary <|constrain|>json<|message|>" + c.Arguments + "<|call|>"
+		})
+	},
+}.family()
+
+func readHarmony(p *parse) {
+	p.own, p.join = true, "\n"
+	const message = "<|message|>"
+	at := p.pos
+	for at < len(p.text) {
+		m := p.index(message, at)
+		if m < 0 {
+			harmonyTail(p, at)
+			return
+		}
+		from := m + len(message)
+		end, next := harmonyEnd(p, from)
+		header := p.text[at:m]
+		to := recipient(header)
+		switch {
+		case !strings.Contains(header, "<|channel|>") && to == "" && strings.TrimSpace(strings.TrimPrefix(header, "<|start|>assistant")) != "":
+			p.fault(at, m, "malformed_header", "a message without a channel")
+			p.content(at, next)
+		case to != "" && to != "assistant" && to != "user":
+			harmonyCall(p, at, from, end, next, to)
+		case to == "assistant":
+			p.frame(at, next)
+			p.fault(at, next, "dropped_text", "a message to the assistant itself")
+		case strings.Contains(header, "<|channel|>analysis"):
+			p.frame(at, from)
+			p.reason(from, end)
+			p.frame(end, next)
+		default:
+			p.frame(at, from)
+			p.content(from, end)
+			p.frame(end, next)
+		}
+		at = next
+	}
+}
+
+func harmonyCall(p *parse, a, from, end, next int, to string) {
+	args, st := strings.TrimSpace(p.text[from:end]), Complete
+	switch {
+	case end == len(p.text) && !isJSON(args):
+		st = Truncated
+	case end == next:
+		st = Recovered
+	case args != "" && !isJSON(args):
+		st = Malformed
+		if fixed, ok := repair(args); ok && p.k.Repair {
+			args, st = fixed, Recovered
+		}
+	}
+	p.call(a, next, strings.TrimPrefix(to, "functions."), args, st)
+}
+
+// recipient finds to=NAME in a header.
+func recipient(header string) string {
+	i := strings.Index(header, "to=")
+	if i < 0 {
+		return ""
+	}
+	t := header[i+3:]
+	if e := strings.IndexAny(t, " <\n\t"); e >= 0 {
+		t = t[:e]
+	}
+	return t
+}
+
+func harmonyEnd(p *parse, from int) (end, next int) {
+	end, next = len(p.text), len(p.text)
+	for _, m := range []string{"<|end|>", "<|call|>", "<|return|>", "<|start|>"} {
+		if i := p.index(m, from); i >= 0 && i < end {
+			end, next = i, i+len(m)
+			if m == "<|start|>" {
+				next = i
+			}
+		}
+	}
+	return end, next
+}
+
+// harmonyTail is what follows the last message: a header being written, or text.
+func harmonyTail(p *parse, at int) {
+	t := p.text[at:]
+	if end, next := harmonyEnd(p, at+1); next > end && strings.Contains(t, "<|channel|>") {
+		p.fault(at, len(p.text), "malformed_header", "a message without its text mark")
+		p.content(at, len(p.text))
+		return
+	}
+	if strings.HasPrefix(t, "<|") || strings.Contains(t, "<|channel|>") || recipient(t) != "" {
+		p.frame(at, len(p.text))
+		p.fault(at, len(p.text), "truncated", "the text ends in a header")
+		return
+	}
+	p.content(at, len(p.text))
+}

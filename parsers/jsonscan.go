@@ -1,0 +1,243 @@
+package parsers
+
+import (
+	"errors"
+	"strings"
+)
+
+// Why a JSON value could not be read.
+var (
+	errCut = errors.New("the text ends inside the value")
+	errBad = errors.New("not JSON")
+)
+
+// maxDepth bounds nesting, so that hostile text cannot exhaust the stack.
+const maxDepth = 512
+
+// member is one key of an object; the value is text[a:b].
+type member struct {
+	key  string
+	a, b int
+}
+
+// scanner reads JSON as Python's decoder does: NaN and Infinity pass, raw control
+// characters inside strings do not unless raw is set.
+type scanner struct {
+	text string
+	raw  bool
+}
+
+func (s scanner) space(i int) int {
+	for i < len(s.text) && isSpace(s.text[i]) {
+		i++
+	}
+	return i
+}
+
+// value returns the end of the value that begins at i.
+func (s scanner) value(i, depth int) (int, error) {
+	if i >= len(s.text) {
+		return i, errCut
+	}
+	if depth > maxDepth {
+		return i, errBad
+	}
+	switch c := s.text[i]; {
+	case c == '{':
+		return s.compound(i, '}', depth, nil)
+	case c == '[':
+		return s.compound(i, ']', depth, nil)
+	case c == '"':
+		return s.str(i)
+	case c == '-' || c >= '0' && c <= '9':
+		return s.number(i)
+	}
+	for _, w := range [...]string{"true", "false", "null", "NaN", "Infinity"} {
+		if strings.HasPrefix(s.text[i:], w) {
+			return i + len(w), nil
+		}
+		if strings.HasPrefix(w, s.text[i:]) {
+			return len(s.text), errCut
+		}
+	}
+	return i, errBad
+}
+
+// str returns the end of the string whose quote stands at i.
+func (s scanner) str(i int) (int, error) {
+	for i++; i < len(s.text); i++ {
+		switch c := s.text[i]; {
+		case c == '"':
+			return i + 1, nil
+		case c == '\\':
+			i++
+			if i < len(s.text) && !s.escape(&i) {
+				return i, errBad
+			}
+		case c < 0x20 && !s.raw:
+			return i, errBad
+		}
+	}
+	return len(s.text), errCut
+}
+
+// escape checks the character after a backslash and moves to its last byte.
+func (s scanner) escape(i *int) bool {
+	switch s.text[*i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return true
+	case 'u':
+		for n := 0; n < 4; n++ {
+			if *i+1 >= len(s.text) {
+				return true
+			}
+			if !isHex(s.text[*i+1]) {
+				return false
+			}
+			*i++
+		}
+		return true
+	}
+	return false
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+func (s scanner) digits(i int) int {
+	for i < len(s.text) && s.text[i] >= '0' && s.text[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func (s scanner) number(i int) (int, error) {
+	if s.text[i] == '-' {
+		i++
+		if strings.HasPrefix(s.text[i:], "Infinity") {
+			return i + 8, nil
+		}
+	}
+	end := s.digits(i)
+	switch {
+	case end == i && end == len(s.text):
+		return end, errCut
+	case end == i:
+		return i, errBad
+	case s.text[i] == '0' && end > i+1:
+		return i, errBad
+	}
+	if end < len(s.text) && s.text[end] == '.' {
+		if f := s.digits(end + 1); f > end+1 {
+			end = f
+		}
+	}
+	if end < len(s.text) && (s.text[end] == 'e' || s.text[end] == 'E') {
+		j := end + 1
+		if j < len(s.text) && (s.text[j] == '+' || s.text[j] == '-') {
+			j++
+		}
+		if f := s.digits(j); f > j {
+			end = f
+		}
+	}
+	return end, nil
+}
+
+// compound reads an object or a list; the members or items go to see when it is set.
+func (s scanner) compound(i int, closer byte, depth int, see func(member)) (int, error) {
+	i = s.space(i + 1)
+	if i < len(s.text) && s.text[i] == closer {
+		return i + 1, nil
+	}
+	for {
+		var m member
+		if closer == '}' {
+			if i >= len(s.text) {
+				return i, errCut
+			}
+			if s.text[i] != '"' {
+				return i, errBad
+			}
+			end, err := s.str(i)
+			if err != nil {
+				return end, err
+			}
+			if see != nil {
+				m.key, _ = unquote(s.text[i:end])
+			}
+			if i = s.space(end); i >= len(s.text) {
+				return i, errCut
+			}
+			if s.text[i] != ':' {
+				return i, errBad
+			}
+			i = s.space(i + 1)
+		}
+		end, err := s.value(i, depth+1)
+		if err != nil {
+			return end, err
+		}
+		m.a, m.b = i, end
+		if see != nil {
+			see(m)
+		}
+		if i = s.space(end); i >= len(s.text) {
+			return i, errCut
+		}
+		switch s.text[i] {
+		case closer:
+			return i + 1, nil
+		case ',':
+			i = s.space(i + 1)
+		default:
+			return i, errBad
+		}
+	}
+}
+
+// object reads the object at i into its members, in order.
+func (s scanner) object(i int) ([]member, int, error) {
+	if i >= len(s.text) {
+		return nil, i, errCut
+	}
+	if s.text[i] != '{' {
+		return nil, i, errBad
+	}
+	var out []member
+	end, err := s.compound(i, '}', 0, func(m member) { out = append(out, m) })
+	return out, end, err
+}
+
+// list reads the list at i into its items, in order.
+func (s scanner) list(i int) ([]member, int, error) {
+	if i >= len(s.text) {
+		return nil, i, errCut
+	}
+	if s.text[i] != '[' {
+		return nil, i, errBad
+	}
+	var out []member
+	end, err := s.compound(i, ']', 0, func(m member) { out = append(out, m) })
+	return out, end, err
+}
+
+// lookup finds the last member of a name: as in Python, the last one wins.
+func lookup(ms []member, names ...string) (member, bool) {
+	for _, n := range names {
+		for i := len(ms) - 1; i >= 0; i-- {
+			if ms[i].key == n {
+				return ms[i], true
+			}
+		}
+	}
+	return member{}, false
+}
+
+// isJSON says whether text is one JSON value, blanks around it allowed.
+func isJSON(text string) bool {
+	s := scanner{text: text}
+	end, err := s.value(s.space(0), 0)
+	return err == nil && s.space(end) == len(text)
+}

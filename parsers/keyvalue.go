@@ -1,0 +1,176 @@
+package parsers
+
+import "strings"
+
+// keyValue reads <open>NAME<key>k</key><value>v</value>…<close>.
+type keyValue struct {
+	outer, outerClose string // around all calls; may be empty
+	open, close, sep  string
+	key, keyClose     string
+	val, valClose     string
+}
+
+func (g keyValue) read(p *parse) {
+	at := p.pos
+	first := g.open
+	if g.outer != "" {
+		first = g.outer
+	}
+	for {
+		i := p.index(first, at)
+		if i < 0 {
+			p.content(at, len(p.text))
+			return
+		}
+		p.content(at, i)
+		if g.outer == "" {
+			at = g.call(p, i)
+			continue
+		}
+		at = g.group(p, i)
+	}
+}
+
+// group reads the calls between the outer marks.
+func (g keyValue) group(p *parse, i int) int {
+	at := i + len(g.outer)
+	if p.k.NeedClose && p.index(g.outerClose, at) < 0 {
+		p.refuse(i, len(p.text), "truncated", "%s without %s", g.outer, g.outerClose)
+		return len(p.text)
+	}
+	p.frame(i, at)
+	for {
+		j := p.skipSpace(at)
+		switch {
+		case j == len(p.text):
+			p.frame(at, j)
+			return j
+		case p.at(g.outerClose, j):
+			p.frame(at, j+len(g.outerClose))
+			return j + len(g.outerClose)
+		case p.at(g.open, j):
+			p.frame(at, j)
+			at = g.call(p, j)
+		default:
+			stop := len(p.text)
+			for _, m := range []string{g.open, g.outerClose} {
+				if k := p.index(m, j); k >= 0 && k < stop {
+					stop = k
+				}
+			}
+			p.refuse(at, stop, "malformed", "text between the calls")
+			at = stop
+		}
+	}
+}
+
+func (g keyValue) call(p *parse, i int) int {
+	at := i + len(g.open)
+	stop := len(p.text)
+	for _, m := range []string{g.sep, g.key, g.close, g.open, "\n", `\n<`} {
+		if m == "" {
+			continue
+		}
+		if j := p.index(m, at); j >= 0 && j < stop {
+			if m == "\n" && strings.TrimSpace(p.text[at:j]) == "" {
+				continue
+			}
+			stop = j
+		}
+	}
+	name := strings.TrimSpace(p.text[at:stop])
+	if stop == len(p.text) || name == "" {
+		if c := p.index(g.close, at); c >= 0 && name == "" {
+			stop = c + len(g.close)
+			p.refuse(i, stop, "malformed", "a call without a name")
+			return stop
+		}
+		p.refuse(i, stop, "truncated", "the text ends in the name of a call")
+		return stop
+	}
+	if g.sep != "" && p.at(g.sep, stop) {
+		stop += len(g.sep)
+	}
+	return g.pairs(p, i, name, stop)
+}
+
+func (g keyValue) pairs(p *parse, i int, name string, at int) int {
+	var ps []pair
+	state := Complete
+	for {
+		k := g.skip(p, at)
+		switch {
+		case k == len(p.text) && p.k.NeedEnd:
+			p.refuse(i, k, "truncated", "call of %q is cut", name)
+			return k
+		case k == len(p.text):
+			p.call(i, k, name, object(ps), worse(state, Truncated))
+			return k
+		case p.at(g.close, k):
+			p.call(i, k+len(g.close), name, object(ps), state)
+			return k + len(g.close)
+		case p.at(g.open, k) || g.outerClose != "" && p.at(g.outerClose, k):
+			p.call(i, k, name, object(ps), worse(state, Recovered))
+			return k
+		case p.at(g.key, k):
+			one, next, st := g.pair(p, name, k)
+			ps, at, state = append(ps, one...), next, worse(state, st)
+		default:
+			next := len(p.text)
+			for _, m := range []string{g.key, g.close, g.open} {
+				if j := p.index(m, k); j >= 0 && j < next {
+					next = j
+				}
+			}
+			p.fault(k, next, "stray_text", "text between the parameters of %q", name)
+			at, state = next, worse(state, Recovered)
+		}
+	}
+}
+
+// skip passes blanks; SGLang also passes a spelled "\n".
+func (g keyValue) skip(p *parse, i int) int {
+	i = p.skipSpace(i)
+	for p.at(`\n`, i) {
+		i = p.skipSpace(i + 2)
+	}
+	return i
+}
+
+func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
+	from := k + len(g.key)
+	end := p.index(g.keyClose, from)
+	if end < 0 {
+		return nil, len(p.text), Truncated
+	}
+	key := strings.TrimSpace(p.text[from:end])
+	v := g.skip(p, end+len(g.keyClose))
+	if !p.at(g.val, v) {
+		return nil, v, worse(Recovered, cutAt(v, len(p.text)))
+	}
+	v += len(g.val)
+	end, next, st := g.valueEnd(p, v)
+	if st == Truncated {
+		return nil, next, st
+	}
+	raw := p.text[v:end]
+	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
+}
+
+// valueEnd finds the closing tag that is followed by frame.
+func (g keyValue) valueEnd(p *parse, at int) (end, next int, st State) {
+	first := p.index(g.valClose, at)
+	if first < 0 {
+		return len(p.text), len(p.text), Truncated
+	}
+	for c := first; c >= 0; c = p.index(g.valClose, c+len(g.valClose)) {
+		k := g.skip(p, c+len(g.valClose))
+		if k == len(p.text) || p.at(g.key, k) || p.at(g.close, k) || p.at(g.open, k) {
+			if c == first {
+				return c, c + len(g.valClose), Complete
+			}
+			return c, c + len(g.valClose), Ambiguous
+		}
+	}
+	return first, first + len(g.valClose), Complete
+}

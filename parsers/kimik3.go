@@ -1,0 +1,142 @@
+package parsers
+
+import (
+	"strconv"
+	"strings"
+)
+
+// KimiK3 is Kimi K3: channels of open and close tokens.
+var KimiK3 = grammar{
+	name: "kimi_k3",
+	read: readXTML,
+	format: func(content string, calls []Call) string {
+		out := ""
+		if content != "" {
+			out = "<|open|>response<|sep|>" + content + "<|close|>response<|sep|>"
+		}
+		if len(calls) == 0 {
+			return out
+		}
+		return out + "<|open|>tools<|sep|>" + join("", calls, "", xtmlText) + "<|close|>tools<|sep|>"
+	},
+	id: func(p *parse, i int, c *Call) {
+		if c.ID == "" {
+			c.ID = c.Name + ":" + strconv.Itoa(p.opt.CallsBefore+i)
+		}
+	},
+}.family()
+
+var (
+	xtmlEscape   = strings.NewReplacer("&", "&amp;", `"`, "&quot;")
+	xtmlUnescape = strings.NewReplacer("&amp;", "&", "&quot;", `"`)
+)
+
+func xtmlText(i int, c Call) string {
+	var b strings.Builder
+	b.WriteString(`<|open|>call tool="` + xtmlEscape.Replace(c.Name) + `" index="` + strconv.Itoa(i+1) + `"<|sep|>`)
+	for _, a := range arguments(c) {
+		kind := "object"
+		if a.isText {
+			kind = "string"
+		}
+		b.WriteString(`<|open|>argument key="` + xtmlEscape.Replace(a.key) + `" type="` + kind + `"<|sep|>` + a.text + "<|close|>argument<|sep|>")
+	}
+	b.WriteString("<|close|>call<|sep|>")
+	return b.String()
+}
+
+const xOpen, xClose, xSep = "<|open|>", "<|close|>", "<|sep|>"
+
+// readXTML reads the channels one after the other.
+func readXTML(p *parse) {
+	p.own = true
+	channel := "response"
+	if p.opt.InReasoning {
+		channel = "think"
+	}
+	for at := p.pos; at < len(p.text); {
+		end, mark := p.nextOf([]string{xOpen, xClose}, at)
+		switch channel {
+		case "think":
+			p.reason(at, end)
+		case "tools":
+			p.frame(at, end)
+		default:
+			p.content(at, end)
+		}
+		if mark == "" {
+			return
+		}
+		s := p.index(xSep, end)
+		if s < 0 {
+			p.refuse(end, len(p.text), "truncated", "the text ends in a tag")
+			return
+		}
+		head := p.text[end+len(mark) : s]
+		word, attrs, _ := strings.Cut(head, " ")
+		next := s + len(xSep)
+		if mark == xOpen && word == "call" && channel != "think" {
+			at = xtmlCall(p, end, next, attrs)
+			continue
+		}
+		p.frame(end, next)
+		at = next
+		switch {
+		case mark == xOpen:
+			channel = word
+		case word == channel:
+			channel = ""
+		}
+	}
+}
+
+func xtmlAttr(attrs, key string) string {
+	_, rest, ok := strings.Cut(attrs, key+`="`)
+	if !ok {
+		return ""
+	}
+	v, _, _ := strings.Cut(rest, `"`)
+	return xtmlUnescape.Replace(v)
+}
+
+func xtmlCall(p *parse, a, at int, attrs string) int {
+	name := xtmlAttr(attrs, "tool")
+	var ps []pair
+	for {
+		k := p.skipSpace(at)
+		switch {
+		case p.at(xClose+"call"+xSep, k):
+			k += len(xClose + "call" + xSep)
+			p.call(a, k, name, object(ps), Complete)
+			return k
+		case p.at(xOpen+"argument ", k):
+			s := p.index(xSep, k)
+			e := -1
+			if s >= 0 {
+				e = p.index(xClose+"argument"+xSep, s)
+			}
+			if e < 0 {
+				p.call(a, len(p.text), name, object(ps), Truncated)
+				return len(p.text)
+			}
+			head, raw := p.text[k:s], p.text[s+len(xSep):e]
+			v := quote(raw)
+			if t := xtmlAttr(head, "type"); t != "string" && isJSON(raw) {
+				v = strings.TrimSpace(raw)
+			}
+			ps = append(ps, pair{xtmlAttr(head, "key"), v})
+			at = e + len(xClose+"argument"+xSep)
+		case k == len(p.text):
+			p.call(a, k, name, object(ps), Truncated)
+			return k
+		default:
+			end, _ := p.nextOf([]string{xOpen, xClose}, k)
+			if end == k {
+				p.call(a, k, name, object(ps), Recovered)
+				return k
+			}
+			p.fault(k, end, "stray_text", "text between the arguments of %q", name)
+			at = end
+		}
+	}
+}

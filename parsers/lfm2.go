@@ -1,0 +1,68 @@
+package parsers
+
+import "strings"
+
+// LFM2 is LFM2 and LFM2.5: Python calls between tokens.
+var LFM2 = grammar{
+	name:  "lfm2",
+	think: plainThink.until(lfmOpen),
+	read:  readLFM2,
+	format: func(content string, calls []Call) string {
+		if len(calls) == 0 {
+			return content
+		}
+		return content + lfmOpen + "[" + pyText(calls, ", ") + "]" + lfmClose
+	},
+}.family()
+
+const lfmOpen, lfmClose = "<|tool_call_start|>", "<|tool_call_end|>"
+
+func readLFM2(p *parse) {
+	at := p.pos
+	for {
+		i := p.index(lfmOpen, at)
+		if i < 0 {
+			p.content(at, len(p.text))
+			return
+		}
+		p.content(at, i)
+		j := p.skipSpace(i + len(lfmOpen))
+		if p.k.NeedClose && p.index(lfmClose, j) < 0 {
+			p.refuse(i, len(p.text), "truncated", "%s without %s", lfmOpen, lfmClose)
+			return
+		}
+		n, o := len(p.segs), p.pyOptions()
+		o.RawNewlines, o.ZeroPadded = true, true
+		end, err := p.pylist(j, o)
+		if err != nil && j < len(p.text) && p.text[j] == '[' {
+			p.segs = p.segs[:n]
+			end, err = p.jsonList(j, nameArguments)
+		} else if err != nil && j < len(p.text) && p.text[j] == '{' {
+			if c := p.jsonCall(j, nameArguments); c.err == nil {
+				p.call(j, c.end, c.name, c.args, c.state)
+				end, err = c.end, nil
+			}
+		} else if err != nil {
+			var name, args string
+			if name, args, end, err = p.pycall(j, o); err == nil {
+				p.call(j, end, name, args, Complete)
+			}
+		}
+		if err != nil {
+			stop := nextOr(p, lfmClose, j)
+			if p.at(lfmClose, stop) {
+				stop += len(lfmClose)
+			}
+			p.refuse(i, stop, "malformed", "list of calls: %v", err)
+			at = stop
+			continue
+		}
+		p.frame(i, j)
+		stop := nextOr(p, lfmClose, end)
+		if strings.TrimSpace(p.text[end:stop]) != "" {
+			p.fault(end, stop, "stray_text", "text after the list")
+		}
+		at = min(stop+len(lfmClose), len(p.text))
+		p.frame(end, at)
+	}
+}

@@ -1,0 +1,131 @@
+package parsers
+
+import (
+	"slices"
+	"strings"
+)
+
+// MiniCPM5 writes function elements without a frame around them; a call that does
+// not fit the declared tool is left as text.
+var MiniCPM5 = grammar{
+	name:  "minicpm5",
+	think: plainThink.until(miniOpen...),
+	read:  readMiniCPM,
+	format: func(content string, calls []Call) string {
+		return content + xmlText("", "", `<function name="%">`, "</function>", `<param name="%">`, "</param>", "", calls)
+	},
+}.family()
+
+// miniOpen lists the spellings of the opening tag; the blank may be lost or stand as
+// the byte-level letter of the tokenizer.
+var miniOpen = []string{"<function name=", "<functionname=", "<functionĠname="}
+
+func readMiniCPM(p *parse) {
+	at := p.pos
+	for {
+		i, open := p.nextOf(miniOpen, at)
+		if open == "" {
+			p.content(at, len(p.text))
+			return
+		}
+		p.content(at, i)
+		name, _, from, ok := tag(p.text, i+len(open))
+		ps, next, st := miniParams(p, name, from)
+		switch {
+		case !ok || st == Malformed || st == Truncated || !miniFits(p, name, ps):
+			p.refuse(i, max(next, i+len(open)), "malformed", "a call of %q that does not fit", name)
+			at = max(next, i+len(open))
+		default:
+			p.call(i, next, name, object(ps), st)
+			at = next
+		}
+	}
+}
+
+func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
+	var ps []pair
+	for {
+		k := p.skipSpace(at)
+		switch {
+		case k == len(p.text):
+			return ps, k, Truncated
+		case p.at("</function>", k):
+			return ps, k + len("</function>"), Complete
+		case p.at("<arguments>", k):
+			at = k + len("<arguments>")
+		case p.at("</arguments>", k):
+			at = k + len("</arguments>")
+		case p.at("<param", k):
+			eq := strings.Index(p.text[k:min(len(p.text), k+16)], "name=")
+			if eq < 0 {
+				return ps, k, worse(Malformed, cutAt(k+16, len(p.text)))
+			}
+			key, _, from, ok := tag(p.text, k+eq+len("name="))
+			if !ok {
+				return ps, from, worse(Malformed, cutAt(from, len(p.text)))
+			}
+			raw, next := miniValue(p, from)
+			if next < 0 {
+				return ps, len(p.text), Truncated
+			}
+			ps = append(ps, pair{key, miniTyped(p, tool, key, raw)})
+			at = next
+		default:
+			if e := p.index("</function>", k); e >= 0 {
+				return ps, e + len("</function>"), Malformed
+			}
+			return ps, len(p.text), Malformed
+		}
+	}
+}
+
+func miniValue(p *parse, from int) (string, int) {
+	const cdata, end = "<![CDATA[", "]]>"
+	if k := p.skipSpace(from); p.at(cdata, k) {
+		if e := p.index(end, k); e >= 0 {
+			if c := p.skipSpace(e + len(end)); p.at("</param>", c) {
+				return p.text[k+len(cdata) : e], c + len("</param>")
+			}
+		}
+	}
+	e := p.index("</param>", from)
+	if e < 0 {
+		return "", -1
+	}
+	return p.text[from:e], e + len("</param>")
+}
+
+func miniTyped(p *parse, tool, key, raw string) string {
+	prop := p.tools.params(tool).prop(key)
+	if prop == nil || slices.Equal(prop.types(), []string{"string"}) {
+		return quote(raw)
+	}
+	return guess(raw)
+}
+
+// miniFits says whether the call has a declared name, only declared keys, none of
+// them twice, and all that are required.
+func miniFits(p *parse, name string, ps []pair) bool {
+	if !p.tools.known() {
+		return true
+	}
+	if !p.tools.has(name) {
+		return false
+	}
+	s := p.tools.params(name)
+	props := s.sub("properties")
+	got := map[string]bool{}
+	for _, q := range ps {
+		if got[q.key] || props != nil && props[q.key] == nil {
+			return false
+		}
+		got[q.key] = true
+	}
+	required, _ := s["required"].([]any)
+	for _, r := range required {
+		if n, ok := r.(string); ok && !got[n] {
+			return false
+		}
+	}
+	return strings.TrimSpace(name) != ""
+}

@@ -1,0 +1,74 @@
+package parsers
+
+import "strings"
+
+// MuseGlimmer writes messages to recipients: itself, the user, or a tool.
+var MuseGlimmer = grammar{
+	name: "muse_glimmer",
+	read: readMuse,
+	format: func(content string, calls []Call) string {
+		out := ""
+		if content != "" {
+			out = "to=user<|message|>" + content + "<|eom|>"
+		}
+		return join(out, calls, "", func(_ int, c Call) string {
+			return "<|start|>assistant to=" + c.Name + "<|message|><atem:function_calls>\n" + xmlText("", "", `<atem:invoke name="%">`+"\n", "</atem:invoke>",
+				`<atem:parameter name="%">`, "</atem:parameter>\n", "", []Call{c}) + "\n</atem:function_calls><|eom|>"
+		})
+	},
+}.family()
+
+var museCalls = xmlish{open: "<atem:function_calls>", close: "</atem:function_calls>", fn: "<atem:invoke name=", fnClose: "</atem:invoke>",
+	par: "<atem:parameter name=", parClose: "</atem:parameter>", value: func(p *parse, tool, key, _, raw string) string {
+		if p.tools.params(tool).prop(key) == nil && isJSON(raw) {
+			return strings.TrimSpace(raw)
+		}
+		return p.coerce(tool, key, raw)
+	}}
+
+func readMuse(p *parse) {
+	p.own = true
+	const message = "<|message|>"
+	for at := p.pos; at < len(p.text); {
+		m := p.index(message, at)
+		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, max(at, m))
+		if m < 0 || recipient(p.text[at:m]) == "" {
+			if t := strings.TrimSpace(p.text[at:end]); strings.HasPrefix(t, "<|start|>") || strings.HasPrefix(t, "to=") {
+				p.frame(at, end)
+			} else {
+				p.content(at, end)
+			}
+			p.frame(end, end+len(mark))
+			at = end + len(mark)
+			continue
+		}
+		from := m + len(message)
+		p.frame(at, from)
+		switch recipient(p.text[at:m]) {
+		case "self":
+			p.reason(from, end)
+		case "user":
+			p.content(from, end)
+		default:
+			museMessage(p, from, end)
+		}
+		p.frame(end, end+len(mark))
+		at = end + len(mark)
+	}
+}
+
+// museMessage reads the calls of one message and nothing beyond it.
+func museMessage(p *parse, from, end int) {
+	whole, seen := p.text, p.seen
+	p.text, p.seen = p.text[:end], map[string]found{}
+	for at := from; at < end; {
+		i := museCalls.start(p, at)
+		if i < 0 {
+			p.content(at, end)
+			break
+		}
+		p.content(at, i)
+		at = museCalls.block(p, i)
+	}
+	p.text, p.seen = whole, seen
+}

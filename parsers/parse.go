@@ -1,0 +1,305 @@
+package parsers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// parse is the reading of one text by one grammar.
+type parse struct {
+	text  string
+	opt   ParseOptions
+	k     Knobs
+	cut   bool
+	tools *tools
+	seen  map[string]found
+	out   Parsed
+	segs  []segment
+	bad   bool // something that looked like a call could not be read
+	// own is set by families whose frame is never content, even without a call.
+	own bool
+	// loose: reasoning was not closed, so every call after it is ambiguous.
+	loose  bool
+	stray  bool   // closing think tags in content are frame
+	spent  int    // bytes read by attempts that failed: bounds the work on hostile text
+	raw    bool   // control characters may stand in JSON strings
+	fill   bool   // reasoning becomes content when there is none
+	prefix string // put in front of the content
+	limit  int    // content ends here; 0 is the end of the text
+	// pos is where unread text begins after the think block.
+	pos int
+	// join stands between pieces of content.
+	join string
+}
+
+type segment struct {
+	kind SpanKind
+	a, b int
+	text string // content or reasoning, when it is not the bytes themselves
+	own  bool
+}
+
+func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
+	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}}
+	p.tools = newTools(opt.Tools)
+	if g.reason != nil && g.base == "" {
+		p.k = Knobs{}
+	}
+	if g.base != "" {
+		p.k = opt.Dialect.Knobs(g.base)
+	}
+	if g.reason != nil {
+		g.reason(p)
+	} else if (p.k.Think || opt.InReasoning) && g.think.close != "" {
+		p.pos = g.think.split(p)
+	}
+	switch choice := opt.Variant.ToolChoice; {
+	case choice == "none":
+		if g.read(p); p.own {
+			p.out.Calls = nil
+		} else {
+			p.segs = slices.DeleteFunc(p.segs, func(s segment) bool { return s.a >= p.pos })
+			p.out.Calls, p.out.Faults = nil, nil
+			p.content(p.pos, len(text))
+		}
+	case choice != "" && choice != "auto" && strings.HasPrefix(strings.TrimSpace(p.rest()), "[{"):
+		readArray(p)
+	default:
+		g.read(p)
+	}
+	return p.finish(g)
+}
+
+func (p *parse) content(a, b int) {
+	if p.limit > 0 && b > p.limit {
+		p.seg(InFrame, max(a, p.limit), b)
+		b = p.limit
+	}
+	if p.stray {
+		for i := p.index(plainThink.close, a); i >= 0 && i < b; i = p.index(plainThink.close, a) {
+			p.seg(InContent, a, i)
+			p.frame(i, i+len(plainThink.close))
+			a = i + len(plainThink.close)
+		}
+	}
+	p.seg(InContent, a, b)
+}
+
+func (p *parse) frame(a, b int)  { p.seg(InFrame, a, b) }
+func (p *parse) reason(a, b int) { p.seg(InReasoning, a, b) }
+
+func (p *parse) seg(kind SpanKind, a, b int) {
+	if a < b {
+		p.segs = append(p.segs, segment{kind: kind, a: a, b: b})
+	}
+}
+
+// refuse marks a..b as something that looked like a call and is none.
+func (p *parse) refuse(a, b int, kind, format string, args ...any) {
+	p.bad = true
+	p.fault(a, b, kind, format, args...)
+	p.seg(InFault, a, b)
+}
+
+func (p *parse) fault(a, b int, kind, format string, args ...any) {
+	p.out.Faults = append(p.out.Faults, Fault{Kind: kind, Message: fmt.Sprintf(format, args...), Start: a, End: b})
+}
+
+// call adds a call that stands at a..b. An undeclared name may be dropped by the dialect.
+func (p *parse) call(a, b int, name, args string, st State) {
+	if p.k.DropUnknown && p.tools.known() && !p.tools.has(name) {
+		p.fault(a, b, "unknown_tool", "tool %q is not declared", name)
+		p.seg(InFault, a, b)
+		return
+	}
+	if args == "" && p.k.EmptyObject {
+		args = "{}"
+	}
+	if p.loose && st == Complete {
+		st = Ambiguous
+	}
+	if st != Complete {
+		p.fault(a, b, string(st), "call of %q is %s", name, st)
+	}
+	p.out.Calls = append(p.out.Calls, Call{Name: name, Arguments: args, State: st, Start: a, End: b})
+	p.seg(InCall, a, b)
+}
+
+func (p *parse) rest() string { return p.text[p.pos:] }
+
+// found remembers one search: from a to pos there is no other hit; pos -1 is none.
+type found struct{ from, pos int }
+
+// index finds a marker at or after i, or returns -1. The last search for each marker
+// is remembered, so that reading forward costs one pass over the text for a marker.
+func (p *parse) index(marker string, i int) int {
+	if i > len(p.text) || marker == "" {
+		return -1
+	}
+	if f, ok := p.seen[marker]; ok && i >= f.from && (f.pos < 0 || i <= f.pos) {
+		return f.pos
+	}
+	pos := strings.Index(p.text[i:], marker)
+	if pos >= 0 {
+		pos += i
+	}
+	p.seen[marker] = found{i, pos}
+	return pos
+}
+
+func (p *parse) at(marker string, i int) bool {
+	return marker != "" && i <= len(p.text) && strings.HasPrefix(p.text[i:], marker)
+}
+
+func (p *parse) skipSpace(i int) int {
+	for i < len(p.text) && isSpace(p.text[i]) {
+		i++
+	}
+	return i
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+func (p *parse) finish(g grammar) Parsed {
+	if p.bad && p.k.AllOrNothing {
+		p.out.Calls = nil
+	}
+	p.tile()
+	var reasons []string
+	for _, s := range p.segs {
+		if s.kind == InReasoning {
+			reasons = append(reasons, p.text[s.a:s.b])
+		}
+	}
+	p.out.Reasoning = strings.Join(reasons, p.join)
+	if len(p.out.Calls) == 0 && !p.own {
+		p.wholeText()
+	} else {
+		p.parts()
+	}
+	p.out.Content = p.prefix + p.out.Content
+	if p.fill && strings.TrimSpace(p.out.Content) == "" {
+		p.out.Content, p.out.Reasoning = p.out.Reasoning, ""
+	}
+	for i := range p.out.Calls {
+		p.identify(g, i)
+	}
+	sort.SliceStable(p.out.Faults, func(i, j int) bool { return p.out.Faults[i].Start < p.out.Faults[j].Start })
+	return p.out
+}
+
+// tile sorts the segments and gives every byte exactly one.
+func (p *parse) tile() {
+	sort.SliceStable(p.segs, func(i, j int) bool { return p.segs[i].a < p.segs[j].a })
+	var out []segment
+	at := 0
+	for _, s := range p.segs {
+		if s.b <= at {
+			continue
+		}
+		s.a = max(s.a, at)
+		out = p.gap(out, at, s.a)
+		out = append(out, s)
+		at = s.b
+	}
+	p.segs = p.gap(out, at, len(p.text))
+}
+
+func (p *parse) gap(out []segment, a, b int) []segment {
+	if a >= b {
+		return out
+	}
+	kind := InFrame
+	if strings.TrimSpace(p.text[a:b]) != "" {
+		kind = InFault
+		p.fault(a, b, "unread", "text that belongs to nothing")
+	}
+	return append(out, segment{kind: kind, a: a, b: b})
+}
+
+// wholeText is content when no call was found: everything but the reasoning.
+func (p *parse) wholeText() {
+	var b strings.Builder
+	for _, s := range p.segs {
+		kind := s.kind
+		if kind == InCall || (kind == InFault || kind == InFrame && s.a >= p.pos) && !p.k.EatFrames {
+			kind = InContent
+		}
+		if kind == InContent {
+			b.WriteString(p.text[s.a:s.b])
+		}
+		p.out.Spans = append(p.out.Spans, Span{kind, s.a, s.b})
+	}
+	p.out.Content = p.k.NoCall.apply(b.String())
+}
+
+// parts joins the content around the calls as the dialect wants it.
+func (p *parse) parts() {
+	first, last := -1, -1
+	for i, s := range p.segs {
+		if s.kind == InCall {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	var groups [3]strings.Builder
+	for i, s := range p.segs {
+		g, keep := 0, p.k.Before != DropText
+		if first >= 0 && i > last {
+			g, keep = 2, p.k.After != DropText
+		} else if first >= 0 && i > first {
+			g, keep = 1, p.k.Between != DropText
+		}
+		kind := s.kind
+		if kind == InContent {
+			text := p.text[s.a:s.b]
+			switch {
+			case keep:
+				if groups[g].Len() > 0 {
+					groups[g].WriteString(p.join)
+				}
+				groups[g].WriteString(text)
+			case strings.TrimSpace(text) == "":
+				kind = InFrame
+			default:
+				kind = InFault
+				p.fault(s.a, s.b, "dropped_text", "text beside a call is not kept in this family")
+			}
+		}
+		p.out.Spans = append(p.out.Spans, Span{kind, s.a, s.b})
+	}
+	var joined []string
+	for g, how := range []Text{p.k.Before, p.k.Between, p.k.After} {
+		t := how.apply(groups[g].String())
+		if t != "" {
+			joined = append(joined, t)
+		}
+	}
+	p.out.Content = strings.Join(joined, p.k.Join)
+	if len(p.out.Calls) > 0 && !p.k.KeepBlank && strings.TrimSpace(p.out.Content) == "" {
+		p.out.Content = ""
+	}
+}
+
+// identify gives a call an id of the family's shape when the model wrote none.
+func (p *parse) identify(g grammar, i int) {
+	c := &p.out.Calls[i]
+	if g.id != nil {
+		g.id(p, i, c)
+	}
+	if c.ID == "" {
+		c.ID = "call_" + p.digest(i)[:24]
+	}
+}
+
+func (p *parse) digest(i int) string {
+	c := p.out.Calls[i]
+	h := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s\x00%s", p.opt.Salt, p.opt.CallsBefore, i, c.Name, c.Arguments))
+	return hex.EncodeToString(h[:])
+}

@@ -1,0 +1,71 @@
+package parsers
+
+// think is the block in which a family reasons.
+type think struct {
+	open, close string
+	markers     []string // a tool marker that ends reasoning which is not closed
+}
+
+var plainThink = think{open: "<think>", close: "</think>"}
+
+// until is t with the tool markers of a family.
+func (t think) until(markers ...string) think {
+	t.markers = markers
+	return t
+}
+
+// split takes the think blocks before the first call out and returns where the
+// rest begins. A call inside a closed block is reasoning and never executed.
+func (t think) split(p *parse) int {
+	at := 0
+	inside := p.opt.InReasoning
+	for {
+		if !inside && at == 0 && p.k.LooseClose {
+			c, o, m := p.index(t.close, 0), p.index(t.open, 0), t.marker(p, 0)
+			inside = c >= 0 && (o < 0 || c < o) && (m < 0 || c < m)
+		}
+		if !inside {
+			i := p.index(t.open, at)
+			m := t.marker(p, at)
+			if i < 0 || m >= 0 && m < i {
+				return at
+			}
+			p.content(at, i)
+			p.frame(i, i+len(t.open))
+			at = i + len(t.open)
+		} else if s := p.skipSpace(at); p.at(t.open, s) {
+			p.frame(at, s+len(t.open))
+			at = s + len(t.open)
+		}
+		end := p.index(t.close, at)
+		if end < 0 {
+			return t.unclosed(p, at)
+		}
+		p.reason(at, end)
+		p.frame(end, end+len(t.close))
+		at, inside = end+len(t.close), false
+	}
+}
+
+func (t think) marker(p *parse, from int) int {
+	best := -1
+	for _, m := range t.markers {
+		if i := p.index(m, from); i >= 0 && (best < 0 || i < best) {
+			best = i
+		}
+	}
+	return best
+}
+
+// unclosed handles a block without its end: a tool marker ends it.
+func (t think) unclosed(p *parse, at int) int {
+	if m := t.marker(p, at); m >= 0 {
+		p.reason(at, m)
+		p.fault(m, m, "unclosed_reasoning", "a call begins inside reasoning that is not closed")
+		p.loose = true
+		return m
+	}
+	p.reason(at, len(p.text))
+	p.fault(len(p.text), len(p.text), "unclosed_reasoning", "reasoning is not closed")
+	return len(p.text)
+}
