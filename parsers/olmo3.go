@@ -16,15 +16,13 @@ var Olmo3 = grammar{
 func readOlmo(p *parse) {
 	const open, close = "<function_calls>", "</function_calls>"
 	i := p.index(open, p.pos)
-	at := p.skipSpace(p.pos)
-	if i >= 0 {
-		p.content(p.pos, i)
-		p.frame(i, i+len(open))
-		at = i + len(open)
-	} else {
+	if i < 0 {
 		p.content(p.pos, len(p.text))
 		return
 	}
+	p.content(p.pos, i)
+	p.frame(i, i+len(open))
+	at := i + len(open)
 	for {
 		k := p.skipSpace(at)
 		if k == len(p.text) {

@@ -39,8 +39,6 @@ type parse struct {
 type segment struct {
 	kind SpanKind
 	a, b int
-	text string // content or reasoning, when it is not the bytes themselves
-	own  bool
 }
 
 func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {

@@ -146,27 +146,3 @@ func object(ps []pair) string {
 	b.WriteByte('}')
 	return b.String()
 }
-
-// respell writes JSON with the separators that Python uses: ", " and ": ".
-func respell(s string) string {
-	b := make([]byte, 0, len(s)+8)
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '"':
-			end, err := scanner{text: s, raw: true}.str(i)
-			if err != nil {
-				return s
-			}
-			text, _ := unquote(s[i:end])
-			b = append(b, quote(text)...)
-			i = end - 1
-		case isSpace(c):
-		case c == ',' || c == ':':
-			b = append(b, c, ' ')
-		default:
-			b = append(b, c)
-		}
-	}
-	return string(b)
-}
