@@ -30,7 +30,8 @@ fuzz: ## every fuzz target for FUZZTIME
 	@sh scripts/fuzz.sh $(FUZZTIME)
 
 long: ## the long forms: a thousand crashes, fifty kills
-	HERMES_LONG=1 $(GO) test -timeout 60m ./...
+	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
+	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 
 clean:
 	rm -rf build

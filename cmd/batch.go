@@ -51,7 +51,7 @@ func runName(c *batchCmd) string {
 
 // app is what the library behind a command gets of this process.
 func (h *host) app() app.Host {
-	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.Stdio.In, Out: h.Stdio.Out, Err: h.Stdio.Err, Width: h.Stdio.Width,
+	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.stdin(), Out: h.Stdio.Out, Err: h.Stdio.Err, Width: h.Stdio.Width,
 		Drain: h.Signals.Drain(), Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Version: BuildInfo().Version}
 }
 

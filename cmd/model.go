@@ -13,7 +13,10 @@ import (
 
 // modelCmd is `hermes model`.
 type modelCmd struct {
-	Fake modelFake `cmd:"" help:"Serve a scripted model for tests and demos."`
+	Parse    modelParse    `cmd:"" help:"Read tool calls and reasoning out of what a model wrote."`
+	Render   modelRender   `cmd:"" help:"Render a chat template."`
+	Tokenize modelTokenize `cmd:"" help:"Turn text into ids and back."`
+	Fake     modelFake     `cmd:"" help:"Serve a scripted model for tests and demos."`
 }
 
 // modelFake is `hermes model fake`. Its settings belong to one server and are no keys of

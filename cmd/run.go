@@ -35,7 +35,7 @@ type root struct {
 	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`
 	Toolsets toolsetsCmd `cmd:"" help:"Show toolsets and distributions."`
 	Sandbox  sandboxCmd  `cmd:"" help:"Show, check and use back-ends of boxes."`
-	Model    modelCmd    `cmd:"" help:"Serve a scripted model."`
+	Model    modelCmd    `cmd:"" help:"One model's parser, template and tokenizer; a scripted model server."`
 	Settings configCmd   `cmd:"" name:"config" norunfile:"" help:"Show, check and create the configuration."`
 	Doctor   doctorCmd   `cmd:"" help:"Look at what this machine offers and what is missing."`
 	Version  versionCmd  `cmd:"" help:"Say which build this is."`

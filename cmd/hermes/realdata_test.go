@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"hermes/internal/fakellm"
+)
+
+// TestRealRows rolls out every row of real datasets with a model that asks for real tool
+// calls: each row stands in the books, and none fails by our fault.
+func TestRealRows(t *testing.T) {
+	data, err := filepath.Abs(filepath.Join("..", "..", "..", "shared", "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(data); err != nil {
+		t.Skip("no real data beside the checkout:", err)
+	}
+	_, url := server(t, fakellm.Options{})
+	planned := 0
+	for _, set := range []string{"shell-tasks", "gsm8k", "conversations", "swe-rows"} {
+		files, err := filepath.Glob(filepath.Join(data, set, "*.jsonl"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no rows (%v)", set, err)
+		}
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := bytes.Count(bytes.TrimSpace(raw), []byte("\n")) + 1
+			t.Run(set+"/"+filepath.Base(file), func(t *testing.T) { realRows(t, file, url, rows) })
+			planned += rows
+		}
+	}
+	t.Logf("%d rows", planned)
+}
+
+func realRows(t *testing.T, file, url string, rows int) {
+	var more []string
+	if filepath.Base(file) == "transcripts.jsonl" {
+		more = []string{"--prompt-key", "messages_display"}
+	}
+	dir := t.TempDir()
+	if out, err := hermes(t, dir, append([]string{"data", "validate", file}, more...)...).CombinedOutput(); err != nil {
+		t.Fatalf("data validate: %v\n%s", err, out)
+	}
+	args := append([]string{"batch", file, "--run", "real", "--model", "fake", "--base-url", url, "--send-scripts", "--progress", "none",
+		"--backend", boxesHere(), "--concurrency", "16", "--max-turns", "20", "--grader", "none", "--json"}, more...)
+	c := hermes(t, dir, args...)
+	var said bytes.Buffer
+	c.Stderr = &said
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("batch: %v\n%s%s", err, said.Bytes(), out)
+	}
+	var books struct{ Planned, Accepted int }
+	if err := json.Unmarshal(out, &books); err != nil || books.Planned != rows || books.Accepted != rows {
+		t.Errorf("%d rows, but the books say (%v): %s", rows, err, out)
+	}
+}
