@@ -108,9 +108,9 @@ func NewRunner(o Options) (*Runner, error) {
 // Run rolls out one job. It always returns a record, unless ctx ended before the
 // outcome was known: then the error is ctx's cause and nothing must be recorded.
 // A panic is contained and becomes the outcome internal.
-func (r *Runner) Run(ctx context.Context, j Job) (rec *trajectory.Record, err error) {
+func (r *Runner) Run(ctx context.Context, j Job) (out *trajectory.Record, err error) {
 	started := r.o.Now()
-	rec = &trajectory.Record{
+	rec := &trajectory.Record{
 		Key: j.Key, Group: j.Group, Row: j.Row.ID, PromptIndex: j.Row.Index, Sample: j.Sample, Attempt: j.Attempt,
 		Toolsets: j.Toolsets, Model: r.o.Policy.Info().Model, Started: started.UTC(), Metadata: metadata(j.Row),
 	}
@@ -118,7 +118,7 @@ func (r *Runner) Run(ctx context.Context, j Job) (rec *trajectory.Record, err er
 	defer func() {
 		if p := recover(); p != nil {
 			rec.Outcome, rec.Cause, rec.Reason = trajectory.Internal, "panic", fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
-			err = nil
+			out, err = rec, nil
 		}
 		if cerr := a.close(ctx); cerr != nil {
 			a.log.Warn("clean-up of a rollout", "err", cerr)
