@@ -47,6 +47,7 @@ type Part struct {
 	URL       string   `json:"url,omitempty"`
 	Blob      string   `json:"blob,omitempty"`
 	MediaType string   `json:"media_type,omitempty"`
+	Ephemeral bool     `json:"ephemeral,omitempty"` // seen by the model, left out of text exports
 }
 
 // Call is one tool call as the model wrote it. Arguments is the text of the model,

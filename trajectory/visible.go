@@ -3,14 +3,20 @@ package trajectory
 import "slices"
 
 // Visible returns the messages from the root to the head and those that no model has
-// answered, without the ephemeral ones: what text exports may show.
+// answered, without what is ephemeral: what text exports may show.
 func (t *Trace) Visible() []Message {
 	if t == nil {
 		return nil
 	}
 	list := slices.Collect(t.Prefix().Messages())
 	list = append(list, t.Pending...)
-	return slices.DeleteFunc(list, func(m Message) bool { return m.Ephemeral })
+	list = slices.DeleteFunc(list, func(m Message) bool { return m.Ephemeral })
+	for i := range list {
+		if hidden := func(p Part) bool { return p.Ephemeral }; slices.ContainsFunc(list[i].Parts, hidden) {
+			list[i].Parts = slices.DeleteFunc(slices.Clone(list[i].Parts), hidden)
+		}
+	}
+	return list
 }
 
 // Turns is the number of answers of a model on the path to the head.

@@ -74,10 +74,14 @@ func (e *Env) opening(row datasets.Row) []trajectory.Message {
 	if system != "" {
 		out = append(out, trajectory.Text(trajectory.System, system))
 	}
-	if e.o.Ephemeral != "" {
-		m := trajectory.Text(trajectory.System, e.o.Ephemeral)
-		m.Ephemeral = true
-		out = append(out, m)
+	if e.o.Ephemeral != "" { // one system message: many templates allow no second one
+		hidden := trajectory.Part{Kind: trajectory.PartText, Text: e.o.Ephemeral, Ephemeral: true}
+		if system == "" {
+			out = append(out, trajectory.Message{Role: trajectory.System, Parts: []trajectory.Part{hidden}, Ephemeral: true})
+		} else {
+			hidden.Text = "\n\n" + hidden.Text
+			out[0].Parts = append(out[0].Parts, hidden)
+		}
 	}
 	for _, list := range [][]trajectory.Message{e.o.Prefill, row.Hermes.Prefill} {
 		for _, m := range list {

@@ -157,7 +157,7 @@ func TestOpening(t *testing.T) {
 		}
 		got = append(got, string(m.Role)+mark+" "+m.Content())
 	}
-	if want := "system row|system* whisper|assistant* pre|user task"; strings.Join(got, "|") != want {
+	if want := "system row\n\nwhisper|assistant* pre|user task"; strings.Join(got, "|") != want {
 		t.Errorf("opening %q, want %q", strings.Join(got, "|"), want)
 	}
 }

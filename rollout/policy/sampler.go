@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +55,9 @@ func (s *sampler) next(ctx context.Context, p trajectory.Prefix, pending []traje
 	r := s.request(stream)
 	r.Taped = taped
 	var a *answer
-	_, err := s.p.w.Do(ctx, r, func(ctx context.Context, d wire.Doer) error {
+	var began time.Time // of the last attempt: waiting and retries are not the model's time
+	got, err := s.p.w.Do(ctx, r, func(ctx context.Context, d wire.Doer) error {
+		began = time.Now()
 		if a != nil && a.pieces > 0 && on != nil {
 			on(Chunk{Restart: true})
 		}
@@ -66,7 +70,10 @@ func (s *sampler) next(ctx context.Context, p trajectory.Prefix, pending []traje
 	} else if err != nil {
 		return trajectory.Turn{}, err
 	}
-	return s.finish(a, pending, cut)
+	turn, err := s.finish(a, pending, cut)
+	turn.Took = time.Since(began)
+	turn.Replayed = got != nil && got.Replayed
+	return turn, err
 }
 
 // request builds the request of this turn.
