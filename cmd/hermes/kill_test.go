@@ -317,3 +317,65 @@ func TestSameRequestsWhereverTheRunLies(t *testing.T) {
 		}
 	}
 }
+
+// TestInterrupt: the first signal lets what runs finish, the second does not; both leave a
+// run that the same command completes.
+func TestInterrupt(t *testing.T) {
+	for _, signals := range []int{1, 2} {
+		t.Run(strconv.Itoa(signals), func(t *testing.T) {
+			dir := t.TempDir()
+			latency := 20 * time.Millisecond
+			s, url := server(t, fakellm.Options{Latency: fakellm.Latency{Fixed: latency}})
+			args := []string{"batch", tasks(t, dir, 40), "--run", "stopped", "--model", "fake", "--base-url", url, "--send-scripts",
+				"--concurrency", "4", "--backend", boxesHere(), "--progress", "none", "--max-turns", "20"}
+			c := hermes(t, dir, args...)
+			var said bytes.Buffer
+			c.Stderr = &said
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- c.Wait() }()
+			if waitFor(s, 20, ended) {
+				t.Fatalf("it ended by itself:\n%s", said.Bytes())
+			}
+			for range signals {
+				if err := c.Process.Signal(os.Interrupt); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-ended
+			if code := c.ProcessState.ExitCode(); code != 130 {
+				t.Errorf("exit code %d, want 130:\n%s", code, said.Bytes())
+			}
+			if out, err := hermes(t, dir, args...).CombinedOutput(); err != nil {
+				t.Fatalf("the second start: %v\n%s", err, out)
+			}
+			eachOnce(t, filepath.Join(dir, "runs", "stopped", "trajectories.jsonl"), 40)
+		})
+	}
+}
+
+// TestSecondProcess: a run directory belongs to one process at a time.
+func TestSecondProcess(t *testing.T) {
+	dir := t.TempDir()
+	s, url := server(t, fakellm.Options{Latency: fakellm.Latency{Fixed: 50 * time.Millisecond}})
+	args := []string{"batch", tasks(t, dir, 200), "--run", "one", "--model", "fake", "--base-url", url, "--concurrency", "2",
+		"--backend", "local", "--progress", "none"}
+	c := hermes(t, dir, args...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	if waitFor(s, 4, ended) {
+		t.Fatal("it ended by itself")
+	}
+	second := hermes(t, dir, args...)
+	out, err := second.CombinedOutput()
+	if err == nil || second.ProcessState.ExitCode() != 2 || !bytes.Contains(out, []byte(strconv.Itoa(c.Process.Pid))) {
+		t.Errorf("the second process: %v, %s", err, out)
+	}
+	c.Process.Kill()
+	<-ended
+}
