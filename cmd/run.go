@@ -29,6 +29,7 @@ type root struct {
 	Preset string   `placeholder:"NAME" help:"Embedded settings below all files: ${presets}."`
 	Log    logFlags `embed:"" prefix:"log-"`
 
+	Bench    benchCmd    `cmd:"" help:"Measure what the engine costs, against the scripted server."`
 	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`

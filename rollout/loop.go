@@ -24,6 +24,7 @@ type HermesAgentLoop struct {
 	Faults   FaultRule // empty: Show
 	Hooks    Hooks
 	Observer event.Observer // nil: nobody
+	Quiet    bool           // nobody wants deltas: the policy streams only when it is told to
 	Key      trajectory.Key // for events
 
 	// What Run leaves behind.
@@ -129,9 +130,13 @@ func (l *HermesAgentLoop) ask(ctx context.Context, t *trajectory.Trace, pending 
 }
 
 func (l *HermesAgentLoop) next(ctx context.Context, t *trajectory.Trace, pending []trajectory.Message) (trajectory.Turn, error) {
-	answer, err := l.Sampler.Next(ctx, t.Prefix(), pending, func(c policy.Chunk) {
-		l.Observer.Observe(event.Delta{Key: l.Key, Content: c.Content, Reasoning: c.Reasoning})
-	})
+	var on func(policy.Chunk)
+	if !l.Quiet {
+		on = func(c policy.Chunk) {
+			l.Observer.Observe(event.Delta{Key: l.Key, Content: c.Content, Reasoning: c.Reasoning})
+		}
+	}
+	answer, err := l.Sampler.Next(ctx, t.Prefix(), pending, on)
 	l.ModelTime += answer.Took
 	return answer, err
 }

@@ -272,7 +272,7 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 	}
 	a.trace = trajectory.New(o.Policy.Info().Mode, a.set.Specs())
 	l := &HermesAgentLoop{Sampler: a.sampler, Tools: a.set, Limits: o.Limits, Faults: o.Faults,
-		Hooks: o.Hooks, Observer: o.Observer, Key: a.job.Key}
+		Hooks: o.Hooks, Observer: o.Observer, Quiet: true, Key: a.job.Key}
 	stop, err := l.Run(ctx, a.trace, a.task.Messages)
 	if stop.Reason == trajectory.StopInterrupted && errors.Is(context.Cause(ctx), errLoopTime) {
 		stop = trajectory.Stop{Reason: trajectory.StopTime, Detail: o.Deadlines.Loop.String()}
