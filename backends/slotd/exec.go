@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
@@ -33,13 +32,18 @@ func (h *Host) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error
 		}
 		return backends.Result{}, err
 	}
-	drained := h.drain(p, out, errs)
+	streams := []*stream{h.read(p.out, out)}
+	if p.er != nil {
+		streams = append(streams, h.read(p.er, errs))
+	}
 	if p.in != nil {
 		h.keep(p.in)
 		go feed(h, p.in, c.Stdin)
 	}
 	timedOut, err := h.follow(ctx, t, c.Timeout)
-	waitDrained(drained)
+	for _, s := range streams {
+		s.settle()
+	}
 	if p.in != nil {
 		h.drop(p.in) // ends a feed that nobody reads
 	}
@@ -168,39 +172,6 @@ func (p *pipes) closeOurs() {
 	for _, f := range []*os.File{p.in, p.out, p.er} {
 		if f != nil {
 			f.Close()
-		}
-	}
-}
-
-// drain reads the streams to their end, which may come long after the command's: a
-// child in the background keeps a pipe that must stay readable.
-func (h *Host) drain(p *pipes, out, errs io.Writer) (ends []chan struct{}) {
-	read := func(f *os.File, to io.Writer) {
-		end := make(chan struct{})
-		ends = append(ends, end)
-		h.keep(f)
-		go func() {
-			io.Copy(to, f)
-			h.drop(f)
-			close(end)
-		}()
-	}
-	read(p.out, out)
-	if p.er != nil {
-		read(p.er, errs)
-	}
-	return ends
-}
-
-// waitDrained waits for the ends of the streams, but not long: see drain.
-func waitDrained(ends []chan struct{}) {
-	timer := time.NewTimer(pipeGrace)
-	defer timer.Stop()
-	for _, end := range ends {
-		select {
-		case <-end:
-		case <-timer.C:
-			return
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -69,7 +68,6 @@ func (h *Host) begin(c backends.Cmd, o backends.StartOptions) (*process, error) 
 	default:
 		p.t, p.in = t, ours.in
 		h.keep(ours.in)
-		h.keep(ours.out)
 		go p.follow(ours.out, c, began)
 	}
 	h.remember(p)
@@ -113,14 +111,9 @@ func streams(o backends.StartOptions) (ends, stdio, error) {
 
 // follow collects output and the end of the process.
 func (p *process) follow(out *os.File, c backends.Cmd, began time.Time) {
-	eof := make(chan struct{})
-	go func() {
-		io.Copy(p.buf, out) // a terminal ends with EIO
-		p.h.drop(out)
-		close(eof)
-	}()
+	text := p.h.read(out, p.buf)
 	timedOut, err := p.h.follow(context.Background(), p.t, c.Timeout)
-	waitDrained([]chan struct{}{eof})
+	text.settle()
 	if !p.tty {
 		p.h.drop(p.in)
 	}
