@@ -52,7 +52,7 @@ func runName(c *batchCmd) string {
 // app is what the library behind a command gets of this process.
 func (h *host) app() app.Host {
 	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.stdin(), Out: h.Stdio.Out, Err: h.Stdio.Err, Width: h.Stdio.Width,
-		Drain: h.Signals.Drain(), Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Version: BuildInfo().Version}
+		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Version: BuildInfo().Version}
 }
 
 func isUsage(err error) bool {

@@ -31,6 +31,7 @@ type root struct {
 
 	Bench    benchCmd    `cmd:"" help:"Measure what the engine costs, against the scripted server."`
 	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
+	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
 	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`

@@ -19,6 +19,7 @@ type Signals struct {
 	mu     sync.Mutex
 	first  os.Signal
 	second bool
+	asks   func() bool
 }
 
 // Watch reads signals from in until stop is called, which waits for its goroutine. The
@@ -52,6 +53,15 @@ func Watch(ctx context.Context, in <-chan os.Signal, say func(string)) (context.
 
 func (s *Signals) take(sig os.Signal, cancel context.CancelCauseFunc, say func(string)) {
 	s.mu.Lock()
+	asks := s.asks
+	s.mu.Unlock()
+	if asks != nil {
+		if sig == os.Interrupt && asks() {
+			return
+		}
+		say = func(string) {}
+	}
+	s.mu.Lock()
 	first := s.first == nil
 	if first {
 		s.first = sig
@@ -67,6 +77,14 @@ func (s *Signals) take(sig os.Signal, cancel context.CancelCauseFunc, say func(s
 		cancel(ErrInterrupted)
 		say(sig.String() + ": cancelled. The run can be resumed.")
 	}
+}
+
+// Intercept has f asked about every further SIGINT; those that f takes do not count. A
+// command that intercepts speaks for itself: nothing is said about signals any more.
+func (s *Signals) Intercept(f func() bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asks = f
 }
 
 // Drain is closed by the first signal: admit nothing new, finish what is in flight.

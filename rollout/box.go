@@ -22,6 +22,14 @@ type lazyBox struct {
 	broken bool
 }
 
+// OneBox is a box that is opened at the first need, within deadline, for those who run
+// the loop without a [Runner]. Both functions are safe for concurrent use; closing a box
+// that was never opened does nothing.
+func OneBox(b backends.Backend, s backends.Spec, deadline time.Duration) (get func(context.Context) (backends.Sandbox, error), closing func(context.Context) error) {
+	l := &lazyBox{backend: b, spec: s, deadline: deadline}
+	return l.get, l.close
+}
+
 // get returns the box and opens it when nobody did before. The first error is final.
 func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 	l.mu.Lock()

@@ -133,7 +133,7 @@ func (l *HermesAgentLoop) next(ctx context.Context, t *trajectory.Trace, pending
 	var on func(policy.Chunk)
 	if !l.Quiet {
 		on = func(c policy.Chunk) {
-			l.Observer.Observe(event.Delta{Key: l.Key, Content: c.Content, Reasoning: c.Reasoning})
+			l.Observer.Observe(event.Delta{Key: l.Key, Content: c.Content, Reasoning: c.Reasoning, Restart: c.Restart})
 		}
 	}
 	answer, err := l.Sampler.Next(ctx, t.Prefix(), pending, on)

@@ -41,20 +41,14 @@ type Batch struct {
 	Settings []configs.Setting // what was resolved, for run.yaml
 }
 
-// batch is one run on its way through its phases. Parts that must be closed are closed
-// in the reverse order of their making.
+// batch is one run on its way through its phases.
 type batch struct {
 	Batch
-	host  Host
-	log   *slog.Logger
-	close []func() error
+	parts
 
 	data    *datasets.Dataset
 	report  datasets.Report
 	env     *rows.Env
-	model   *models
-	boxes   *boxes
-	tools   *toolbox
 	rules   sink.Rules
 	allowed tolerance
 	dir     *rundir.Dir
@@ -62,17 +56,12 @@ type batch struct {
 
 // Run does the whole job and returns its books. The error, if any, is an *Error.
 func (b Batch) Run(ctx context.Context, h Host) (stats.Statistics, error) {
-	r := &batch{Batch: b, host: h, log: slog.New(h.Handler(h.Err))}
+	r := &batch{Batch: b, parts: newParts(h, asked{ModelFlags: b.ModelFlags, SamplingFlags: b.SamplingFlags, ProviderFlags: b.ProviderFlags,
+		ToolFlags: b.ToolFlags, BudgetFlags: b.BudgetFlags, requests: b.Concurrency, seed: b.Seed})}
 	s, err := r.run(ctx)
-	for i := len(r.close) - 1; i >= 0; i-- {
-		if cerr := r.close[i](); cerr != nil {
-			r.log.Warn("clean-up", "err", cerr)
-		}
-	}
+	r.closeAll()
 	return s, err
 }
-
-func (b *batch) later(f func() error) { b.close = append(b.close, f) }
 
 func (b *batch) run(ctx context.Context) (stats.Statistics, error) {
 	for _, step := range []func(context.Context) error{b.check, b.openData, b.openModel, b.openBoxes, b.openTools} {
@@ -136,18 +125,14 @@ func (b *batch) check(context.Context) error {
 
 // prompts reads what is added to every task.
 func (b *batch) prompts() error {
+	var err error
 	for _, p := range []*string{&b.System, &b.EphemeralSystem} {
-		if name, ok := strings.CutPrefix(*p, "@"); ok {
-			raw, err := os.ReadFile(name)
-			if err != nil {
-				return fmt.Errorf("system prompt: %w", err)
-			}
-			*p = strings.TrimSpace(string(raw))
+		if *p, err = systemText(*p); err != nil {
+			return err
 		}
 	}
 	o := rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Grader: b.Grader}
 	if b.Prefill != "" {
-		var err error
 		if o.Prefill, err = readPrefill(b.Prefill); err != nil {
 			return err
 		}
@@ -159,7 +144,6 @@ func (b *batch) prompts() error {
 		}
 		b.Preamble = string(raw)
 	}
-	var err error
 	b.env, err = rows.New(o)
 	return err
 }

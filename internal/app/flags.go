@@ -63,6 +63,19 @@ type ToolFlags struct {
 	TurnChars    int      `name:"turn-chars" default:"200000" help:"Longest results of one turn together."`
 }
 
+// ChatFlags say how a conversation is held.
+type ChatFlags struct {
+	Query       *string  `short:"q" help:"Answer this one question on stdout and exit." placeholder:"TEXT"`
+	System      string   `help:"System prompt, or @FILE." placeholder:"TEXT"`
+	Toolsets    []string `help:"Toolsets (default: terminal,file,todo,code_execution); what cannot be served is left out, with its reason."`
+	Backend     string   `default:"auto" help:"Where the box lives: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
+	Image       string   `help:"Image of the box." placeholder:"IMAGE"`
+	ResultChars int      `name:"result-chars" default:"100000" help:"Longest tool result; the rest is kept in the box."`
+	TurnChars   int      `name:"turn-chars" default:"200000" help:"Longest results of one turn together."`
+	MaxTurns    int      `name:"max-turns" default:"90" help:"Model answers to one message of the user."`
+	Yes         bool     `help:"Allow every command outside of a sandbox without asking."`
+}
+
 // BudgetFlags end a run early, resumable.
 type BudgetFlags struct {
 	BudgetUSD    float64       `name:"budget-usd" help:"Dollars."`

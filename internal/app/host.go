@@ -18,10 +18,14 @@ type Host struct {
 	Out, Err io.Writer
 	Width    func() int      // columns of the terminal behind Err; nil: none
 	Drain    <-chan struct{} // closed by the first interrupt
-	Handler  func(io.Writer) slog.Handler
-	Backends []backends.Kind
-	Tools    []tool.Def
-	Version  string
+	Terminal bool            // a person types into In
+	// Intercept has f asked about every further interrupt; what f takes does not count.
+	// nil: interrupts cannot be had.
+	Intercept func(f func() bool)
+	Handler   func(io.Writer) slog.Handler
+	Backends  []backends.Kind
+	Tools     []tool.Def
+	Version   string
 }
 
 // Exit codes that a run decides on, as the commands document them.

@@ -27,7 +27,7 @@ type models struct {
 }
 
 // openModel asks the model server for the model before anything is spent.
-func (b *batch) openModel(ctx context.Context) error {
+func (b *parts) openModel(ctx context.Context) error {
 	m := &models{scripted: b.SendScripts}
 	b.model = m
 	var err error
@@ -73,7 +73,7 @@ func (b *batch) openModel(ctx context.Context) error {
 }
 
 // startScripted runs the embedded model on a port of loopback.
-func (b *batch) startScripted(ctx context.Context) error {
+func (b *parts) startScripted(ctx context.Context) error {
 	if len(b.BaseURL) > 0 {
 		return fmt.Errorf("--model %s is embedded: leave --base-url out", scripted)
 	}
@@ -93,7 +93,7 @@ func (b *batch) startScripted(ctx context.Context) error {
 }
 
 // chat opens one model in text mode.
-func (b *batch) chat(ctx context.Context, name string, bases []string) (policy.Policy, error) {
+func (b *parts) chat(ctx context.Context, name string, bases []string) (policy.Policy, error) {
 	w, err := b.wire(ctx, bases)
 	if err != nil {
 		return nil, err
@@ -124,8 +124,8 @@ func (b *batch) chat(ctx context.Context, name string, bases []string) (policy.P
 	return policy.NewChat(w, o)
 }
 
-func (b *batch) wire(ctx context.Context, bases []string) (*wire.Client, error) {
-	o := wire.Options{Bases: bases, Concurrency: b.Concurrency, Retries: b.RequestRetries, Whole: b.RequestTimeout, Idle: b.IdleTimeout, Seed: uint64(b.Seed), Log: b.log}
+func (b *parts) wire(ctx context.Context, bases []string) (*wire.Client, error) {
+	o := wire.Options{Bases: bases, Concurrency: b.requests, Retries: b.RequestRetries, Whole: b.RequestTimeout, Idle: b.IdleTimeout, Seed: uint64(b.seed), Log: b.log}
 	for _, name := range b.APIKeyEnv {
 		if key := b.host.Env(name); key != "" && b.Model != scripted {
 			o.Keys = append(o.Keys, key)
@@ -166,7 +166,7 @@ func (b *batch) wire(ctx context.Context, bases []string) (*wire.Client, error) 
 }
 
 // sampling is what every request carries.
-func (b *batch) sampling() policy.Options {
+func (b *parts) sampling() policy.Options {
 	return policy.Options{MaxTokens: b.MaxTokens, Temperature: b.Temperature, TopP: b.TopP, TopK: b.TopK, MinP: b.MinP, Stop: b.Stop, ReasoningEffort: b.ReasoningEffort}
 }
 

@@ -22,7 +22,7 @@ type boxes struct {
 }
 
 // openBoxes opens the back-end when some tool or checker can need it.
-func (b *batch) openBoxes(ctx context.Context) error {
+func (b *parts) openBoxes(ctx context.Context) error {
 	chosen, err := OpenBackend(ctx, b.Backend, b.host.Section("backends"), b.host.Backends)
 	if err != nil {
 		return err
@@ -49,6 +49,18 @@ type toolbox struct {
 // openTools resolves toolsets and distribution, asks every tool whether it is ready, and
 // fits them to a box of the run-wide image.
 func (b *batch) openTools(ctx context.Context) error {
+	if err := b.chooseTools(); err != nil {
+		return err
+	}
+	var err error
+	if b.tools.sets, err = b.rowToolsets(ctx, b.tools.sets); err != nil {
+		return err
+	}
+	return b.tools.fit(ctx, b.boxes.backend, b.Image)
+}
+
+// chooseTools resolves toolsets and distribution.
+func (b *parts) chooseTools() error {
 	own, err := tool.DecodeToolsets(b.host.Section("own-toolsets").Node)
 	if err != nil {
 		return err
@@ -83,10 +95,7 @@ func (b *batch) openTools(ctx context.Context) error {
 		t.sets = usual()
 		t.soft = func(toolset string) bool { return toolset == "code_execution" || b.MissingTools == "drop" }
 	}
-	if t.sets, err = b.rowToolsets(ctx, t.sets); err != nil {
-		return err
-	}
-	return t.fit(ctx, b.boxes.backend, b.Image)
+	return nil
 }
 
 // rowToolsets adds what single rows ask for, so that a set that cannot be served is found

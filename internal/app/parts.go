@@ -1,0 +1,60 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+)
+
+// asked is what model, boxes and tools are made from.
+type asked struct {
+	ModelFlags
+	SamplingFlags
+	ProviderFlags
+	ToolFlags
+	BudgetFlags
+	requests int // to the model at once
+	seed     int64
+}
+
+// parts is what every way of running the loop needs. Parts that must be closed are
+// closed in the reverse order of their making.
+type parts struct {
+	asked
+	host  Host
+	log   *slog.Logger
+	close []func() error
+
+	model *models
+	boxes *boxes
+	tools *toolbox
+}
+
+func newParts(h Host, a asked) parts {
+	return parts{asked: a, host: h, log: slog.New(h.Handler(h.Err))}
+}
+
+func (b *parts) later(f func() error) { b.close = append(b.close, f) }
+
+func (b *parts) closeAll() {
+	for i := len(b.close) - 1; i >= 0; i-- {
+		if err := b.close[i](); err != nil {
+			b.log.Warn("clean-up", "err", err)
+		}
+	}
+	b.close = nil
+}
+
+// systemText is a system prompt, read from a file where it is @FILE.
+func systemText(text string) (string, error) {
+	name, ok := strings.CutPrefix(text, "@")
+	if !ok {
+		return text, nil
+	}
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("system prompt: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
