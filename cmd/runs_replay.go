@@ -22,7 +22,7 @@ func (c *runsReplay) Run(h *host) error {
 	for _, dir := range dirs {
 		found, err := app.Replay(h.Ctx, dir)
 		if err != nil {
-			return runError(err)
+			return exitOf(runError(err))
 		}
 		if err := found.Write(h.Stdio.Out, c.JSON); err != nil {
 			return err

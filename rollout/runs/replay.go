@@ -208,6 +208,8 @@ func (r Replayed) Write(w io.Writer, asJSON bool) error {
 	switch {
 	case r.First != nil:
 		verdict = fmt.Sprintf("%d samples differ, first %v", r.Differ, r.First)
+	case r.Missing > 0 && r.Turns == 0:
+		verdict = "nothing could be compared"
 	case r.Missing > 0:
 		verdict = "those that could be compared are the same"
 	}
