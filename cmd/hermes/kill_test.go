@@ -247,10 +247,10 @@ func TestChaos(t *testing.T) {
 	for _, f := range []string{"429", "500", "502", "503", "reset", "truncated_json", "invalid_json", "error_in_200", "finish_error", "stream_cut"} {
 		faults[f] = 0.02
 	}
-	_, url := server(t, fakellm.Options{Faults: faults, Seed: 3})
+	s, url := server(t, fakellm.Options{Faults: faults, Seed: 3})
 	name := tasks(t, dir, 60)
 	c := hermes(t, dir, "batch", name, "--run", "chaos", "--model", "fake", "--base-url", url, "--send-scripts", "--concurrency", "16",
-		"--backend", boxesHere(), "--progress", "none", "--request-retries", "1", "--retries", "1", "--stop-after-failures", "0", "--fail-on-error", "1.0", "--json", "--max-turns", "20")
+		"--backend", boxesHere(), "--progress", "none", "--request-retries", "1", "--retries", "0", "--stop-after-failures", "0", "--fail-on-error", "1.0", "--json", "--max-turns", "20")
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -290,6 +290,27 @@ func TestChaos(t *testing.T) {
 	if _, err := runs.Verify(t.Context(), filepath.Join(dir, "runs", "chaos")); err != nil {
 		t.Errorf("runs verify: %v", err)
 	}
+	// Started again without patience for failures, it asks nothing and says so by its code;
+	// --retry-failed tries the failed ones anew.
+	if books.Failed["provider"] == 0 {
+		t.Fatal("no sample failed: the faults are too rare for this test")
+	}
+	args := c.Args[1:]
+	for i, a := range args {
+		if a == "--fail-on-error" {
+			args = append(args[:i:i], args[i+2:]...)
+			break
+		}
+	}
+	asked := s.Stats().Requests
+	again := hermes(t, dir, args...)
+	if out, _ := again.CombinedOutput(); again.ProcessState.ExitCode() != 3 || s.Stats().Requests != asked {
+		t.Errorf("exit code %d after %d more requests, want 3 after none:\n%s", again.ProcessState.ExitCode(), s.Stats().Requests-asked, out)
+	}
+	if out, err := hermes(t, dir, append(args, "--retry-failed", "--retries", "9", "--request-retries", "9")...).CombinedOutput(); err != nil {
+		t.Errorf("--retry-failed: %v\n%s", err, out)
+	}
+	eachOnce(t, filepath.Join(dir, "runs", "chaos", "trajectories.jsonl"), 60)
 }
 
 // TestSameRequestsWhereverTheRunLies: seed and rows decide what is asked, not names.
