@@ -256,6 +256,7 @@ func (a *attempt) open(ctx context.Context) error {
 		if s.Extra, err = withScript(s.Extra, a.job); err != nil {
 			return &stageError{trajectory.Internal, "script", err}
 		}
+		a.rec.Extra = s.Extra
 	}
 	if a.sampler, err = o.Policy.Open(a.set.Specs(), s); err != nil {
 		return &stageError{trajectory.Provider, "model", err}

@@ -133,6 +133,7 @@ type Record struct {
 	Tools        []ToolSpec           `json:"tools,omitempty"`
 	ToolStats    map[string]ToolCount `json:"tool_stats,omitempty"`
 	Metadata     json.RawMessage      `json:"metadata,omitempty"` // the row's other keys, untouched
+	Extra        json.RawMessage      `json:"extra,omitempty"`    // what this sample's model requests carried beside the run's options
 	Started      time.Time            `json:"started"`
 	Seconds      float64              `json:"seconds"`
 	ModelSeconds float64              `json:"model_seconds,omitempty"`

@@ -47,8 +47,8 @@ func (b *parts) openModel(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.Model == "" && b.Cassette == "" {
-		return errors.New("no model: give --model NAME and --base-url URL, or --model scripted for the embedded one")
+	if err := b.checkModel(); err != nil {
+		return err
 	}
 	first, err := b.chat(ctx, b.Model, b.BaseURL)
 	if err != nil {
@@ -72,10 +72,31 @@ func (b *parts) openModel(ctx context.Context) error {
 	return err
 }
 
+<<<<<<< HEAD
 // startScripted runs the embedded model on a port of loopback.
 func (b *parts) startScripted(ctx context.Context) error {
+=======
+// checkModel refuses what no server could make good.
+func (b *batch) checkModel() error {
+	switch {
+	case b.Cassette != "" && b.Record != "":
+		return errors.New("--record with --cassette: there is nothing new to record")
+	case b.Cassette != "" && (b.Model == "" || b.Model == "auto"):
+		return errors.New("--cassette: give --model NAME, the name that was recorded; no server is asked for it")
+	case b.Model == "":
+		return errors.New("no model: give --model NAME and --base-url URL, or --model scripted for the embedded one")
+	}
+	return nil
+}
+
+// startScripted runs the embedded model on a port of loopback; a cassette needs none.
+func (b *batch) startScripted(ctx context.Context) error {
+>>>>>>> replay
 	if len(b.BaseURL) > 0 {
 		return fmt.Errorf("--model %s is embedded: leave --base-url out", scripted)
+	}
+	if b.model.scripted = true; b.Cassette != "" {
+		return nil
 	}
 	s, err := fakellm.New(fakellm.Options{Models: []string{scripted}})
 	if err != nil {
@@ -88,7 +109,7 @@ func (b *parts) startScripted(ctx context.Context) error {
 		return err
 	}
 	b.later(func() error { stop(); return running.Wait() })
-	b.BaseURL, b.model.scripted = []string{running.URL + "/v1"}, true
+	b.BaseURL = []string{running.URL + "/v1"}
 	return nil
 }
 

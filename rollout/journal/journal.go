@@ -294,8 +294,7 @@ func (j *Journal) learn(at Offset, h Header) {
 		if j.keys[h.Key].kind == KindFinal {
 			return
 		}
-		list := j.turns[h.Key]
-		j.turns[h.Key] = append(list[:min(int(h.seq), len(list))], turnRef{at: at, attempt: uint32(h.Attempt)})
+		j.turns[h.Key] = replaced(j.turns[h.Key], at, h)
 	case KindAttempt, KindFinal, KindReopen:
 		if j.keys[h.Key].kind == KindFinal {
 			j.stats.Done--

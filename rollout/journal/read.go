@@ -200,6 +200,11 @@ func (j *Journal) payloadAt(at Offset) (Header, []byte, error) {
 // attempts, finals, reopens and cursors in log order. A reader that wants the last word on
 // each key takes the final ones that are Current.
 func (j *Journal) Records(ctx context.Context, from Offset) iter.Seq2[Entry, error] {
+	return j.entries(ctx, from, false)
+}
+
+// entries yields what Records does, and with turns the stored answers too.
+func (j *Journal) entries(ctx context.Context, from Offset, turns bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for at := from; at < j.Synced(); {
 			seg, ok := j.segmentAt(at)
@@ -207,7 +212,7 @@ func (j *Journal) Records(ctx context.Context, from Offset) iter.Seq2[Entry, err
 				yield(Entry{}, fmt.Errorf("offset %d lies behind the journal's end", at))
 				return
 			}
-			next, goOn, err := j.readSegment(ctx, seg, at, yield)
+			next, goOn, err := j.readSegment(ctx, seg, at, turns, yield)
 			if err != nil {
 				yield(Entry{}, err)
 				return
@@ -221,7 +226,7 @@ func (j *Journal) Records(ctx context.Context, from Offset) iter.Seq2[Entry, err
 }
 
 // readSegment yields the entries of one segment from at on and returns where it stopped.
-func (j *Journal) readSegment(ctx context.Context, seg segment, at Offset, yield func(Entry, error) bool) (Offset, bool, error) {
+func (j *Journal) readSegment(ctx context.Context, seg segment, at Offset, turns bool, yield func(Entry, error) bool) (Offset, bool, error) {
 	f, err := j.fs.Open(j.name(&seg), false)
 	if err != nil {
 		return at, false, err
@@ -244,7 +249,7 @@ func (j *Journal) readSegment(ctx context.Context, seg segment, at Offset, yield
 			return seg.base + Offset(seg.size), true, nil
 		}
 		pos = fr.next()
-		if fr.Kind == KindTurn || fr.Kind == kindClose {
+		if fr.Kind == KindTurn && !turns || fr.Kind == kindClose {
 			continue
 		}
 		if !yield(j.entry(f, seg, fr), nil) {

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"hermes/rollout/policy"
+	"hermes/rollout/policy/wire"
+	"hermes/rollout/rundir"
+	"hermes/rollout/runs"
+	"hermes/trajectory"
+)
+
+// Replay builds every model request of a run directory anew, offline, and compares it
+// with the request that was sent. A run that this program cannot ask for is an *Error
+// with the code for wrong usage.
+func Replay(ctx context.Context, dir string) (runs.Replayed, error) {
+	r, err := runs.Open(dir)
+	if err != nil {
+		return runs.Replayed{Run: dir}, err
+	}
+	defer r.Close()
+	p, o, seed, err := policyOf(r)
+	if err != nil {
+		return runs.Replayed{Run: dir}, usage(fmt.Errorf("replay %s: %w", dir, err))
+	}
+	defer p.close()
+	return r.Replay(ctx, func(rec *trajectory.Record, t policy.Tape) (policy.Sampler, error) {
+		own, n := o, rec.Key.Seed(seed)
+		own.Key, own.Group, own.Attempt, own.Seed, own.Tape, own.Extra = rec.Key, rec.Group, rec.Attempt, &n, t, rec.Extra
+		tools := rec.Tools
+		if tools == nil {
+			tools = []trajectory.ToolSpec{} // as a rollout without tools asked
+		}
+		return p.Open(tools, own)
+	})
+}
+
+// offline is a policy that cannot send.
+type offline struct {
+	policy.Policy
+	close func() error
+}
+
+// policyOf is the policy of a run as its manifest tells it, with the run's seed.
+func policyOf(r *runs.Run) (p offline, o policy.Options, seed int64, err error) {
+	f := identityOf{fields: r.Manifest.Identity}
+	if mode := f.text("mode"); mode != "text" {
+		return p, o, 0, fmt.Errorf("its mode is %q; only text can be replayed", mode)
+	}
+	f.read("seed", &seed)
+	f.read("max-tokens", &o.MaxTokens)
+	f.read("temperature", &o.Temperature)
+	f.read("top-p", &o.TopP)
+	f.read("top-k", &o.TopK)
+	f.read("min-p", &o.MinP)
+	f.read("stop", &o.Stop)
+	o.ReasoningEffort = f.text("reasoning-effort")
+	chat := policy.ChatOptions{Extra: json.RawMessage(f.text("extra-body")), MaxTokens: o.MaxTokens, Stream: true, Blob: rundir.NewBlobs(nil, r.Dir).Get}
+	if f.err != nil {
+		return p, o, 0, f.err
+	}
+	config := map[string]string{}
+	if err := r.Manifest.Config.Decode(&config); err != nil {
+		return p, o, 0, fmt.Errorf("config: %w", err)
+	}
+	chat.Routing = routing(config)
+	profile, err := policy.ProfileNamed(profileFor(chat.Routing))
+	if err != nil {
+		return p, o, 0, err
+	}
+	chat.Profile = &profile
+	w, err := wire.New(wire.Options{Replay: &wire.Cassette{}})
+	if err != nil {
+		return p, o, 0, err
+	}
+	p.close = w.Close
+	if p.Policy, err = chain(w, chat, f.text("model"), list(config["fallback"])); err != nil {
+		w.Close()
+	}
+	return p, o, seed, err
+}
+
+// chain is the run's model with what may have stood in for it.
+func chain(w *wire.Client, o policy.ChatOptions, model string, fallbacks []string) (policy.Policy, error) {
+	var all []policy.Policy
+	for _, name := range append([]string{model}, fallbacks...) {
+		o.Model, _, _ = strings.Cut(name, "@")
+		p, err := policy.NewChat(w, o)
+		if err != nil {
+			return nil, fmt.Errorf("model %q: %w", o.Model, err)
+		}
+		all = append(all, p)
+	}
+	return policy.NewFallback(policy.FallbackOptions{}, all...)
+}
+
+func routing(config map[string]string) policy.Routing {
+	require, _ := strconv.ParseBool(config["require-parameters"])
+	return policy.Routing{Order: list(config["provider-order"]), Only: list(config["provider-only"]), Ignore: list(config["provider-ignore"]),
+		Sort: config["provider-sort"], DataCollection: config["provider-data-collection"], RequireParameters: require}
+}
+
+// profileFor names a server that takes these wishes; digests do not depend on it.
+func profileFor(r policy.Routing) string {
+	if raw, err := json.Marshal(r); err == nil && string(raw) != "{}" {
+		return "openrouter"
+	}
+	return ""
+}
+
+// list reads a setting that holds several values.
+func list(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// identityOf reads the identity of a run; the first field that cannot be read is the error.
+type identityOf struct {
+	fields rundir.Fields
+	err    error
+}
+
+func (f *identityOf) text(name string) string {
+	v, ok := f.fields.Get(name)
+	if !ok && f.err == nil {
+		f.err = fmt.Errorf("its run.yaml does not tell %s", name)
+	}
+	return v
+}
+
+// read reads a field that is JSON.
+func (f *identityOf) read(name string, into any) {
+	text := f.text(name)
+	if f.err == nil {
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			f.err = fmt.Errorf("%s %q in run.yaml: %w", name, text, err)
+		}
+	}
+}
