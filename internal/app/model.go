@@ -72,12 +72,8 @@ func (b *parts) openModel(ctx context.Context) error {
 	return err
 }
 
-<<<<<<< HEAD
-// startScripted runs the embedded model on a port of loopback.
-func (b *parts) startScripted(ctx context.Context) error {
-=======
 // checkModel refuses what no server could make good.
-func (b *batch) checkModel() error {
+func (b *parts) checkModel() error {
 	switch {
 	case b.Cassette != "" && b.Record != "":
 		return errors.New("--record with --cassette: there is nothing new to record")
@@ -90,8 +86,7 @@ func (b *batch) checkModel() error {
 }
 
 // startScripted runs the embedded model on a port of loopback; a cassette needs none.
-func (b *batch) startScripted(ctx context.Context) error {
->>>>>>> replay
+func (b *parts) startScripted(ctx context.Context) error {
 	if len(b.BaseURL) > 0 {
 		return fmt.Errorf("--model %s is embedded: leave --base-url out", scripted)
 	}
