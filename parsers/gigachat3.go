@@ -1,5 +1,11 @@
 package parsers
 
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
 // Gigachat3 is GigaChat 3: one call a turn after a marker.
 var Gigachat3 = grammar{
 	name: "gigachat3",
@@ -38,12 +44,39 @@ func readGigachat(p *parse) {
 		p.refuse(before, len(p.text), "malformed", "call object: %v %s", c.err, c.why)
 		return
 	}
+	args, state := c.args, c.state
+	if !json.Valid([]byte(args)) {
+		args, state = escapeControls(args), worse(state, Recovered)
+	}
 	p.frame(before, j)
-	p.call(j, c.end, c.name, c.args, c.state)
+	p.call(j, c.end, c.name, args, state)
 	end := p.skipSpace(c.end)
 	if p.at("</s>", end) {
 		p.frame(end, end+len("</s>"))
 		end += len("</s>")
 	}
 	p.content(end, len(p.text))
+}
+
+// escapeControls spells the control characters inside the strings of lenient JSON as JSON
+// wants them.
+func escapeControls(s string) string {
+	var b strings.Builder
+	inside := false
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '"':
+			inside = !inside
+		case inside && c == '\\' && i+1 < len(s):
+			b.WriteByte(c)
+			i++
+			c = s[i]
+		case inside && c < 0x20:
+			fmt.Fprintf(&b, `\u%04x`, c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
