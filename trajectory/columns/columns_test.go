@@ -2,6 +2,7 @@ package columns_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -103,15 +104,17 @@ func TestSameRecordsSameBytes(t *testing.T) {
 	}
 }
 
+// TestPyArrowReadsIt asks the Python that ORACLE_PYTHON names, or python3.
 func TestPyArrowReadsIt(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import pyarrow.parquet").Run(); err != nil {
-		t.Skip("no python3 with pyarrow: ", err)
+	python := cmp.Or(os.Getenv("ORACLE_PYTHON"), "python3")
+	if err := exec.Command(python, "-c", "import pyarrow.parquet").Run(); err != nil {
+		t.Skipf("%s has no pyarrow: %v", python, err)
 	}
 	name := filepath.Join(t.TempDir(), "x.parquet")
 	if err := os.WriteFile(name, file(t, exact(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("python3", "-c", `
+	out, err := exec.Command(python, "-c", `
 import sys, pyarrow.parquet as pq
 r = pq.read_table(sys.argv[1]).to_pylist()[0]
 print(r["id"], r["sequences"][1]["tokens"], r["messages"][1]["tool_calls"][0]["name"], dict(r["rewards"]))`, name).CombinedOutput()
