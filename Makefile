@@ -1,13 +1,17 @@
-# Everything here needs Go, make, git and a shell alone, but for `check` (a C compiler).
+# Everything here needs Go, make, git and a shell alone, but for `check` (a C compiler) and
+# `tokenizers` (cargo and a C++ compiler).
 GO ?= go
 FUZZTIME ?= 20s
 BIN := build/hermes
 export CGO_ENABLED ?= 0
 
-.PHONY: build demo test check bench fuzz long clean
+.PHONY: build slotd demo engine sshd test check bench fuzz long tokenizers test-tokenizers clean
 
-build: ## the binaries, in build/
-	$(GO) build -trimpath -ldflags "-s -w" -o build/ ./cmd/...
+build: slotd ## the binaries, in build/
+	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/...
+
+slotd: ## the small program of boxes, which hermes embeds
+	$(GO) build -trimpath -ldflags "-s -w" -o backends/slotd/program/slotd ./cmd/slotd
 
 demo: build ## the main job: sample tasks, an embedded scripted model, real tools and checkers
 	@sh scripts/demo.sh $(BIN)
@@ -23,15 +27,36 @@ check: ## what a review asks
 	CGO_ENABLED=1 $(GO) test -race -p 1 ./...
 
 bench: build ## figures, on this machine
-	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
-	$(BIN) bench
+	$(GO) test -tags slotd -run '^$$' -bench . -benchtime 1s ./...
+	$(BIN) bench --shape plain
+	$(BIN) bench --shape tool
+	$(BIN) bench --shape long
+
+engine: ## what needs a Docker engine, on one of its own (root; Debian packages docker.io and debootstrap)
+	@host=$$(scripts/docker.sh start) && { \
+		export HERMES_TEST_DOCKER=$$host; \
+		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/app && $(GO) test -run TestDocs/sandboxes ./cmd/hermes; \
+		code=$$?; scripts/docker.sh stop; exit $$code; }
+
+sshd: ## what needs a real sshd, on one of its own on the loopback (Debian package openssh-server)
+	@dir=$$(sh scripts/sshd.sh start) && { HERMES_TEST_SSH=$$dir $(GO) test -count=1 -timeout 30m -p 1 ./backends/ssh; code=$$?; sh scripts/sshd.sh stop; exit $$code; }
 
 fuzz: ## every fuzz target for FUZZTIME
 	@sh scripts/fuzz.sh $(FUZZTIME)
 
 long: ## the long forms: a thousand crashes, fifty kills
 	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
+	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy -long
+	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
+	$(GO) test -timeout 60m -run Escapes ./backends/namespace -long
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 
+tokenizers: ## libtokenizers.a from its Rust sources, in build/hftokenizers; needs cargo and a C++ compiler
+	@GO=$(GO) sh scripts/tokenizers.sh
+
+test-tokenizers: tokenizers ## the bound tokenizer library against the conformance suite
+	CGO_ENABLED=1 $(GO) vet -tags hftokenizers ./parsers/tokenizer/hf
+	CGO_ENABLED=1 $(GO) test -tags hftokenizers ./parsers/tokenizer/hf
+
 clean:
-	rm -rf build
+	rm -rf build backends/slotd/program/slotd

@@ -60,6 +60,7 @@ type Traits struct {
 	Isolated bool   // commands cannot reach the host's files and processes
 	Network  string // "none", "host", "allow-list"
 	Slots    int    // boxes at once; 0: no limit of its own
+	Queued   bool   // Open waits for a slot as long as its context lets it, and bounds the making of a box itself
 	MemoryBy string // how Limits are enforced: "cgroup", "rlimit", ""
 	Root     bool   // commands run as uid 0 of the box
 	PTY      bool
@@ -158,6 +159,44 @@ type Process interface {
 	Kill(ctx context.Context, grace time.Duration) error
 }
 
+// Streams are the streams of a command whose output is passed on while it runs. A
+// writer that fails closes the command's stream, as a closed pipe does; one that blocks
+// holds the command up.
+type Streams struct {
+	In       io.Reader // nil: nothing to read; it may be read once more after the command's end
+	Out, Err io.Writer // nil: counted and dropped
+}
+
+// Streamer runs one command to its end and passes its streams on. Cmd.Stdin, MaxOutput
+// and Keep are not looked at; the result has no output but counts it. When the
+// connection breaks the command is ended: what was passed on cannot be taken back.
+type Streamer interface {
+	Stream(ctx context.Context, c Cmd, s Streams) (Result, error)
+}
+
+// Level says how much a reset removes.
+type Level string
+
+// The levels of a reset.
+const (
+	ResetFiles Level = "files" // processes, and the files of the box's home and scratch folders
+	ResetFull  Level = "full"  // all that can be removed; what changed elsewhere makes the box unclean
+)
+
+// Cleaned is what a reset did. A box for which Left names something must not be used by
+// anybody else.
+type Cleaned struct {
+	Killed  int      // processes
+	Removed int      // files and folders
+	Left    []string // what could not be removed or was found changed; nil: clean
+	Took    time.Duration
+}
+
+// Resetter makes a box as new and then looks whether it is.
+type Resetter interface {
+	Reset(ctx context.Context, l Level) (Cleaned, error)
+}
+
 // FileInfo describes a file of a box.
 type FileInfo struct {
 	Path  string
@@ -227,14 +266,39 @@ type Forwarder interface {
 	Forward(ctx context.Context, port int) (io.ReadWriteCloser, error)
 }
 
+// Sweeper is a back-end that can find what dead owners of its boxes left behind. What
+// belongs to a living owner is not touched.
+type Sweeper interface {
+	Sweep(ctx context.Context) (removed int, err error)
+}
+
+// Adopter is a back-end whose boxes outlive the program that opened them. Adopt takes
+// over those of this owner that nobody uses now; they have not been reset.
+type Adopter interface {
+	Adopt(ctx context.Context) ([]Adopted, error)
+}
+
+// Adopted is a box that was found again, and what it was opened with.
+type Adopted struct {
+	Sandbox
+	Spec Spec
+}
+
 // Unwrapper is implemented by boxes that wrap another one.
 type Unwrapper interface{ Unwrap() Sandbox }
+
+// Selective is implemented by boxes that have the methods of an ability which the box
+// behind them may lack. Has is asked with a nil pointer to the ability's interface, such
+// as (*Starter)(nil).
+type Selective interface{ Has(ability any) bool }
 
 // As finds an optional ability of a box, looking through wrappers.
 func As[T any](box Sandbox) (T, bool) {
 	for box != nil {
 		if t, ok := box.(T); ok {
-			return t, true
+			if s, picky := box.(Selective); !picky || s.Has((*T)(nil)) {
+				return t, true
+			}
 		}
 		u, ok := box.(Unwrapper)
 		if !ok {

@@ -18,28 +18,28 @@ type Kind struct {
 // NewKind builds a Kind from the config struct C of a driver (yaml tags; its zero
 // value must be usable). Unknown keys of the section are refused.
 func NewKind[C any](name string, open func(context.Context, C) (Backend, error)) Kind {
-	decode := func(section *yaml.Node) (C, error) {
-		var c C
-		if section == nil || section.IsZero() {
-			return c, nil
-		}
-		err := strict(section, &c)
-		if err != nil {
-			err = fmt.Errorf("backends.%s: %w", name, err)
-		}
-		return c, err
-	}
 	return Kind{
 		Name:  name,
-		check: func(n *yaml.Node) error { _, err := decode(n); return err },
+		check: func(n *yaml.Node) error { _, err := decode[C](name, n); return err },
 		open: func(ctx context.Context, n *yaml.Node) (Backend, error) {
-			c, err := decode(n)
+			c, err := decode[C](name, n)
 			if err != nil {
 				return nil, err
 			}
 			return open(ctx, c)
 		},
 	}
+}
+
+// decode reads a section into the config struct of a driver.
+func decode[C any](name string, section *yaml.Node) (c C, err error) {
+	if section == nil || section.IsZero() {
+		return c, nil
+	}
+	if err = strict(section, &c); err != nil {
+		err = fmt.Errorf("backends.%s: %w", name, err)
+	}
+	return c, err
 }
 
 // Check reads the section without opening anything.

@@ -18,17 +18,19 @@ type batchCmd struct {
 	app.PromptFlags
 	app.ToolFlags
 	app.BudgetFlags
+	app.ExactFlags
 	app.RowFlags
 	app.RunFlags
+	app.RoleFlags
 }
 
 // Run rolls out every row and writes the run directory.
 func (c *batchCmd) Run(h *host) error {
 	b := app.Batch{Datasets: c.Datasets, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
-		PromptFlags: c.PromptFlags, ToolFlags: c.ToolFlags, BudgetFlags: c.BudgetFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags,
+		PromptFlags: c.PromptFlags, ToolFlags: c.ToolFlags, BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
 		Settings: h.Layers.Settings(h.parsed)}
 	books, err := b.Run(h.Ctx, h.app())
-	if err == nil || !isUsage(err) {
+	if err == nil || books.Planned > 0 && !isUsage(err) { // no books: the run was not opened
 		b.Summary(h.Stdio.Err, books)
 		if c.JSON {
 			if perr := printJSON(h.Stdio.Out, books); perr != nil && err == nil {
@@ -52,7 +54,7 @@ func runName(c *batchCmd) string {
 // app is what the library behind a command gets of this process.
 func (h *host) app() app.Host {
 	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.stdin(), Out: h.Stdio.Out, Err: h.Stdio.Err, Width: h.Stdio.Width,
-		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Version: BuildInfo().Version}
+		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Envs: h.Parts.Envs, Version: BuildInfo().Version}
 }
 
 func isUsage(err error) bool {

@@ -6,57 +6,96 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"strings"
 	"syscall"
+	"time"
 
 	"hermes/internal/app"
 )
 
-// benchCmd is `hermes bench`.
+// benchCmd is `hermes bench`. What is not said is as the shape has it; see docs/bench.md.
 type benchCmd struct {
-	Rollouts    int  `nokey:"" default:"300" range:"1:" help:"Rollouts."`
-	Turns       int  `nokey:"" default:"20" range:"1:" help:"Model answers of each."`
-	Context     int  `nokey:"" name:"context-bytes" default:"12000" range:"1:" help:"Mean size of a conversation."`
-	Concurrency int  `nokey:"" aliases:"in-flight" default:"64" range:"1:" help:"Rollouts at once."`
-	JSON        bool `name:"json" nokey:"" help:"One JSON object."`
+	Shape       string         `nokey:"" enum:"plain,tool,long,flight" default:"plain" help:"plain (a user speaks), tool (one call a turn), long (74 kB of context) or flight (10,000 at once, 5 s of latency)."`
+	Rollouts    *int           `nokey:"" range:"1:" placeholder:"N" help:"Rollouts of a round."`
+	Turns       *int           `nokey:"" range:"1:" placeholder:"N" help:"Model answers of each."`
+	Context     *int           `nokey:"" name:"context-bytes" range:"1:" placeholder:"N" help:"Mean size of a conversation."`
+	Concurrency *int           `nokey:"" aliases:"in-flight" range:"1:" placeholder:"N" help:"Rollouts at once."`
+	Rounds      *int           `nokey:"" range:"1:" placeholder:"N" help:"Rounds, of which the figures are medians."`
+	Latency     *time.Duration `nokey:"" range:"0s:" help:"With which the model answers."`
+	Profile     string         `nokey:"" placeholder:"FILE" help:"Write a CPU profile, for go tool pprof."`
+	JSON        bool           `name:"json" nokey:"" help:"One JSON object."`
 }
 
 // Run measures the engine against the scripted server, which runs in another process.
 func (c *benchCmd) Run(h *host) (err error) {
-	if h.Program == "" {
-		return errors.New("bench: this program does not know its own path, so it cannot start the model server")
+	b, err := app.NewBench(app.Bench{Shape: c.Shape, Rollouts: value(c.Rollouts), Turns: value(c.Turns), Context: value(c.Context),
+		InFlight: value(c.Concurrency), Rounds: value(c.Rounds), Latency: value(c.Latency)})
+	if err != nil {
+		return &Exit{Code: ExitUsage, Err: err}
 	}
-	server := exec.CommandContext(h.Ctx, h.Program, "model", "fake", "--listen", "127.0.0.1:0")
-	server.Args[0], server.Env = "hermes", append([]string{}, "HOME="+os.TempDir(), "HERMES_HOME="+os.TempDir()+"/hermes-none")
-	server.Cancel = func() error { return server.Process.Signal(syscall.SIGTERM) }
-	out, err := server.StdoutPipe()
+	url, stop, err := c.server(h, b.Latency)
 	if err != nil {
 		return err
 	}
-	if err := server.Start(); err != nil {
-		return fmt.Errorf("start the model server: %w", err)
-	}
-	defer func() {
-		_ = server.Process.Signal(syscall.SIGTERM)
-		_ = server.Wait() // its code tells of our signal
-	}()
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("the model server did not say its address: %w", err)
-	}
-	dir, err := app.TempDir()
-	if err != nil {
+	defer stop()
+	b.Base = url + "/v1"
+	if b.Dir, err = os.MkdirTemp("", "hermes-bench-"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f, err := app.Bench{Base: strings.TrimSpace(url) + "/v1", Rollouts: c.Rollouts, Turns: c.Turns, Context: c.Context, InFlight: c.Concurrency, Dir: dir}.Run(h.Ctx)
+	defer func() { err = errors.Join(err, os.RemoveAll(b.Dir)) }()
+	if c.Profile != "" {
+		f, err := os.Create(c.Profile)
+		if err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return fmt.Errorf("--profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	f, err := b.Run(h.Ctx)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return printJSON(h.Stdio.Out, f)
 	}
-	_, err = fmt.Fprintf(h.Stdio.Out, "%d rollouts of %d turns, %d bytes of context, %d in flight: %.0f µs of processor time a turn (bare net/http: %.0f µs), %.0f turns/s, %.0f MB\n",
-		f.Rollouts, f.Turns, f.Context, f.InFlight, f.CPUPerTurn, f.Floor, f.PerSecond, f.PeakMB)
+	_, err = fmt.Fprint(h.Stdio.Out, f.Lines())
 	return err
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// server starts a model server and returns its address.
+func (c *benchCmd) server(h *host, latency time.Duration) (url string, stop func(), err error) {
+	if h.Program == "" {
+		return "", nil, errors.New("bench: this program does not know its own path, so it cannot start the model server")
+	}
+	server := exec.CommandContext(h.Ctx, h.Program, "model", "fake", "--listen", "127.0.0.1:0", "--latency", latency.String())
+	server.Args[0], server.Env = "hermes", append([]string{}, "HOME="+os.TempDir(), "HERMES_HOME="+os.TempDir()+"/hermes-none")
+	server.Cancel = func() error { return server.Process.Signal(syscall.SIGTERM) }
+	out, err := server.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := server.Start(); err != nil {
+		return "", nil, fmt.Errorf("start the model server: %w", err)
+	}
+	stop = func() {
+		_ = server.Process.Signal(syscall.SIGTERM)
+		_ = server.Wait() // its code tells of our signal
+	}
+	url, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, fmt.Errorf("the model server did not say its address: %w", err)
+	}
+	return strings.TrimSpace(url), stop, nil
 }

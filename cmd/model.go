@@ -8,11 +8,13 @@ import (
 	"runtime/debug"
 	"time"
 
+	"hermes/internal/app"
 	"hermes/internal/fakellm"
 )
 
 // modelCmd is `hermes model`.
 type modelCmd struct {
+	Check    modelCheck    `cmd:"" help:"Say what a model server can do and prove that template, tokenizer and parser agree with it."`
 	Parse    modelParse    `cmd:"" help:"Read tool calls and reasoning out of what a model wrote."`
 	Render   modelRender   `cmd:"" help:"Render a chat template."`
 	Tokenize modelTokenize `cmd:"" help:"Turn text into ids and back."`
@@ -23,6 +25,7 @@ type modelCmd struct {
 // run files.
 type modelFake struct {
 	Listen     string        `nokey:"" default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address; port 0 takes a free one."`
+	Like       string        `nokey:"" enum:",openai,openrouter,vllm,sglang,llamacpp,ollama,anthropic" default:"" placeholder:"SERVER" help:"Take on the ways of a server: openai, openrouter, vllm, sglang, llamacpp, ollama, anthropic."`
 	Script     string        `nokey:"" placeholder:"FILE" help:"JSON lines {match, turns}: what the model says (default: a small agent that calls the tools it is offered)."`
 	Models     []string      `nokey:"" placeholder:"NAME" help:"Model names that exist (default: any)."`
 	Key        string        `nokey:"" placeholder:"TEXT" help:"Demand this bearer token."`
@@ -34,6 +37,8 @@ type modelFake struct {
 	Limit      int           `nokey:"" help:"Requests in flight above which 429 is answered."`
 	RetryAfter time.Duration `nokey:"" help:"Sent with 429."`
 	Context    int           `nokey:"" name:"context-length" help:"Tokens that a request may have."`
+	Tokenizer  string        `nokey:"" placeholder:"FILE|DIR" help:"Tokenizer with the tokens of ChatML; builtin:words needs no file (default: one id a byte)."`
+	KeepTokens bool          `nokey:"" name:"keep-tokens" help:"Put the tokens of prompts and answers into the log."`
 	Log        string        `nokey:"" aliases:"log-file" placeholder:"FILE" help:"Append one JSON line a request."`
 }
 
@@ -72,12 +77,13 @@ func (c *modelFake) Run(h *host) (err error) {
 	}
 	err = r.Wait()
 	told := s.Stats()
-	fmt.Fprintf(h.Stdio.Err, "hermes: %d requests, %d answers, %d refused, at most %d at once\n", told.Requests, told.Answers, told.Refused, told.MaxInFlight)
+	fmt.Fprintf(h.Stdio.Err, "hermes: %d requests, %d answers, %d refused, at most %d at once, /metrics read %d times\n",
+		told.Requests, told.Answers, told.Refused, told.MaxInFlight, told.Metrics)
 	return err
 }
 
 func (c *modelFake) options() (fakellm.Options, error) {
-	o := fakellm.Options{Models: c.Models, Key: c.Key, ContextLength: c.Context, Seed: uint64(c.Seed), Capacity: c.Capacity,
+	o := fakellm.Options{Models: c.Models, Like: c.Like, Key: c.Key, ContextLength: c.Context, Seed: uint64(c.Seed), Capacity: c.Capacity,
 		Degrade: c.Degrade, Limit: c.Limit, RetryAfter: c.RetryAfter}
 	var err error
 	if c.Latency != "" {
@@ -88,6 +94,16 @@ func (c *modelFake) options() (fakellm.Options, error) {
 	if c.Faults != "" {
 		if o.Faults, err = fakellm.ParseFaults(c.Faults); err != nil {
 			return o, fmt.Errorf("--faults: %w", err)
+		}
+	}
+	o.KeepTokens = c.KeepTokens
+	if c.Tokenizer != "" {
+		t, err := app.LoadTokenizer(c.Tokenizer)
+		if err == nil {
+			o.Tokenizer, err = app.FakeTokens(t, fakellm.ChatML.End)
+		}
+		if err != nil {
+			return o, fmt.Errorf("--tokenizer: %w", err)
 		}
 	}
 	if c.Script != "" {

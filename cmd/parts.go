@@ -6,6 +6,8 @@ import (
 	"hermes/backends"
 	"hermes/backends/namespace"
 	"hermes/backends/slotd"
+	"hermes/backends/ssh/station"
+	"hermes/envs"
 	"hermes/internal/app"
 	"hermes/rollout/tool"
 	"hermes/rollout/tool/box"
@@ -16,6 +18,7 @@ import (
 type Parts struct {
 	Backends []backends.Kind
 	Tools    []tool.Def
+	Envs     []envs.Kind
 	// Guises are programs that this binary becomes when it is started under another
 	// name (the base name of argv[0]), before anything else is looked at: the server
 	// inside a box. They return the exit code.
@@ -27,13 +30,18 @@ func Builtin() Parts {
 	return Parts{
 		Backends: app.Backends(nil),
 		Tools:    box.Builtin(),
+		Envs:     app.Envs(),
 		Guises:   map[string]func([]string) int{slotd.Name: inBox},
 	}
 }
 
-// inBox is this program inside a box: pid 1 of namespaces, or the plain server.
+// inBox is this program inside a box, pid 1 of namespaces or the plain server, or on a
+// host that makes boxes.
 func inBox(args []string) int {
 	if code, handled := namespace.Main(args); handled {
+		return code
+	}
+	if code, handled := station.Main(args, os.Stdin, os.Stdout, os.Stderr); handled {
 		return code
 	}
 	return slotd.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)

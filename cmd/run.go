@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"hermes/configs"
+	"hermes/internal/app"
 )
 
 // process is what run gets of the process it lives in.
@@ -31,6 +32,7 @@ type root struct {
 
 	Bench    benchCmd    `cmd:"" help:"Measure what the engine costs, against the scripted server."`
 	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
+	Environ  envCmd      `cmd:"" name:"env" help:"Environments: list, check, roll out, debug and make them."`
 	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
@@ -93,6 +95,7 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 	}
 	ctx, signals, stop := Watch(ctx, p.signals, say)
 	defer stop()
+	parts.Backends = app.Surround(parts.Backends, env.Get, say)
 	h := &host{Ctx: ctx, Stdio: p.stdio, Env: env, Parts: parts, Signals: signals, Redact: redact, Program: p.program}
 	err = h.dispatch(args, say)
 	return finish(err, signals, say)
@@ -146,7 +149,7 @@ func (h *host) hideNamedKeys() {
 			continue
 		}
 		for _, name := range strings.Split(configs.Text(f.Target), ",") {
-			h.Redact.Add(h.Env.Get(name))
+			h.Redact.Add(h.Env.Get(name[strings.LastIndexByte(name, '=')+1:])) // HOST=NAME too
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (c *runsReplay) Run(h *host) error {
 	}
 	differ := 0
 	for _, dir := range dirs {
-		found, err := app.Replay(h.Ctx, dir)
+		found, err := app.Replay(h.Ctx, dir, app.Hub(h.Env.Get, true))
 		if err != nil {
 			return exitOf(runError(err))
 		}

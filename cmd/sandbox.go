@@ -230,15 +230,36 @@ type sandboxGC struct {
 	JSON bool `name:"json" nokey:"" help:"One JSON object."`
 }
 
-// Run sweeps; what belongs to a living process stays.
+// Run sweeps for every back-end that works here and can; what belongs to a living owner
+// stays.
 func (c *sandboxGC) Run(h *host) error {
-	n, err := namespace.Sweep(h.Ctx)
-	if err != nil {
+	section := h.Layers.Section("backends")
+	if err := app.CheckBackends(section, h.Parts.Backends); err != nil {
+		return err
+	}
+	ctx, stop := h.untilSignal()
+	defer stop()
+	var errs []error
+	removed := 0
+	for _, k := range h.Parts.Backends {
+		b, err := app.OpenBackend(ctx, k.Name, section, h.Parts.Backends)
+		if err != nil {
+			h.Log.Debug("nothing is swept where boxes cannot be made", "backend", k.Name, "err", err)
+			continue
+		}
+		if s, ok := b.Backend.(backends.Sweeper); ok {
+			n, err := s.Sweep(ctx)
+			removed += n
+			errs = append(errs, err)
+		}
+		h.closeBackend(ctx, b)
+	}
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(h.Stdio.Out, map[string]int{"removed": n})
+		return printJSON(h.Stdio.Out, map[string]int{"removed": removed})
 	}
-	_, err = fmt.Fprintf(h.Stdio.Out, "removed %d\n", n)
+	_, err := fmt.Fprintf(h.Stdio.Out, "removed %d\n", removed)
 	return err
 }

@@ -41,7 +41,7 @@ func (s *seconds) UnmarshalText(text []byte) error {
 // MarshalText writes the time as a duration.
 func (s seconds) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
 
-// What goes into and comes out of one command, in bytes.
+// What goes into and comes out of one command, in bytes, in boxes without streams.
 const (
 	maxExecInput  = 64 << 20
 	maxExecOutput = 256 << 20
@@ -56,10 +56,6 @@ func (c *sandboxExec) Run(h *host) error {
 	if len(argv) == 0 {
 		return Usage("no command behind --")
 	}
-	stdin, err := execInput(h)
-	if err != nil {
-		return err
-	}
 	ctx, stop := h.untilSignal()
 	defer stop()
 	b, err := h.openBackend(ctx, c.Backend)
@@ -71,7 +67,7 @@ func (c *sandboxExec) Run(h *host) error {
 	if err != nil {
 		return boxError(err)
 	}
-	r, err := box.Exec(ctx, backends.Cmd{Argv: argv, Stdin: stdin, Timeout: time.Duration(c.Timeout), MaxOutput: maxExecOutput})
+	r, err := c.exec(ctx, h, box, backends.Cmd{Argv: argv, Timeout: time.Duration(c.Timeout)})
 	err = errors.Join(err, closeBox(ctx, box))
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), err)
@@ -82,13 +78,30 @@ func (c *sandboxExec) Run(h *host) error {
 	return c.finish(h, r)
 }
 
-// execInput reads our stdin to its end. Nothing is read from a terminal, where a person
-// would have to guess that the command waits for it.
-func execInput(h *host) ([]byte, error) {
-	if h.Stdio.InTerminal {
-		return nil, nil
+// exec runs the command with our streams. Where the box cannot pass them on while it
+// runs, input is read first and output written last, both bounded.
+func (c *sandboxExec) exec(ctx context.Context, h *host, box backends.Sandbox, cmd backends.Cmd) (backends.Result, error) {
+	if s, ok := backends.As[backends.Streamer](box); ok {
+		streams := backends.Streams{Out: h.Stdio.Out, Err: h.Stdio.Err}
+		if in := h.stdin(); in != nil {
+			streams.In = in
+		}
+		return s.Stream(ctx, cmd, streams)
 	}
-	return h.readStdin(maxExecInput)
+	if !h.Stdio.InTerminal {
+		var err error
+		if cmd.Stdin, err = h.readStdin(maxExecInput); err != nil {
+			return backends.Result{}, err
+		}
+	}
+	cmd.MaxOutput = maxExecOutput
+	r, err := box.Exec(ctx, cmd)
+	if err != nil {
+		return r, err
+	}
+	_, err1 := h.Stdio.Out.Write(r.Stdout)
+	_, err2 := h.Stdio.Err.Write(r.Stderr)
+	return r, errors.Join(err1, err2)
 }
 
 func closeBox(ctx context.Context, box backends.Sandbox) error {
@@ -97,13 +110,8 @@ func closeBox(ctx context.Context, box backends.Sandbox) error {
 	return box.Close(ctx)
 }
 
-// finish passes on what the command wrote and its exit code.
+// finish says what became of the command and passes on its exit code.
 func (c *sandboxExec) finish(h *host, r backends.Result) error {
-	_, err := h.Stdio.Out.Write(r.Stdout)
-	_, err2 := h.Stdio.Err.Write(r.Stderr)
-	if err := errors.Join(err, err2); err != nil {
-		return err
-	}
 	if r.TimedOut {
 		fmt.Fprintf(h.Stdio.Err, "hermes: killed after %v\n", time.Duration(c.Timeout))
 	}

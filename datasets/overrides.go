@@ -86,6 +86,16 @@ func hermesField(h *Overrides, f scan.Field) (err error) {
 	case "toolsets":
 		h.Toolsets, err = textList(f.Value)
 		return err
+	case "artifacts":
+		if h.Artifacts, err = textList(f.Value); err != nil {
+			return err
+		}
+		for _, name := range h.Artifacts {
+			if err := filePath(name); err != nil {
+				return err
+			}
+		}
+		return nil
 	case "system":
 		text, err := scan.Unquote(f.Value)
 		h.System = &text
@@ -100,7 +110,7 @@ func hermesField(h *Overrides, f scan.Field) (err error) {
 		h.Script = f.Value
 		return nil
 	}
-	return errors.New("unknown key (have image, cwd, files, env, toolsets, system, prefill, script)")
+	return errors.New("unknown key (have image, cwd, files, env, toolsets, artifacts, system, prefill, script)")
 }
 
 // prefill reads the turns that stand before the task: user and assistant only.

@@ -28,14 +28,15 @@ type Row struct {
 
 // Overrides is the key `hermes` of a row (with the aliases docker_image and cwd).
 type Overrides struct {
-	Image    string               `json:"image,omitempty"`
-	Cwd      string               `json:"cwd,omitempty"`
-	Files    map[string]string    `json:"files,omitempty"`
-	Env      map[string]string    `json:"env,omitempty"`
-	Toolsets []string             `json:"toolsets,omitempty"`
-	System   *string              `json:"system,omitempty"`
-	Prefill  []trajectory.Message `json:"-"`
-	Script   json.RawMessage      `json:"script,omitempty"` // assistant turns for the scripted model
+	Image     string               `json:"image,omitempty"`
+	Cwd       string               `json:"cwd,omitempty"`
+	Files     map[string]string    `json:"files,omitempty"`
+	Env       map[string]string    `json:"env,omitempty"`
+	Toolsets  []string             `json:"toolsets,omitempty"`
+	Artifacts []string             `json:"artifacts,omitempty"` // files and folders to keep of the box
+	System    *string              `json:"system,omitempty"`
+	Prefill   []trajectory.Message `json:"-"`
+	Script    json.RawMessage      `json:"script,omitempty"` // assistant turns for the scripted model
 }
 
 // Scoring holds the keys from which graders are made.

@@ -20,14 +20,15 @@ import (
 
 // Task is one row made ready: what the model is told and what the box holds.
 type Task struct {
-	Row      datasets.Row
-	Messages []trajectory.Message // opening messages: system, prefill, the task
-	Image    string
-	Dir      string
-	Env      map[string]string
-	Files    map[string]string // path → text, written before the loop
-	Toolsets []string          // nil: the run's
-	Hidden   any               // the environment's own: gold answer, checker …
+	Row       datasets.Row
+	Messages  []trajectory.Message // opening messages: system, prefill, the task
+	Image     string
+	Dir       string
+	Env       map[string]string
+	Files     map[string]string // path → text, written before the loop
+	Toolsets  []string          // nil: the run's
+	Artifacts []string          // files and folders of the box that are kept beside what the scorer saw
+	Hidden    any               // the environment's own: gold answer, checker …
 }
 
 // Env is one environment. It is safe for concurrent use.
@@ -48,6 +49,17 @@ type World struct {
 	Tools Caller
 	Judge Judge
 	Rand  *rand.Rand
+	State *State // of this rollout, the same in all of the environment's methods
+	// Saw takes what the scorer saw, for the artifacts of the sample; nil: nobody keeps it.
+	Saw func(Exhibit)
+}
+
+// Exhibit is a command of the scorer with what came out, and files that it read.
+type Exhibit struct {
+	Name   string // a word: checker, verifier …
+	Cmd    backends.Cmd
+	Result backends.Result
+	Files  map[string][]byte // by name: reward files
 }
 
 // Episode is what happened, for the scorer.
@@ -84,6 +96,39 @@ type Tooler interface {
 	Tools(ctx context.Context, t Task, w World) ([]tool.Def, error)
 }
 
+// Responder answers the model where it makes no calls, instead of ending: a simulated
+// user, a game, a teacher. It returns the next messages, which must be the user's (or the
+// system's); none end the rollout with the model's answer. Turn, token and context limits
+// go on counting. An error voids the rollout, as the scorer's does. ep.Stop is how the
+// rollout would end; ep.Trace must not be changed. w.Box is nil while no tool has opened
+// it, and w.Rand goes on from one response of a rollout to the next.
+type Responder interface {
+	Respond(ctx context.Context, t Task, w World, ep Episode) ([]trajectory.Message, error)
+}
+
 // NeedsBox is implemented by environments whose scorer needs the box even when no tool
 // opened it.
 type NeedsBox interface{ NeedsBox(t Task) bool }
+
+// GroupScorer changes the scores of a group once all of its samples are scored: ranks,
+// diversity, a judge that compares. scores[i] belongs to eps[i]; what it was before stays
+// in the record of the sample. An error leaves the group without scores.
+type GroupScorer interface {
+	ScoreGroup(ctx context.Context, t Task, eps []Episode, scores []trajectory.Score) error
+}
+
+// Toolsetter names the toolsets of a run that asks for none. An empty list means no
+// tools but the environment's own.
+type Toolsetter interface{ Toolsets() []string }
+
+// Oracle plays a task perfectly: the model's messages, one a turn, which earn the full
+// reward when the loop plays them. Where an environment has it, the contract is checked
+// with it, and `--model oracle` plays it.
+type Oracle interface {
+	Oracle(t Task) ([]trajectory.Message, error)
+}
+
+// Hider lists texts that must not be readable in the box while the model works: gold
+// answers, tests, reference patches. A text of fewer than 8 characters is looked for as a
+// whole line. Without it the row's own gold answers are looked for.
+type Hider interface{ Hidden(t Task) []string }

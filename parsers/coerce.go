@@ -150,8 +150,8 @@ func guess(raw string) string {
 	if isJSON(text) {
 		return text
 	}
-	if v, n, err := pyvalue.Read(text, pyvalue.Options{PythonOnly: true}); err == nil && n == len(text) {
-		return v
+	if v, n, err := pyvalue.Read(text, pyvalue.Options{PythonOnly: true}); err == nil && n == len(text) && (text[0] != '{' || v[0] == '{') {
+		return v // a set is no JSON: the peers keep its text
 	}
 	return quote(raw)
 }

@@ -2,6 +2,7 @@ package parsers
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -105,7 +106,7 @@ func (p *parse) rawCall(a, b int, name, args string, closed bool) bool {
 func dsml(name, open, close string) grammar {
 	return grammar{
 		name:  name,
-		think: plainThink.until(open),
+		think: plainThink.until(open).cut("\n"),
 		read: xmlish{open: open, close: close, fn: "<｜DSML｜invoke name=", fnClose: "</｜DSML｜invoke>", needOpen: true,
 			par: "<｜DSML｜parameter name=", parClose: "</｜DSML｜parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap}.read,
 		format: func(content string, calls []Call) string {
@@ -148,6 +149,9 @@ func dsmlValue(p *parse, tool, key, attrs, raw string) string {
 			return p.coerce(tool, key, raw)
 		}
 		if isJSON(text) {
+			if text == "null" && p.opt.Dialect == VLLM && prop != nil && slices.Equal(prop.types(), []string{"string"}) {
+				return quote(text)
+			}
 			if p.opt.Dialect != SGLang && prop != nil {
 				return inner(prop, p.tools.params(tool), text)
 			}

@@ -95,6 +95,7 @@ type Knobs struct {
 	PyObjects                      bool // an object may be spelled in Python
 	LooseClose                     bool // a closing think tag without an opening one ends reasoning
 	EatFrames                      bool // markers vanish even when no call was read
+	EatStray                       bool // markers vanish around text that is no call
 	DropCut                        bool // a cut parameter is left out
 	Bare                           bool // inner markers count without the outer one
 }
@@ -126,7 +127,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	"jamba":       func(d Dialect, k *Knobs) { k.NeedClose = true },
 	"xlam":        func(d Dialect, k *Knobs) { k.Before, k.After = Strip, Strip },
 	"apertus":     func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
-	"dots":        func(d Dialect, k *Knobs) { k.DropUnknown, k.AllOrNothing = d == VLLM, false },
+	"dots":        func(d Dialect, k *Knobs) { k.DropUnknown, k.EatStray, k.AllOrNothing = d == VLLM, d == VLLM, false },
 	"llama3_json": llamaChoices,
 	"llama4_json": llamaChoices,
 	"mistral":     mistralChoices,
@@ -149,21 +150,40 @@ var choices = map[string]func(Dialect, *Knobs){
 	"qwen3_xml":    func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
 	"nemotron_v3":  qwenChoices,
 	"step3p5":      func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects, k.Before = true, Verbatim },
-	"seed_oss":     qwenChoices,
-	"glm45":        glmChoices,
-	"glm47":        glmChoices,
-	"ling3":        glmChoices,
-	"poolside_v1":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim; k.NeedEnd = d != VLLM },
-	"hy_v3":        engine,
+	"seed_oss": func(d Dialect, k *Knobs) {
+		if qwenChoices(d, k); d == VLLM { // its parser of calls leaves think blocks in the content
+			k.Think, k.Before = false, Verbatim
+		}
+	},
+	"glm45":       glmChoices,
+	"glm47":       glmChoices,
+	"ling3":       glmChoices,
+	"poolside_v1": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim; k.NeedEnd = d != VLLM },
+	"hy_v3":       engine,
 	"step3": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
 	},
-	"minimax_m2": func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = true; keepAfter(d, k) },
+	"minimax_m2": func(d Dialect, k *Knobs) {
+		engine(d, k)
+		k.Before, k.DropUnknown = minimaxBefore(d), true
+		keepAfter(d, k)
+	},
 	"minimax_m3": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
 	"minicpm5": func(d Dialect, k *Knobs) {
 		k.AllOrNothing, k.Before, k.After, k.Between = false, Verbatim, Verbatim, Verbatim
+		switch d {
+		case VLLM:
+			k.Before, k.After, k.Between = DropText, DropText, DropText
+		case SGLang:
+			k.After = DropText
+		}
 	},
-	"gemma4":        func(d Dialect, k *Knobs) { stripped(d, k); k.DropUnknown = false; keepAfter(d, k) },
+	"gemma4": func(d Dialect, k *Knobs) {
+		stripped(d, k)
+		if k.DropUnknown = false; d == SGLang || d == VLLM {
+			k.After = Verbatim
+		}
+	},
 	"functiongemma": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
 	"pythonic": func(d Dialect, k *Knobs) {
 		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
@@ -211,6 +231,14 @@ func stripped(d Dialect, k *Knobs) {
 	}
 }
 
+// minimaxBefore is what happens to content in front of MiniMax's calls.
+func minimaxBefore(d Dialect) Text {
+	if d == VLLM || d == SGLang {
+		return Verbatim
+	}
+	return Strip
+}
+
 func keepAfter(d Dialect, k *Knobs) {
 	if d == SGLang {
 		k.Between, k.After = Verbatim, Verbatim
@@ -239,8 +267,10 @@ func deepseekBefore(d Dialect) Text {
 func kimiChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
-	k.NeedEnd = d == SGLang || d == Upstream
-	k.KeepBlank = d == VLLM
+	k.NeedEnd = d == Upstream
+	if k.KeepBlank = d == VLLM; d == VLLM {
+		k.After = Verbatim
+	}
 	if d == Upstream {
 		k.Before = Strip
 	}

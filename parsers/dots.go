@@ -18,6 +18,9 @@ func readDots(p *parse) {
 	t := tagged{open: dotsOpen, close: dotsClose, keys: nameArguments}
 	x := xmlish{open: dotsOpen, close: dotsClose, fn: "<invoke name=", fnClose: "</invoke>", par: "<parameter name=", parClose: "</parameter>", needOpen: true}
 	at := p.pos
+	if p.k.EatStray {
+		p.stray = dotsClose
+	}
 	for {
 		i := p.index(dotsOpen, at)
 		if i < 0 {
@@ -26,9 +29,15 @@ func readDots(p *parse) {
 		}
 		p.content(at, i)
 		j := p.skipSpace(i + len(dotsOpen))
+		end := p.index(dotsClose, j)
 		switch {
 		case strings.HasPrefix(p.text[j:], "{"):
 			at = t.block(p, i)
+		case p.k.EatStray && end >= 0 && !strings.Contains(p.text[j:end], x.fn): // no call at all
+			p.vanish(i, i+len(dotsOpen))
+			p.content(i+len(dotsOpen), end)
+			p.vanish(end, end+len(dotsClose))
+			at = end + len(dotsClose)
 		default:
 			at = x.block(p, i)
 		}

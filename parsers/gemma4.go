@@ -9,6 +9,9 @@ var (
 	FunctionGemma = gemmaGrammar("functiongemma", gemma{"<start_function_call>", "<end_function_call>", "<escape>"}, think{}).family()
 )
 
+// gemmaThought names the channel of reasoning.
+const gemmaThought = "thought\n"
+
 type gemma struct{ open, close, mark string }
 
 func gemmaGrammar(name string, g gemma, t think) grammar {

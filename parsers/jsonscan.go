@@ -2,6 +2,7 @@ package parsers
 
 import (
 	"errors"
+	"math/bits"
 	"strings"
 )
 
@@ -63,9 +64,32 @@ func (s scanner) value(i, depth int) (int, error) {
 	return i, errBad
 }
 
+// plainRun is the first byte of text from i on that ends or breaks a string or begins an
+// escape. Eight bytes are looked at in one step.
+func plainRun(text string, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(text); i += 8 {
+		w := uint64(text[i]) | uint64(text[i+1])<<8 | uint64(text[i+2])<<16 | uint64(text[i+3])<<24 |
+			uint64(text[i+4])<<32 | uint64(text[i+5])<<40 | uint64(text[i+6])<<48 | uint64(text[i+7])<<56
+		quote, slash := w^ones*'"', w^ones*'\\'
+		// the lowest high bit that is set is at the first such byte
+		if hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs; hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+	}
+	for i < len(text) && text[i] != '"' && text[i] != '\\' && text[i] >= 0x20 {
+		i++
+	}
+	return i
+}
+
 // str returns the end of the string whose quote stands at i.
 func (s scanner) str(i int) (int, error) {
 	for i++; i < len(s.text); i++ {
+		i = plainRun(s.text, i)
+		if i == len(s.text) {
+			break
+		}
 		switch c := s.text[i]; {
 		case c == '"':
 			return i + 1, nil

@@ -8,7 +8,7 @@ import (
 // KimiK2 is Kimi K2, K2-Thinking and K2.5. A call's id is its only name.
 var KimiK2 = grammar{
 	name:  "kimi_k2",
-	think: plainThink.until("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+	think: plainThink.until("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>").cut(" \n\t"),
 	read:  readKimi,
 	id:    kimiID,
 	format: func(content string, calls []Call) string {

@@ -7,7 +7,9 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"hermes/parsers"
 	"hermes/trajectory"
@@ -281,6 +283,16 @@ func FuzzFamilies(f *testing.F) {
 	})
 }
 
+// cpu is the time that this process has spent on processors, the collector's
+// included: what a text costs, however busy the machine is.
+func cpu(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
 func BenchmarkParse(b *testing.B) {
 	args, _ := json.Marshal(map[string]string{"content": strings.Repeat("a line of text with \"quotes\" and more\n", 2000)})
 	for _, f := range []parsers.Family{parsers.Hermes, parsers.Llama3, parsers.Mistral, parsers.DeepSeekV31, parsers.KimiK2, parsers.Qwen3Coder, parsers.Phi4Mini} {
@@ -288,11 +300,13 @@ func BenchmarkParse(b *testing.B) {
 		b.Run(f.Name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
+			start := cpu(b)
 			for b.Loop() {
 				if p := f.Parse(text, parsers.ParseOptions{}); len(p.Calls) != 1 {
 					b.Fatal(p.Faults)
 				}
 			}
+			b.ReportMetric(float64(len(text)*b.N)/(cpu(b)-start).Seconds()/1e6, "MB/cpu-s")
 		})
 	}
 }

@@ -22,6 +22,11 @@ func readLFM2(p *parse) {
 	for {
 		i := p.index(lfmOpen, at)
 		if i < 0 {
+			if e := p.index(lfmClose, at); e >= 0 && len(p.out.Calls) > 0 && p.opt.Dialect == VLLM { // the model repeats its call
+				p.fault(at, e+len(lfmClose), "echo", "%s without %s", lfmClose, lfmOpen)
+				p.seg(InFault, at, e+len(lfmClose))
+				at = e + len(lfmClose)
+			}
 			p.content(at, len(p.text))
 			return
 		}
@@ -46,6 +51,11 @@ func readLFM2(p *parse) {
 			var name, args string
 			if name, args, end, err = p.pycall(j, o); err == nil {
 				p.call(j, end, name, args, Complete)
+			}
+		}
+		if err != nil && p.opt.Dialect != SGLang {
+			if stop := nextOr(p, lfmClose, j); p.nestedQuotes(j, stop) {
+				end, err = stop, nil
 			}
 		}
 		if err != nil {

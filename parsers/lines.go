@@ -40,6 +40,8 @@ type lineOptions struct {
 	Template  map[string]json.RawMessage `json:"chat_template_kwargs"`
 	MistralV1 *bool                      `json:"mistral_pre_v11"`
 	Encoding  string                     `json:"mistral_reasoning_encoding"`
+	Prompt    string                     `json:"prompt"`
+	Tail      string                     `json:"prompt_tail"`
 	Fill      bool                       `json:"force_nonempty_content"`
 }
 
@@ -162,6 +164,9 @@ func (q request) options(d Dialect) ParseOptions {
 	x := q.Options
 	if x.Inside != nil {
 		o.InReasoning = *x.Inside
+	}
+	if prompt := x.Prompt + x.Tail; x.Inside == nil && !q.Inside {
+		o.InReasoning = strings.LastIndex(prompt, plainThink.open) > strings.LastIndex(prompt, plainThink.close)
 	}
 	v := &o.Variant
 	v.Thinking = x.Thinking

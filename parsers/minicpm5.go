@@ -31,6 +31,9 @@ func readMiniCPM(p *parse) {
 		p.content(at, i)
 		name, _, from, ok := tag(p.text, i+len(open))
 		ps, next, st := miniParams(p, name, from)
+		if p.opt.Dialect == VLLM {
+			ps = miniMended(p, name, ps)
+		}
 		switch {
 		case !ok || st == Malformed || st == Truncated || !miniFits(p, name, ps):
 			p.refuse(i, max(next, i+len(open)), "malformed", "a call of %q that does not fit", name)
@@ -101,6 +104,29 @@ func miniTyped(p *parse, tool, key, raw string) string {
 		return quote(raw)
 	}
 	return guess(raw)
+}
+
+// miniMended is what vLLM makes of the parameters: a wrapper named arguments or properties
+// is undone, what is not declared is left out.
+func miniMended(p *parse, tool string, ps []pair) []pair {
+	props := p.tools.params(tool).sub("properties")
+	if props == nil {
+		return ps
+	}
+	if len(ps) == 1 && (ps[0].key == "arguments" || ps[0].key == "properties") && props[ps[0].key] == nil {
+		text := ps[0].value
+		if t, ok := unquote(text); ok {
+			text = guess(t)
+		}
+		sc := scanner{text: text}
+		if ms, end, err := sc.object(0); err == nil && end == len(text) {
+			ps = nil
+			for _, m := range ms {
+				ps = append(ps, pair{m.key, text[m.a:m.b]})
+			}
+		}
+	}
+	return slices.DeleteFunc(ps, func(q pair) bool { return props[q.key] == nil })
 }
 
 // miniFits says whether the call has a declared name, only declared keys, none of

@@ -39,11 +39,36 @@ func mistralBlock(p *parse, i int) int {
 		p.refuse(i, j, "truncated", "nothing after %s", mistralMark)
 		return j
 	}
+	if end := mistralFallback(p, i, j); end > 0 {
+		return end
+	}
 	old := p.text[j] == '[' && !p.at("[ARGS]", j) || p.text[j] == '{' && !p.opt.Variant.MistralNew
 	if p.opt.Variant.MistralNew || !old {
 		return mistralCompact(p, i, j)
 	}
 	return mistralList(p, i, j)
+}
+
+// mistralFallback is what vLLM does for old tokenizers where no list follows the marker:
+// the first list after it counts, else the text stays without the marker. 0 is neither.
+func mistralFallback(p *parse, i, j int) int {
+	stop := nextOr(p, mistralMark, j)
+	if p.opt.Dialect != VLLM || p.opt.Variant.MistralNew || p.text[j] == '[' || p.text[j] == '{' {
+		return 0
+	}
+	if k := p.index("[{", j); k >= 0 && k < stop {
+		if end, err := p.jsonList(k, nameArguments); err == nil {
+			p.frame(i, k)
+			return end
+		}
+	}
+	if !strings.ContainsRune(p.text[j:stop], '{') && !strings.Contains(p.text[j:stop], "[ARGS]") {
+		p.frame(i, j)
+		p.content(j, stop)
+		p.k.EatFrames = true
+		return stop
+	}
+	return 0
 }
 
 func mistralList(p *parse, i, j int) int {
@@ -61,6 +86,7 @@ func mistralList(p *parse, i, j int) int {
 	end, err := p.jsonList(j, nameArguments)
 	if err != nil {
 		stop := nextOr(p, mistralMark, j)
+		p.k.EatFrames = p.k.EatFrames || p.opt.Dialect == SGLang
 		p.refuse(i, stop, "malformed", "list of calls: %v", err)
 		return stop
 	}

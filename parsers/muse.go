@@ -68,7 +68,20 @@ func museMessage(p *parse, from, end int) {
 			break
 		}
 		p.content(at, i)
+		n := len(p.out.Calls)
 		at = museCalls.block(p, i)
+		for k := range p.out.Calls[n:] {
+			p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
+		}
 	}
 	p.text, p.seen = whole, seen
+}
+
+// undoubled is the name of NAME.NAME, which the model writes for tools without a group.
+func undoubled(p *parse, name string) string {
+	half := name[:len(name)/2]
+	if half == "" || name != half+"."+half || p.tools.has(name) || !p.tools.has(half) {
+		return name
+	}
+	return half
 }

@@ -24,8 +24,9 @@ type parse struct {
 	own bool
 	// loose: reasoning was not closed, so every call after it is ambiguous.
 	loose  bool
-	stray  bool   // closing think tags in content are frame
+	stray  string // closing mark that vanishes where it stands in content
 	spent  int    // bytes read by attempts that failed: bounds the work on hostile text
+	nested int    // places that were tried as the end of a string with nested quotes
 	raw    bool   // control characters may stand in JSON strings
 	fill   bool   // reasoning becomes content when there is none
 	prefix string // put in front of the content
@@ -39,11 +40,15 @@ type parse struct {
 type segment struct {
 	kind SpanKind
 	a, b int
+	gone bool // a mark that vanishes even when no call was read
 }
 
 func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
 	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}}
 	p.tools = newTools(opt.Tools)
+	if on := opt.Variant.Thinking; opt.Dialect == VLLM && on != nil && !*on && g.reason == nil && g.think.close != "" {
+		p.opt.InReasoning, opt.InReasoning = false, false // the template's switch counts, not the prompt's tail
+	}
 	if g.reason != nil && g.base == "" {
 		p.k = Knobs{}
 	}
@@ -77,14 +82,19 @@ func (p *parse) content(a, b int) {
 		p.seg(InFrame, max(a, p.limit), b)
 		b = p.limit
 	}
-	if p.stray {
-		for i := p.index(plainThink.close, a); i >= 0 && i < b; i = p.index(plainThink.close, a) {
+	if p.stray != "" {
+		for i := p.index(p.stray, a); i >= 0 && i < b; i = p.index(p.stray, a) {
 			p.seg(InContent, a, i)
-			p.frame(i, i+len(plainThink.close))
-			a = i + len(plainThink.close)
+			p.vanish(i, i+len(p.stray))
+			a = i + len(p.stray)
 		}
 	}
 	p.seg(InContent, a, b)
+}
+
+// vanish marks a..b as a mark that is never content.
+func (p *parse) vanish(a, b int) {
+	p.segs = append(p.segs, segment{kind: InFrame, a: a, b: b, gone: true})
 }
 
 func (p *parse) frame(a, b int)  { p.seg(InFrame, a, b) }
@@ -181,7 +191,7 @@ func (p *parse) finish(g grammar) Parsed {
 	}
 	p.out.Content = p.prefix + p.out.Content
 	if p.fill && strings.TrimSpace(p.out.Content) == "" {
-		p.out.Content, p.out.Reasoning = p.out.Reasoning, ""
+		p.out.Content, p.out.Reasoning = p.out.Reasoning, p.out.Content
 	}
 	for i := range p.out.Calls {
 		p.identify(g, i)
@@ -224,7 +234,7 @@ func (p *parse) wholeText() {
 	var b strings.Builder
 	for _, s := range p.segs {
 		kind := s.kind
-		if kind == InCall || (kind == InFault || kind == InFrame && s.a >= p.pos) && !p.k.EatFrames {
+		if kind == InCall || (kind == InFault || kind == InFrame && s.a >= p.pos) && !p.k.EatFrames && !s.gone {
 			kind = InContent
 		}
 		if kind == InContent {
@@ -280,7 +290,7 @@ func (p *parse) parts() {
 		}
 	}
 	p.out.Content = strings.Join(joined, p.k.Join)
-	if len(p.out.Calls) > 0 && !p.k.KeepBlank && strings.TrimSpace(p.out.Content) == "" {
+	if len(p.out.Calls) > 0 && (!p.k.KeepBlank || p.pos > 0) && strings.TrimSpace(p.out.Content) == "" {
 		p.out.Content = ""
 	}
 }
@@ -298,6 +308,13 @@ func (p *parse) identify(g grammar, i int) {
 
 func (p *parse) digest(i int) string {
 	c := p.out.Calls[i]
-	h := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s\x00%s", p.opt.Salt, p.opt.CallsBefore, i, c.Name, c.Arguments))
-	return hex.EncodeToString(h[:])
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s\x00", p.opt.Salt, p.opt.CallsBefore, i, c.Name)
+	var part [1024]byte // arguments may be large: no copy of the whole
+	for rest := c.Arguments; rest != ""; {
+		n := copy(part[:], rest)
+		h.Write(part[:n])
+		rest = rest[n:]
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -14,11 +14,16 @@ type reasoning struct {
 	closes     []string // further closing marks
 	always     bool     // without any mark everything is reasoning
 	off        bool     // everything is content unless thinking is switched on
+	keep       bool     // in vLLM, switched off thinking and a block that is not closed are content
+	swap       bool     // in vLLM, with thinking switched off reasoning becomes content when there is none
+	bare       bool     // in vLLM, a closing mark alone ends no reasoning: it vanishes
 	needOn     bool     // a closing mark alone is no sign of reasoning
 	trim       string   // cut off the end of the reasoning
 	serverTrim string   // as trim, but in vLLM only
 	stray      bool     // in vLLM, further closing marks vanish
-	lead       string   // cut off the beginning of reasoning and content
+	loses      bool     // in vLLM, what follows a call's mark that ends reasoning is lost when no calls are read
+	lead       string   // cut off the beginning of the content
+	once       bool     // in vLLM, trim and lead are cut off once, not as often as they stand there
 	answer     [2]string
 	prepend    string // put in front of the text, which is all content
 }
@@ -31,13 +36,13 @@ var reasonings = map[string]reasoning{
 	"deepseek_r1":             {think: plainThink, always: true},
 	"deepseek_v3":             {think: plainThink, off: true},
 	"holo2":                   {think: plainThink, off: true},
-	"deepseek_v4":             {think: plainThink.until("<｜DSML｜tool_calls>"), trim: "\n"},
+	"deepseek_v4":             {think: plainThink.until("<｜DSML｜tool_calls>"), trim: "\n", loses: true},
 	"qwen3":                   {think: plainThink.until("<tool_call>")},
 	"qwen3_coder":             {think: plainThink.until("<tool_call>"), serverTrim: "\n", stray: true},
 	"glm45":                   {think: plainThink.until("<tool_call>")},
-	"ling3":                   {think: plainThink.until("<tool_call>")},
+	"ling3":                   {think: plainThink.until("<tool_call>"), keep: true},
 	"hy_v3":                   {think: plainThink.until("<tool_calls>")},
-	"nemotron_v3":             {think: plainThink, always: true},
+	"nemotron_v3":             {think: plainThink, always: true, swap: true},
 	"olmo3":                   {think: plainThink, always: true},
 	"kimi_k2":                 {think: plainThink.until(kimiSections...)},
 	"kimi":                    {think: think{open: "◁think▷", close: "◁/think▷"}},
@@ -47,11 +52,11 @@ var reasonings = map[string]reasoning{
 	"minimax":                 {think: plainThink, always: true},
 	"seed_oss":                {think: think{open: "<seed:think>", close: "</seed:think>"}.until("<seed:tool_call>"), always: true},
 	"step3":                   {think: plainThink, always: true},
-	"step3p5":                 {think: plainThink, always: true, trim: "\n", lead: "\n"},
+	"step3p5":                 {think: plainThink, always: true, trim: "\n", lead: "\n", once: true},
 	"ernie45":                 {think: plainThink, always: true, lead: "\n", answer: [2]string{"<response>\n", "\n</response>"}},
 	"gemma4":                  {think: think{open: "<|channel>", close: "<channel|>"}.until("<|tool_call>")},
 	"cohere":                  {think: think{open: "<|START_THINKING|>", close: "<|END_THINKING|>"}},
-	"mistral":                 {think: think{open: "[THINK]", close: "[/THINK]"}.until(mistralMark)},
+	"mistral":                 {think: think{open: "[THINK]", close: "[/THINK]"}.until(mistralMark), bare: true},
 	"identity":                {off: true},
 	"hunyuan_a13b":            {think: think{open: "<think>\n", close: "\n</think>\n"}, answer: [2]string{"<answer>\n", "\n</answer>"}, needOn: true},
 	"granite": {think: think{open: "Here is my thought process:", close: "Here is my response:"}, needOn: true,
@@ -88,6 +93,7 @@ func (s *Set) reasoning(name string) (Family, error) {
 	g.think = r.think
 	read := g.read
 	alone := !both
+	r.loses = r.loses && alone
 	g.reason = func(p *parse) {
 		r.split(p)
 		if alone {
@@ -103,13 +109,13 @@ func (r reasoning) split(p *parse) {
 	if p.opt.Variant.PlainThink {
 		r.think = plainThink.until(r.markers...)
 	}
-	p.fill = p.opt.Variant.FillContent
+	on := p.opt.Variant.Thinking
+	p.fill = p.opt.Variant.FillContent || r.swap && p.opt.Dialect == VLLM && on != nil && !*on
 	if r.prepend != "" {
 		p.prefix = r.prepend
 		return
 	}
-	on := p.opt.Variant.Thinking
-	if r.close == "" || r.off && (on == nil || !*on) {
+	if r.close == "" || r.off && (on == nil && !r.closesLate(p) || on != nil && !*on) || r.keep && p.opt.Dialect == VLLM && on != nil && !*on {
 		return
 	}
 	if on != nil && !*on && p.index(r.close, 0) < 0 && p.index(r.open, 0) < 0 {
@@ -119,12 +125,30 @@ func (r reasoning) split(p *parse) {
 	r.unwrap(p)
 }
 
+// closesLate says that vLLM reads thinking although nothing switches it on: text stands
+// before a closing mark that nothing opened.
+func (r reasoning) closesLate(p *parse) bool {
+	end := p.index(r.close, 0)
+	return p.opt.Dialect == VLLM && p.index(r.open, 0) < 0 && end > 0 && strings.TrimSpace(p.text[:end]) != ""
+}
+
 func (r reasoning) block(p *parse) {
 	open, n := r.opening(p)
 	inside := p.opt.InReasoning || (r.always || r.off) && (p.opt.Dialect != SGLang)
 	end, closeLen := r.closing(p, max(open, 0))
 	mark := r.marker(p, max(open, 0))
 	switch {
+	case r.bare && p.opt.Dialect == VLLM && open < 0 && !inside && end >= 0:
+		p.content(0, end)
+		p.frame(end, end+closeLen)
+		p.content(end+closeLen, len(p.text))
+		p.pos = len(p.text)
+		return
+	case r.keep && p.opt.Dialect == VLLM && open >= 0 && end < 0 && r.marker(p, open) < 0:
+		p.content(0, open)
+		p.frame(open, open+n)
+		p.pos = open + n
+		return
 	case open < 0 && !inside && (end < 0 || r.needOn || p.opt.Dialect == SGLang && r.open != "<mm:think>"):
 		return
 	case open < 0 && !inside && mark >= 0 && mark < end:
@@ -159,23 +183,35 @@ func (r reasoning) block(p *parse) {
 			end, closeLen = m, 0
 			p.loose = true
 			p.fault(m, m, "unclosed_reasoning", "a call begins inside reasoning that is not closed")
+			if r.loses && p.opt.Dialect == VLLM {
+				p.fault(m, len(p.text), "dropped_text", "this dialect reads no content behind reasoning that is not closed")
+				p.segs = append(p.segs, segment{kind: InFault, a: m, b: len(p.text), gone: true})
+			}
 		} else {
 			end = len(p.text)
 		}
 	}
 	end = max(end, from)
 	if p.opt.Dialect == VLLM {
-		r.trim += r.serverTrim
-		p.stray = r.stray
+		if closeLen > 0 { // reasoning that a call ends keeps its blanks
+			r.trim += r.serverTrim
+		}
+		if r.stray {
+			p.stray = r.close
+		}
+	}
+	most := len(p.text)
+	if r.once && p.opt.Dialect == VLLM {
+		most = 1
 	}
 	stop := end
-	for stop > from && r.trim != "" && strings.IndexByte(r.trim, p.text[stop-1]) >= 0 {
+	for n := 0; n < most && stop > from && strings.IndexByte(r.trim, p.text[stop-1]) >= 0; n++ {
 		stop--
 	}
 	p.reason(from, stop)
 	p.frame(stop, min(end+closeLen, len(p.text)))
 	p.pos = min(end+closeLen, len(p.text))
-	for p.pos < len(p.text) && r.lead != "" && strings.IndexByte(r.lead, p.text[p.pos]) >= 0 {
+	for n := 0; n < most && p.pos < len(p.text) && strings.IndexByte(r.lead, p.text[p.pos]) >= 0; n++ {
 		p.pos++
 	}
 }

@@ -3,10 +3,24 @@ package parsers
 // SeedOSS is Seed-OSS: the calls of Qwen3-Coder in tags of its own.
 var SeedOSS = grammar{
 	name:  "seed_oss",
-	think: think{open: "<seed:think>", close: "</seed:think>"}.until("<seed:tool_call>"),
-	read: xmlish{open: "<seed:tool_call>", close: "</seed:tool_call>", fn: "<function=", fnClose: "</function>",
-		par: "<parameter=", parClose: "</parameter>", newlines: true}.read,
+	think: seedThink,
+	read:  readSeed,
 	format: func(content string, calls []Call) string {
 		return content + xmlText("<seed:tool_call>\n", "\n</seed:tool_call>", "<function=%>\n", "</function>", "<parameter=%>", "</parameter>\n", "", calls)
 	},
 }.family()
+
+var (
+	seedThink = think{open: "<seed:think>", close: "</seed:think>"}.until("<seed:tool_call>")
+	seedCalls = xmlish{open: "<seed:tool_call>", close: "</seed:tool_call>", fn: "<function=", fnClose: "</function>",
+		par: "<parameter=", parClose: "</parameter>", newlines: true}
+)
+
+// readSeed leaves, as vLLM does, think blocks in the content and their calls unread.
+func readSeed(p *parse) {
+	if p.opt.Dialect != VLLM || p.opt.InReasoning {
+		seedCalls.read(p)
+		return
+	}
+	p.outside(seedThink, func(at int) int { return seedCalls.start(p, at) }, func(i int) int { return seedCalls.block(p, i) })
+}

@@ -179,3 +179,45 @@ func TestParseDialect(t *testing.T) {
 		t.Errorf("hf: %v", err)
 	}
 }
+
+// TestDialects reads texts that the peers' tests contain and that we read otherwise.
+func TestDialects(t *testing.T) {
+	for _, tt := range []struct {
+		dialect                        parsers.Dialect
+		family, in, content, reasoning string
+		calls                          int
+	}{
+		{parsers.VLLM, "dots", "some text </dots_function_call>", "some text ", "", 0},
+		{parsers.Ours, "dots", "some text </dots_function_call>", "some text </dots_function_call>", "", 0},
+		{parsers.VLLM, "dots", "<dots_function_call>words</dots_function_call>more", "wordsmore", "", 0},
+		{parsers.VLLM, "reasoning:step3p5", "a\n\n</think>\n\nb", "\nb", "a\n", 0},
+		{parsers.Ours, "reasoning:step3p5", "a\n\n</think>\n\nb", "b", "a", 0},
+		{parsers.VLLM, "reasoning:holo2", "a</think>b", "b", "a", 0},
+		{parsers.VLLM, "reasoning:holo2", "b", "b", "", 0},
+		{parsers.VLLM, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>b", "", "a", 0},
+		{parsers.Ours, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>b", "<｜DSML｜tool_calls>b", "a", 0},
+		{parsers.SGLang, "kimi_k2", `<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>{"path`, "", "", 1},
+	} {
+		p := familyOf(t, tt.family).Parse(tt.in, parsers.ParseOptions{Dialect: tt.dialect})
+		if p.Content != tt.content || p.Reasoning != tt.reasoning || len(p.Calls) != tt.calls {
+			t.Errorf("%v %s %q: content %q, reasoning %q, %d calls", tt.dialect, tt.family, tt.in, p.Content, p.Reasoning, len(p.Calls))
+		}
+		for _, c := range p.Calls {
+			if c.State == parsers.Complete {
+				t.Errorf("%v %s %q: a cut call is complete", tt.dialect, tt.family, tt.in)
+			}
+		}
+		if err := checkLaws(tt.in, p); err != nil {
+			t.Errorf("%v %s %q: %v", tt.dialect, tt.family, tt.in, err)
+		}
+	}
+}
+
+func familyOf(t *testing.T, name string) parsers.Family {
+	t.Helper()
+	f, err := parsers.Standard().Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -1,9 +1,12 @@
 package parsers
 
+import "strings"
+
 // think is the block in which a family reasons.
 type think struct {
 	open, close string
 	markers     []string // a tool marker that ends reasoning which is not closed
+	trim        string   // vLLM: cut off the end of reasoning
 }
 
 var plainThink = think{open: "<think>", close: "</think>"}
@@ -33,7 +36,10 @@ func (t think) split(p *parse) int {
 			p.content(at, i)
 			p.frame(i, i+len(t.open))
 			at = i + len(t.open)
-		} else if s := p.skipSpace(at); p.at(t.open, s) {
+		} else if s := p.skipSpace(at); p.at(gemmaThought, s) && t.close == "<channel|>" { // the opening token is lost
+			p.frame(at, s+len(gemmaThought))
+			at = s + len(gemmaThought)
+		} else if p.at(t.open, s) {
 			p.frame(at, s+len(t.open))
 			at = s + len(t.open)
 		}
@@ -41,7 +47,7 @@ func (t think) split(p *parse) int {
 		if end < 0 {
 			return t.unclosed(p, at)
 		}
-		p.reason(at, end)
+		p.reason(at, t.trimmed(p, at, end))
 		p.frame(end, end+len(t.close))
 		at, inside = end+len(t.close), false
 	}
@@ -57,10 +63,18 @@ func (t think) marker(p *parse, from int) int {
 	return best
 }
 
+// trimmed is the end of the reasoning at..end as the dialect cuts it.
+func (t think) trimmed(p *parse, at, end int) int {
+	if p.opt.Dialect == VLLM {
+		return at + len(strings.TrimRight(p.text[at:end], t.trim))
+	}
+	return end
+}
+
 // unclosed handles a block without its end: a tool marker ends it.
 func (t think) unclosed(p *parse, at int) int {
 	if m := t.marker(p, at); m >= 0 {
-		p.reason(at, m)
+		p.reason(at, t.trimmed(p, at, m))
 		p.fault(m, m, "unclosed_reasoning", "a call begins inside reasoning that is not closed")
 		p.loose = true
 		return m
@@ -68,4 +82,31 @@ func (t think) unclosed(p *parse, at int) int {
 	p.reason(at, len(p.text))
 	p.fault(len(p.text), len(p.text), "unclosed_reasoning", "reasoning is not closed")
 	return len(p.text)
+}
+
+// cut is t with what vLLM cuts off the end of reasoning.
+func (t think) cut(trim string) think {
+	t.trim = trim
+	return t
+}
+
+// outside reads the blocks that stand outside of think blocks, which stay in the content
+// with the calls in them. start finds the next block, or -1; block reads it and returns its
+// end.
+func (p *parse) outside(t think, start, block func(int) int) {
+	for at := p.pos; at < len(p.text); {
+		i, open := start(at), p.index(t.open, at)
+		switch {
+		case i < 0:
+			p.content(at, len(p.text))
+			return
+		case open >= 0 && open < i:
+			end := nextOr(p, t.close, open)
+			p.content(at, end)
+			at = end
+		default:
+			p.content(at, i)
+			at = block(i)
+		}
+	}
 }

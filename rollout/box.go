@@ -20,6 +20,7 @@ type lazyBox struct {
 	box    backends.Sandbox
 	err    error
 	broken bool
+	since  time.Time
 }
 
 // OneBox is a box that is opened at the first need, within deadline, for those who run
@@ -41,8 +42,13 @@ func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 		l.err = fmt.Errorf("%w: this run has no sandboxes", backends.ErrUnavailable)
 		return nil, l.err
 	}
-	octx, cancel := context.WithTimeoutCause(ctx, l.deadline, fmt.Errorf("opening a box took longer than %v", l.deadline))
-	defer cancel()
+	octx := ctx
+	if !l.backend.Traits().Queued { // waiting for a place is nobody's fault
+		var cancel context.CancelFunc
+		octx, cancel = context.WithTimeoutCause(ctx, l.deadline, fmt.Errorf("opening a box took longer than %v", l.deadline))
+		defer cancel()
+	}
+	l.since = time.Now()
 	box, err := l.backend.Open(octx, l.spec)
 	if err == nil {
 		l.box = box
@@ -69,6 +75,13 @@ func (l *lazyBox) opened() backends.Sandbox {
 		return nil
 	}
 	return l.box
+}
+
+// made is when the box was asked for.
+func (l *lazyBox) made() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.since
 }
 
 // drop keeps scorers away from a box that its commands broke.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"time"
 
@@ -40,7 +41,8 @@ type HermesAgentLoop struct {
 // guard notices turns that lead nowhere.
 type guard struct {
 	unreadable, same, resampled int
-	last                        string
+	last                        uint64
+	seed                        maphash.Seed
 }
 
 // Run asks until the model answers without calls, or a limit, an interrupt or a fault
@@ -66,15 +68,23 @@ func (l *HermesAgentLoop) Run(ctx context.Context, t *trajectory.Trace, pending 
 			pending = messagesOf(answer.Given)
 			continue
 		}
-		if stop.Reason != "" {
-			return stop, nil
-		}
 		var unreadable int
-		pending, unreadable, err = l.run(ctx, turn, answer.Sampled.Message.Calls)
-		l.Left = pending
-		if err != nil {
-			return l.failed(ctx, err)
+		switch {
+		case stop.Reason == trajectory.StopAnswer && l.Hooks.Respond != nil:
+			if pending, err = l.Hooks.Respond(ctx, t, stop); err != nil {
+				return l.broken(ctx, err)
+			}
+			if len(pending) == 0 {
+				return stop, nil
+			}
+		case stop.Reason != "":
+			return stop, nil
+		default:
+			if pending, unreadable, err = l.run(ctx, turn, answer.Sampled.Message.Calls); err != nil {
+				return l.broken(ctx, err)
+			}
 		}
+		l.Left = pending
 		if stop := l.guard.after(answer.Sampled.Message, pending, unreadable); stop.Reason != "" {
 			return stop, nil
 		}
@@ -85,7 +95,7 @@ func (l *HermesAgentLoop) prepare() {
 	if l.Observer == nil {
 		l.Observer = event.Discard
 	}
-	l.guard = guard{}
+	l.guard = guard{seed: maphash.MakeSeed()}
 }
 
 // over tells whether a limit forbids turn number turn.
@@ -103,7 +113,8 @@ func (l *HermesAgentLoop) over(turn int) (trajectory.Stop, bool) {
 
 // ask gets one answer and commits it.
 func (l *HermesAgentLoop) ask(ctx context.Context, t *trajectory.Trace, pending []trajectory.Message, turn int) (trajectory.Turn, error) {
-	answer, err := l.next(ctx, t, pending)
+	var answer trajectory.Turn
+	err := l.next(ctx, t, pending, &answer)
 	if overlong(err) && l.Hooks.Compact != nil {
 		fresh, cerr := l.Hooks.Compact(ctx, t.Prefix(), pending)
 		if cerr != nil {
@@ -112,7 +123,7 @@ func (l *HermesAgentLoop) ask(ctx context.Context, t *trajectory.Trace, pending 
 		if err := t.Rewind(trajectory.None, trajectory.Branch); err != nil {
 			return answer, err
 		}
-		answer, err = l.next(ctx, t, fresh)
+		err = l.next(ctx, t, fresh, &answer)
 	}
 	if err != nil {
 		return answer, err
@@ -129,16 +140,17 @@ func (l *HermesAgentLoop) ask(ctx context.Context, t *trajectory.Trace, pending 
 	return answer, nil
 }
 
-func (l *HermesAgentLoop) next(ctx context.Context, t *trajectory.Trace, pending []trajectory.Message) (trajectory.Turn, error) {
+// next puts the model's answer into answer.
+func (l *HermesAgentLoop) next(ctx context.Context, t *trajectory.Trace, pending []trajectory.Message, answer *trajectory.Turn) (err error) {
 	var on func(policy.Chunk)
 	if !l.Quiet {
 		on = func(c policy.Chunk) {
 			l.Observer.Observe(event.Delta{Key: l.Key, Content: c.Content, Reasoning: c.Reasoning, Restart: c.Restart})
 		}
 	}
-	answer, err := l.Sampler.Next(ctx, t.Prefix(), pending, on)
+	*answer, err = l.Sampler.Next(ctx, t.Prefix(), pending, on)
 	l.ModelTime += answer.Took
-	return answer, err
+	return err
 }
 
 func overlong(err error) bool {
@@ -146,14 +158,20 @@ func overlong(err error) bool {
 	return errors.As(err, &pe) && pe.Kind == policy.Overlong
 }
 
-// failed sorts an error: an interrupt, a full context and a box that the model broke end
-// the rollout, everything else voids it.
+// failed sorts an error of a question to the model: a full context ends the rollout.
 func (l *HermesAgentLoop) failed(ctx context.Context, err error) (trajectory.Stop, error) {
+	if ctx.Err() == nil && overlong(err) {
+		return trajectory.Stop{Reason: trajectory.StopContext, Detail: err.Error()}, nil
+	}
+	return l.broken(ctx, err)
+}
+
+// broken sorts any other error: an interrupt and a box that the model broke end the
+// rollout, everything else voids it.
+func (l *HermesAgentLoop) broken(ctx context.Context, err error) (trajectory.Stop, error) {
 	switch {
 	case ctx.Err() != nil:
 		return trajectory.Stop{Reason: trajectory.StopInterrupted, Detail: context.Cause(ctx).Error()}, nil
-	case overlong(err):
-		return trajectory.Stop{Reason: trajectory.StopContext, Detail: err.Error()}, nil
 	case errors.Is(err, backends.ErrBroken):
 		return trajectory.Stop{Reason: trajectory.StopFaultyBox, Detail: err.Error()}, nil
 	}
@@ -313,18 +331,16 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 	return messages, unreadable, nil
 }
 
-// after counts turns that lead nowhere and ends the loop when there are too many.
+// after counts turns that lead nowhere and ends the loop when there are too many. results
+// answer the calls of m, or m itself where it has none.
 func (g *guard) after(m trajectory.Message, results []trajectory.Message, unreadable int) trajectory.Stop {
-	var sig strings.Builder
-	for i, c := range m.Calls {
-		fmt.Fprintf(&sig, "%s\x00%s\x00%s\x00", c.Name, c.Arguments, results[i].Content())
-	}
-	if g.unreadable++; unreadable < len(m.Calls) {
+	if g.unreadable++; unreadable == 0 || unreadable < len(m.Calls) {
 		g.unreadable = 0
 	}
-	if g.same++; sig.String() != g.last {
-		g.same, g.last = 1, sig.String()
+	if sum := g.sum(m, results); sum != g.last {
+		g.same, g.last = 0, sum
 	}
+	g.same++
 	switch {
 	case g.unreadable >= unreadableTurns:
 		return trajectory.Stop{Reason: trajectory.StopMalformed, Detail: fmt.Sprintf("%d turns in a row hold no call that can be read", g.unreadable)}
@@ -332,6 +348,27 @@ func (g *guard) after(m trajectory.Message, results []trajectory.Message, unread
 		return trajectory.Stop{Reason: trajectory.StopRepetition, Detail: fmt.Sprintf("%d identical turns in a row", g.same)}
 	}
 	return trajectory.Stop{}
+}
+
+// sum tells a turn and its results from others, without keeping their text.
+func (g *guard) sum(m trajectory.Message, results []trajectory.Message) uint64 {
+	var h maphash.Hash
+	h.SetSeed(g.seed)
+	field := func(s string) {
+		h.WriteString(s)
+		h.WriteByte(0)
+	}
+	for _, c := range m.Calls {
+		field(c.Name)
+		field(c.Arguments)
+	}
+	if len(m.Calls) == 0 {
+		field(m.Content())
+	}
+	for _, r := range results {
+		field(r.Content())
+	}
+	return h.Sum64()
 }
 
 func messagesOf(ds []trajectory.Delta) []trajectory.Message {

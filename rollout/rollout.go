@@ -49,6 +49,10 @@ type Hooks struct {
 	Steer func() []trajectory.Message
 	// Compact may return new opening messages when the context is full; the trace forks.
 	Compact func(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message) ([]trajectory.Message, error)
+	// Respond is asked when the model answers without calls, before the rollout ends with
+	// stop: what it returns goes to the model, and nothing ends the rollout. Its error
+	// voids the rollout. It must not change t.
+	Respond func(ctx context.Context, t *trajectory.Trace, stop trajectory.Stop) ([]trajectory.Message, error)
 	// Committed is told after each turn.
 	Committed func(id trajectory.NodeID, turn trajectory.Turn)
 }

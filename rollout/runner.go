@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
+	"path"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"hermes/backends"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/rollout/artifact"
 	"hermes/rollout/event"
 	"hermes/rollout/policy"
 	"hermes/rollout/tool"
@@ -40,7 +43,9 @@ type Deadlines struct {
 	Open    time.Duration // making the box; 5 minutes
 	Prepare time.Duration // filling it; 2 minutes
 	Loop    time.Duration // the whole loop, waiting included; none
+	Respond time.Duration // one response of an environment that answers the model; 5 minutes
 	Score   time.Duration // one try of the scorer; 5 minutes
+	Keep    time.Duration // artifacts; 2 minutes
 	Close   time.Duration // clean-up, also after cancellation; 30 seconds
 }
 
@@ -58,13 +63,13 @@ type Options struct {
 	Deadlines Deadlines
 	// ScoreTries is how often a failing scorer is tried on the same box; 0: 2.
 	ScoreTries int
-	Judge      envs.Judge
+	Judge      policy.Policy // asked by graders; nil: none
 	Observer   event.Observer
 	Log        *slog.Logger
 	// SendScripts puts a row's script into the requests, for a scripted model server.
 	SendScripts bool
 	// Keep is told what the scorer saw before the box goes away; it may read the box.
-	Keep func(ctx context.Context, r *trajectory.Record, t envs.Task, box backends.Sandbox) error
+	Keep func(ctx context.Context, s artifact.Scene) error
 	Now  func() time.Time
 }
 
@@ -85,7 +90,7 @@ func NewRunner(o Options) (*Runner, error) {
 	for _, p := range []struct {
 		at  *time.Duration
 		def time.Duration
-	}{{&d.Open, 5 * time.Minute}, {&d.Prepare, 2 * time.Minute}, {&d.Score, 5 * time.Minute}, {&d.Close, 30 * time.Second}} {
+	}{{&d.Open, 5 * time.Minute}, {&d.Prepare, 2 * time.Minute}, {&d.Respond, 5 * time.Minute}, {&d.Score, 5 * time.Minute}, {&d.Keep, 2 * time.Minute}, {&d.Close, 30 * time.Second}} {
 		if *p.at == 0 {
 			*p.at = p.def
 		}
@@ -124,6 +129,9 @@ func (r *Runner) Run(ctx context.Context, j Job) (out *trajectory.Record, err er
 			a.log.Warn("clean-up of a rollout", "err", cerr)
 		}
 		rec.Seconds = time.Since(started).Seconds()
+		if a.judged.Asked > 0 {
+			rec.Judge = &a.judged
+		}
 		if t, ok := j.Tape.(interface{ Rebought() int }); ok {
 			rec.Rebought = t.Rebought()
 		}
@@ -154,17 +162,15 @@ type attempt struct {
 	set     *tool.Set
 	sampler policy.Sampler
 	trace   *trajectory.Trace
+	judged  trajectory.Judged
+	state   envs.State
+	saw     []envs.Exhibit // of the scorer's last try
 }
 
 func (a *attempt) run(ctx context.Context) error {
-	o := a.runner.o
-	task, err := o.Env.Task(a.job.Row)
-	if err != nil {
-		return &stageError{trajectory.Environment, "task", err}
+	if err := a.begin(); err != nil {
+		return err
 	}
-	a.task = task
-	a.box = lazyBox{backend: o.Backend, deadline: o.Deadlines.Open, spec: backends.Spec{
-		Image: task.Image, Dir: task.Dir, Env: task.Env, Labels: map[string]string{"rollout": a.job.Key.String()}}}
 	if err := a.prepare(ctx); err != nil {
 		return err
 	}
@@ -185,9 +191,23 @@ func (a *attempt) run(ctx context.Context) error {
 	return a.score(ctx, errs)
 }
 
+// begin asks the environment for the task. It is a step of its own, so that its
+// variables are not on the stack of a rollout that waits for its model.
+func (a *attempt) begin() error {
+	o := &a.runner.o
+	task, err := o.Env.Task(a.job.Row)
+	if err != nil {
+		return &stageError{trajectory.Environment, "task", err}
+	}
+	a.task = task
+	a.box = lazyBox{backend: o.Backend, deadline: o.Deadlines.Open, spec: backends.Spec{
+		Image: task.Image, Dir: task.Dir, Env: task.Env, Labels: map[string]string{"rollout": a.job.Key.String()}}}
+	return nil
+}
+
 // prepare opens the box at once where the task has something to put into it.
 func (a *attempt) prepare(ctx context.Context) error {
-	o := a.runner.o
+	o := &a.runner.o
 	p, prepares := o.Env.(envs.Preparer)
 	if !prepares && len(a.task.Files) == 0 && a.task.Image == "" {
 		return nil
@@ -218,7 +238,7 @@ func (a *attempt) prepare(ctx context.Context) error {
 
 // open makes the tools and the sampler.
 func (a *attempt) open(ctx context.Context) error {
-	o := a.runner.o
+	o := &a.runner.o
 	names := a.job.Toolsets
 	if a.task.Toolsets != nil {
 		names = a.task.Toolsets
@@ -265,7 +285,7 @@ func (a *attempt) open(ctx context.Context) error {
 }
 
 func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, error) {
-	o := a.runner.o
+	o := &a.runner.o
 	if o.Deadlines.Loop > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Deadlines.Loop, errLoopTime)
@@ -274,6 +294,9 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 	a.trace = trajectory.New(o.Policy.Info().Mode, a.set.Specs())
 	l := &HermesAgentLoop{Sampler: a.sampler, Tools: a.set, Limits: o.Limits, Faults: o.Faults,
 		Hooks: o.Hooks, Observer: o.Observer, Quiet: true, Key: a.job.Key}
+	if user, ok := o.Env.(envs.Responder); ok && o.Hooks.Respond == nil {
+		l.Hooks.Respond = a.responder(user, l)
+	}
 	stop, err := l.Run(ctx, a.trace, a.task.Messages)
 	if stop.Reason == trajectory.StopInterrupted && errors.Is(context.Cause(ctx), errLoopTime) {
 		stop = trajectory.Stop{Reason: trajectory.StopTime, Detail: o.Deadlines.Loop.String()}
@@ -285,12 +308,37 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 	return stop, l.ToolErrors, err
 }
 
+// responder is the environment's answer to a model that makes no calls.
+func (a *attempt) responder(user envs.Responder, l *HermesAgentLoop) func(context.Context, *trajectory.Trace, trajectory.Stop) ([]trajectory.Message, error) {
+	random := rand.New(rand.NewPCG(a.job.Seed, 0x75736572))
+	d := a.runner.o.Deadlines.Respond
+	return func(ctx context.Context, t *trajectory.Trace, stop trajectory.Stop) ([]trajectory.Message, error) {
+		rctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the environment's response took longer than %v", d))
+		defer cancel()
+		w := a.world(a.box.opened())
+		w.Rand = random
+		reply, err := user.Respond(rctx, a.task, w, envs.Episode{Trace: t, Stop: stop, Errors: l.ToolErrors})
+		if err != nil && ctx.Err() == nil && rctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(rctx), err)
+		}
+		for i, m := range reply {
+			if err == nil && m.Role != trajectory.User && m.Role != trajectory.System {
+				err = fmt.Errorf("message %d of the response has the role %q, want user or system", i, m.Role)
+			}
+		}
+		if err != nil {
+			return nil, &stageError{trajectory.Environment, "respond", err}
+		}
+		return reply, nil
+	}
+}
+
 var errLoopTime = errors.New("the rollout's time is over")
 
 // score judges in the same box. A scorer that fails is tried again on the same box, then
 // the sample is void.
 func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
-	o := a.runner.o
+	o := &a.runner.o
 	ep := envs.Episode{Trace: a.trace, Stop: a.rec.Stop, Errors: errs}
 	if a.rec.Outcome == trajectory.Faulty {
 		a.box.drop()
@@ -306,38 +354,82 @@ func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
 	var err error
 	for range o.ScoreTries {
 		score, err = a.scoreOnce(ctx, ep, box)
-		if err == nil || ctx.Err() != nil || errors.Is(err, backends.ErrLost) {
+		if err == nil || ctx.Err() != nil || errors.Is(err, backends.ErrLost) || errors.As(err, new(*judgeError)) { // a judge tries by itself
 			break
 		}
 	}
 	switch {
 	case errors.Is(err, envs.ErrUnscored):
+		err = nil
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, backends.ErrLost):
 		return &stageError{trajectory.Sandbox, "score", err}
+	case errors.As(err, new(*judgeError)):
+		err = &stageError{trajectory.Environment, "judge", err}
 	case err != nil:
-		return &stageError{trajectory.Environment, "score", err}
+		err = &stageError{trajectory.Environment, "score", err}
 	default:
 		a.rec.Score = &score
 	}
-	if o.Keep != nil {
-		if err := o.Keep(ctx, a.rec, a.task, box); err != nil {
-			a.rec.Notes = append(a.rec.Notes, "artifacts: "+err.Error())
+	a.keep(ctx, box, err)
+	return err
+}
+
+// keep hands over what the scorer saw. A failure is a note, never a loss of the sample.
+func (a *attempt) keep(ctx context.Context, box backends.Sandbox, failed error) {
+	o := a.runner.o
+	if o.Keep == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadlines.Keep, fmt.Errorf("keeping took longer than %v", o.Deadlines.Keep))
+	defer cancel()
+	s := artifact.Scene{Record: a.rec, Task: a.task, Box: box, Since: a.box.made(), Exhibits: a.saw, Err: failed,
+		Images: a.task.Image != "" || path.IsAbs(a.task.Dir)}
+	if err := o.Keep(ctx, s); err != nil {
+		a.rec.Notes = append(a.rec.Notes, "artifacts: "+err.Error())
+	}
+}
+
+func (a *attempt) scoreOnce(ctx context.Context, ep envs.Episode, box backends.Sandbox) (s trajectory.Score, err error) {
+	d := a.runner.o.Deadlines.Score
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the scorer took longer than %v", d))
+	defer cancel()
+	a.saw = nil
+	w := a.world(box)
+	w.Saw = func(x envs.Exhibit) { a.saw = append(a.saw, x) }
+	if s, err = a.runner.o.Env.Score(ctx, a.task, w, ep); err == nil {
+		err = finite(s)
+	}
+	return s, err
+}
+
+// finite refuses scores that no trainer and no report could use.
+func finite(s trajectory.Score) error {
+	bad := func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }
+	if bad(s.Reward) {
+		return fmt.Errorf("the scorer gave the reward %v", s.Reward)
+	}
+	for kind, m := range map[string]map[string]float64{"part": s.Parts, "metric": s.Metrics} {
+		for name, f := range m {
+			if bad(f) {
+				return fmt.Errorf("the scorer gave the %s %s as %v", kind, name, f)
+			}
 		}
 	}
 	return nil
 }
 
-func (a *attempt) scoreOnce(ctx context.Context, ep envs.Episode, box backends.Sandbox) (trajectory.Score, error) {
-	d := a.runner.o.Deadlines.Score
-	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the scorer took longer than %v", d))
-	defer cancel()
-	return a.runner.o.Env.Score(ctx, a.task, a.world(box), ep)
-}
-
 func (a *attempt) world(box backends.Sandbox) envs.World {
-	return envs.World{Box: box, Tools: caller{a.set}, Judge: a.runner.o.Judge, Rand: rand.New(rand.NewPCG(a.job.Seed, 0x73636f7265))}
+	w := envs.World{Box: box, State: &a.state, Tools: caller{a.set}, Rand: rand.New(rand.NewPCG(a.job.Seed, 0x73636f7265))}
+	if p := a.runner.o.Judge; p != nil {
+		if a.judged.Model == "" {
+			a.judged.Model = p.Info().Model
+		}
+		w.Judge = &judge{policy: p, used: &a.judged, o: policy.Options{Key: a.job.Key, Group: a.job.Group, Attempt: a.job.Attempt,
+			Seed: &a.job.Seed, Tape: a.job.Tape, Notes: func(text string) { a.rec.Moves = append(a.rec.Moves, "judge: "+text) }}}
+	}
+	return w
 }
 
 // fail records an infrastructure failure with its cause.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,18 @@ func TestRunner(t *testing.T) {
 			}
 			return trajectory.Score{Reward: 1}, nil
 		}}, outcome: trajectory.Answered, scored: true, opened: 1},
+		{name: "a reward that is no number", world: world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
+			return trajectory.Score{Reward: math.NaN()}, nil
+		}}, outcome: trajectory.Environment, cause: "score", opened: 1},
+		{name: "a part without end", world: world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
+			return trajectory.Score{Reward: 1, Parts: map[string]float64{"x": math.Inf(1)}}, nil
+		}}, outcome: trajectory.Environment, cause: "score", opened: 1},
+		{name: "state lasts over the tries of a scorer", world: world{turns: talk, score: func(_ context.Context, n int, w envs.World, _ envs.Episode) (trajectory.Score, error) {
+			if first := w.State.Get("first", func() any { return n }); n == 1 || first != 1 {
+				return trajectory.Score{}, fmt.Errorf("call %d, state %v", n, first)
+			}
+			return trajectory.Score{Reward: 1}, nil
+		}}, outcome: trajectory.Answered, scored: true, opened: 1},
 		{name: "nothing to score", world: world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
 			return trajectory.Score{}, envs.ErrUnscored
 		}}, outcome: trajectory.Answered, opened: 1},
@@ -188,7 +201,10 @@ func TestRunner(t *testing.T) {
 
 func run(t *testing.T, w *world, o rollout.Options) (*trajectory.Record, error) {
 	t.Helper()
-	o.Env, o.Policy, o.Backend, o.Plan = w, w, boxes{w}, w.plan
+	if o.Env == nil {
+		o.Env = w
+	}
+	o.Policy, o.Backend, o.Plan = w, boxes{w}, w.plan
 	r, err := rollout.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)
@@ -207,6 +223,7 @@ func TestDeadlines(t *testing.T) {
 	}{
 		{"box", world{turns: []trajectory.Turn{calls(echo("a"))}, open: wait}, trajectory.Sandbox, "opening a box took longer than 1m0s"},
 		{"loop", world{turns: []trajectory.Turn{says("x")}, next: wait}, trajectory.Truncated, "2m0s"},
+		{"user", world{turns: []trajectory.Turn{says("x")}}, trajectory.Environment, "the environment's response took longer than 1m30s"},
 		{"scorer", world{turns: []trajectory.Turn{says("x")}, score: func(ctx context.Context, _ int, _ envs.World, _ envs.Episode) (trajectory.Score, error) {
 			return trajectory.Score{}, wait(ctx)
 		}}, trajectory.Environment, "the scorer took longer than 3m0s"},
@@ -215,7 +232,13 @@ func TestDeadlines(t *testing.T) {
 		tt := &tests[i]
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rec, err := run(t, &tt.world, rollout.Options{Deadlines: rollout.Deadlines{Open: time.Minute, Loop: 2 * time.Minute, Score: 3 * time.Minute}})
+				o := rollout.Options{Deadlines: rollout.Deadlines{Open: time.Minute, Respond: 90 * time.Second, Loop: 2 * time.Minute, Score: 3 * time.Minute}}
+				if tt.name == "user" {
+					o.Env = &talker{world: &tt.world, respond: func(ctx context.Context, _ int, _ envs.World, _ envs.Episode) ([]trajectory.Message, error) {
+						return nil, wait(ctx)
+					}}
+				}
+				rec, err := run(t, &tt.world, o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -224,6 +247,102 @@ func TestDeadlines(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// talker is a world with a user who speaks.
+type talker struct {
+	*world
+	respond func(ctx context.Context, n int, w envs.World, ep envs.Episode) ([]trajectory.Message, error)
+	asked   int
+}
+
+func (u *talker) Respond(ctx context.Context, _ envs.Task, w envs.World, ep envs.Episode) ([]trajectory.Message, error) {
+	u.asked++
+	return u.respond(ctx, u.asked, w, ep)
+}
+
+func TestResponder(t *testing.T) {
+	user := func(text string) []trajectory.Message {
+		return []trajectory.Message{trajectory.Text(trajectory.User, text)}
+	}
+	turns := []trajectory.Turn{says("which one?"), calls(echo("a")), says("done")}
+	box := 0
+	draws := map[uint64]bool{}
+	polite := func(_ context.Context, n int, w envs.World, ep envs.Episode) ([]trajectory.Message, error) {
+		if w.Box != nil {
+			box++
+		}
+		draws[w.Rand.Uint64()] = true
+		if n == 1 {
+			if ep.Stop.Reason != trajectory.StopAnswer || ep.Trace.Sealed {
+				return nil, fmt.Errorf("asked after %s", ep.Stop.Reason)
+			}
+			return user("the first"), nil
+		}
+		return nil, nil
+	}
+	endless := func(_ context.Context, n int, _ envs.World, _ envs.Episode) ([]trajectory.Message, error) {
+		return user(fmt.Sprint("go on ", n)), nil
+	}
+	tests := []struct {
+		name    string
+		turns   []trajectory.Turn
+		respond func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error)
+		limits  rollout.Limits
+		outcome trajectory.Outcome
+		cause   string
+		reason  string
+		asked   int // responses
+		given   string
+	}{
+		{name: "the conversation goes on, then is over", turns: turns, respond: polite, outcome: trajectory.Answered, asked: 2, given: "task|which one?|the first||ok|done"},
+		{name: "a turn limit", turns: turns[:1], respond: endless, limits: rollout.Limits{Turns: 2}, outcome: trajectory.Truncated, cause: "turn_limit", reason: "2 turns", asked: 2, given: "task|which one?|go on 1|which one?|go on 2"},
+		{name: "both say the same for ever", turns: turns[:1], respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
+			return user("what?"), nil
+		}, outcome: trajectory.Malformed, cause: "repetition", reason: "5 identical turns", asked: 5},
+		{name: "a user who breaks", turns: turns, respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
+			return nil, errors.New("no words")
+		}, outcome: trajectory.Environment, cause: "respond", reason: "no words", asked: 1},
+		{name: "a user's model with a full context is not the model's fault", turns: turns, respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
+			return nil, &policy.Error{Kind: policy.Overlong, Err: errors.New("long")}
+		}, outcome: trajectory.Provider, cause: "overlong", asked: 1},
+		{name: "a user who speaks as the model", turns: turns, respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
+			return []trajectory.Message{trajectory.Text(trajectory.Assistant, "I am the model")}, nil
+		}, outcome: trajectory.Environment, cause: "respond", reason: `the role "assistant"`, asked: 1},
+		{name: "a user who panics", turns: turns, respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
+			panic("oops")
+		}, outcome: trajectory.Internal, cause: "panic", asked: 1},
+		{name: "a cut answer is not answered", turns: []trajectory.Turn{cut("half")}, respond: endless, outcome: trajectory.Truncated, cause: "length"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &world{turns: tt.turns}
+			u := &talker{world: w, respond: tt.respond}
+			rec, err := run(t, w, rollout.Options{Env: u, Limits: tt.limits})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Outcome != tt.outcome || rec.Cause != tt.cause || !strings.Contains(rec.Reason, tt.reason) || u.asked != tt.asked {
+				t.Errorf("outcome %s, cause %q, %d responses (%s); want %s, %q, %d, %q", rec.Outcome, rec.Cause, u.asked, rec.Reason, tt.outcome, tt.cause, tt.asked, tt.reason)
+			}
+			if tt.given == "" {
+				return
+			}
+			var all []string
+			for m := range rec.Trace.Prefix().Messages() {
+				all = append(all, m.Content())
+			}
+			for _, m := range rec.Trace.Pending {
+				all = append(all, m.Content())
+			}
+			if got := strings.Join(all, "|"); got != tt.given {
+				t.Errorf("the trace says %q, want %q", got, tt.given)
+			}
+		})
+	}
+	if box != 1 || len(draws) != 2 {
+		t.Errorf("the box was there in %d of 2 responses, want 1; %d different draws, want 2", box, len(draws))
 	}
 }
 

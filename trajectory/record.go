@@ -107,6 +107,13 @@ type Score struct {
 	Detail  string             `json:"detail,omitempty"`
 }
 
+// Judged is what a model judge did for a sample. Its usage is not part of the sample's.
+type Judged struct {
+	Model string `json:"model"`
+	Asked int    `json:"asked"` // answers, those that could not be read included
+	Usage Usage  `json:"usage"`
+}
+
 // ToolCount counts the uses of one tool.
 type ToolCount struct {
 	Count   int `json:"count"`
@@ -142,6 +149,7 @@ type Record struct {
 	Moves        []string             `json:"moves,omitempty"`    // changes of replica or model, with their cause
 	Notes        []string             `json:"notes,omitempty"`    // deviations that a reader must know
 	Usage        Usage                `json:"usage"`
+	Judge        *Judged              `json:"judge,omitempty"` // the model that judged it
 	Trace        *Trace               `json:"trace,omitempty"`
 	Children     []*Record            `json:"children,omitempty"` // sub-agents
 }

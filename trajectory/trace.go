@@ -268,6 +268,9 @@ func (p Prefix) Head() NodeID {
 // Len is the number of messages.
 func (p Prefix) Len() int { return len(p.path) }
 
+// ID is the name of the i-th node of the path.
+func (p Prefix) ID(i int) NodeID { return p.path[i] }
+
 // Node returns the i-th node of the path and its name.
 func (p Prefix) Node(i int) (NodeID, Node) { return p.path[i], p.trace.Nodes[p.path[i]] }
 

@@ -132,3 +132,44 @@ func TestKey(t *testing.T) {
 		t.Error("the seed does not follow the run's")
 	}
 }
+
+// TestDigest: only what a reader sees of a conversation counts.
+func TestDigest(t *testing.T) {
+	build := func(change func(m []trajectory.Message)) [32]byte {
+		calls := trajectory.Text(trajectory.Assistant, "look")
+		calls.Calls = []trajectory.Call{{ID: "c1", Name: "f", Arguments: "{}"}, {ID: "c2", Name: "g", Arguments: "{}"}}
+		result := trajectory.Text(trajectory.Tool, "found")
+		result.CallID = "c2"
+		list := []trajectory.Message{trajectory.Text(trajectory.User, "go"), calls, result}
+		change(list)
+		tr := trajectory.New(trajectory.ModeText, nil)
+		tr.Finish(list)
+		return tr.Digest()
+	}
+	plain := build(func([]trajectory.Message) {})
+	for name, change := range map[string]func(m []trajectory.Message){
+		"other ids":    func(m []trajectory.Message) { m[1].Calls[0].ID, m[1].Calls[1].ID, m[2].CallID = "x", "y", "y" },
+		"opaque state": func(m []trajectory.Message) { m[1].Opaque = []byte(`{"s":1}`) },
+		"ephemeral part": func(m []trajectory.Message) {
+			m[0].Parts = append(m[0].Parts, trajectory.Part{Kind: trajectory.PartText, Text: "psst", Ephemeral: true})
+		},
+	} {
+		if build(change) != plain {
+			t.Errorf("%s make another conversation", name)
+		}
+	}
+	for name, change := range map[string]func(m []trajectory.Message){
+		"text":            func(m []trajectory.Message) { m[0].Parts[0].Text = "Go" },
+		"reasoning":       func(m []trajectory.Message) { m[1].Reasoning = "hm" },
+		"arguments":       func(m []trajectory.Message) { m[1].Calls[0].Arguments = "{ }" },
+		"answered call":   func(m []trajectory.Message) { m[2].CallID = "c1" },
+		"order of calls":  func(m []trajectory.Message) { m[1].Calls[0], m[1].Calls[1] = m[1].Calls[1], m[1].Calls[0] },
+		"failure of tool": func(m []trajectory.Message) { m[2].Failed = true },
+	} {
+		if build(change) == plain {
+			t.Errorf("another %s is not seen", name)
+		}
+	}
+	var none *trajectory.Trace
+	_ = none.Digest() // a record without a trace
+}

@@ -1,6 +1,12 @@
 package trajectory
 
-import "slices"
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
 
 // Visible returns the messages from the root to the head and those that no model has
 // answered, without what is ephemeral: what text exports may show.
@@ -17,6 +23,36 @@ func (t *Trace) Visible() []Message {
 		}
 	}
 	return list
+}
+
+// Digest is the SHA-256 of the visible conversation: of all that [Trace.Visible] gives, in
+// JSON, but without what differs between two runs of the same conversation: ids of calls
+// count in the order in which they appear, and the opaque state of a provider is left out.
+func (t *Trace) Digest() [32]byte {
+	list := t.Visible()
+	names := map[string]string{}
+	number := func(id string) string {
+		if _, ok := names[id]; !ok {
+			names[id] = strconv.Itoa(len(names))
+		}
+		return names[id]
+	}
+	for i := range list {
+		m := &list[i]
+		m.Opaque = nil
+		m.Calls = slices.Clone(m.Calls)
+		for c := range m.Calls {
+			m.Calls[c].ID = number(m.Calls[c].ID)
+		}
+		if m.Role == Tool {
+			m.CallID = number(m.CallID)
+		}
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		panic(fmt.Sprintf("messages without raw JSON were not encoded: %v", err)) // texts, numbers, nothing else
+	}
+	return sha256.Sum256(b)
 }
 
 // Turns is the number of answers of a model on the path to the head.

@@ -21,11 +21,17 @@ type Env struct {
 	traits backends.Traits
 	opt    Options
 	boxes  []backends.Sandbox
+	later  []func(ctx context.Context) error // at the row's end, before its boxes are closed
 }
 
 func (e *Env) cleanup() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
 	defer cancel()
+	for _, f := range e.later {
+		if err := f(ctx); err != nil {
+			e.Errorf("%v", err)
+		}
+	}
 	for _, b := range e.boxes {
 		if err := b.Close(ctx); err != nil {
 			e.Errorf("close box %s: %v", b.ID(), err)

@@ -116,11 +116,11 @@ func cancelled(e *Env) {
 func tooManyProcesses(e *Env) {
 	box := e.open(backends.Spec{Limits: backends.Limits{Processes: 64}})
 	// The children come from a subshell: a bash that cannot fork waits for fifteen seconds.
-	// Counting needs no process.
+	// Counting needs no process, and goes on 300 times after the children began to appear.
 	r, err := box.Exec(e.ctx, backends.Cmd{Shell: `(i=0; while [ $i -lt 150 ]; do sleep 20 & i=$((i+1)); done) >/dev/null 2>&1 &
-		max=0; k=0; while [ $k -lt 300 ]; do
+		max=0; k=0; all=0; while [ $k -lt 300 ] && [ $all -lt 20000 ]; do
 			n=0; for p in /proc/[0-9]*; do n=$((n+1)); done
-			[ $n -gt $max ] && max=$n; k=$((k+1))
+			[ $n -gt $max ] && max=$n; all=$((all+1)); [ $max -ge 10 ] && k=$((k+1))
 		done; echo $max`, Timeout: patience})
 	if errors.Is(err, backends.ErrBroken) {
 		return

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -23,6 +24,12 @@ func moreRows() []Row {
 			}
 			return ""
 		}, run: terminal},
+		{Number: 84, Name: "snapshot", needs: func(e *Env) string {
+			if !e.traits.Snapshot {
+				return "the boxes cannot be frozen"
+			}
+			return ""
+		}, run: snapshot},
 		{Number: 85, Name: "forwarded port", run: forwarded},
 		{Number: 86, Name: "abilities through wrappers", run: func(e *Env) {
 			if _, ok := backends.As[backends.Starter](wrapped{e.box()}); !ok {
@@ -32,6 +39,7 @@ func moreRows() []Row {
 		{Number: 89, Name: "stat and list", run: statList},
 		{Number: 90, Name: "search of lines", run: searchLines},
 		{Number: 91, Name: "search of names", run: searchNames},
+		{Number: 92, Name: "streamed command", run: streamed},
 	}
 }
 
@@ -256,6 +264,89 @@ func searchNames(e *Env) {
 	}
 }
 
+// streamed looks at each direction of a streamed command: answers before the end of the
+// input, all bytes, the exit code, a reader that leaves, a cancelled caller.
+func streamed(e *Env) {
+	s := ability[backends.Streamer](e)
+	in, feed := io.Pipe()
+	out, told := io.Pipe()
+	type answer struct {
+		r   backends.Result
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		r, err := s.Stream(e.ctx, backends.Cmd{Shell: `while read -r x; do echo "told $x"; done; echo bad >&2; exit 7`}, backends.Streams{In: in, Out: told})
+		told.Close()
+		done <- answer{r, err}
+	}()
+	lines := bufio.NewReader(out)
+	for _, word := range []string{"one", "two"} {
+		go io.WriteString(feed, word+"\n")
+		if got, err := lines.ReadString('\n'); err != nil || got != "told "+word+"\n" {
+			e.Fatalf("answer to %s: %q, %v", word, got, err)
+		}
+	}
+	feed.Close()
+	if a := <-done; a.err != nil || a.r.Code != 7 || a.r.OutBytes != 18 || a.r.ErrBytes != 4 || len(a.r.Stdout) > 0 {
+		e.Errorf("end: %+v, %v", a.r, a.err)
+	}
+	var copied, errs bytes.Buffer
+	r, err := s.Stream(e.ctx, backends.Cmd{Shell: "cat; echo e >&2"}, backends.Streams{In: bytes.NewReader(pattern(5 << 20)), Out: &copied, Err: &errs})
+	if err != nil || r.Code != 0 || errs.String() != "e\n" {
+		e.Errorf("cat: %+v, %q, %v", r, errs.String(), err)
+	}
+	e.same("cat", copied.Bytes(), pattern(5<<20))
+	r, err = s.Stream(e.ctx, backends.Cmd{Argv: []string{"hermes-no-such-program"}}, backends.Streams{})
+	if err != nil || r.Code != 127 {
+		e.Errorf("missing program: %+v, %v", r, err)
+	}
+	full := &fullWriter{room: 10_000}
+	r, err = s.Stream(e.ctx, backends.Cmd{Shell: "trap '' PIPE; exec yes 2>/dev/null", Timeout: patience}, backends.Streams{Out: full})
+	if err != nil || r.TimedOut || r.Code == 0 {
+		e.Errorf("a reader that left: %+v, %v", r, err)
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	_, err = s.Stream(ctx, backends.Cmd{Shell: "echo $$ >> pids; (setsid sh -c 'echo $$ >> pids; echo go; exec sleep 1000' &); exec sleep 1000"},
+		backends.Streams{Out: onWrite(cancel)})
+	if !errors.Is(err, context.Canceled) {
+		e.Errorf("cancelled: %v", err)
+	}
+	e.gone(e.box())
+}
+
+// onWrite is called for every write.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+// fullWriter fails once it holds enough.
+type fullWriter struct{ room int }
+
+func (w *fullWriter) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
+// snapshot: files are in it, processes are not.
+func snapshot(e *Env) {
+	e.sh("echo kept > f; (sleep 1000 >/dev/null 2>&1 &)")
+	image, err := ability[backends.Snapshotter](e).Snapshot(e.ctx, "hermes-check")
+	if err != nil {
+		e.Fatalf("snapshot: %v", err)
+	}
+	again := e.open(backends.Spec{Image: image})
+	if got := e.shIn(again, "cat f; ps ax 2>/dev/null | grep -c '[s]leep 1000 '; :"); got != "kept" && got != "kept\n0" {
+		e.Errorf("in the new box: %q", got)
+	}
+}
+
 // leftRows are promises that no contract of a single box can be asked yet.
 func leftRows() []Row {
 	left := func(why string, names map[int]string) (rows []Row) {
@@ -266,11 +357,6 @@ func leftRows() []Row {
 	}
 	rows := left("no back-end has an allow-list of hosts yet", map[int]string{53: "network by allow-list"})
 	rows = append(rows, left("Spec has no key by which a box could be found again", map[int]string{59: "open with the same key twice"})...)
-	rows = append(rows, left("belongs to engines with a daemon", map[int]string{67: "daemon restarted during exec"})...)
 	rows = append(rows, left("belongs to the driver's own test: it needs a second process as owner", map[int]string{68: "owner killed", 69: "sweep spares living owners"})...)
-	rows = append(rows, left("slotd has one slot a box and no leases yet", map[int]string{71: "expired lease", 72: "renewed lease", 73: "second owner"})...)
-	rows = append(rows, left("belongs to the pool", map[int]string{74: "reset list", 75: "failed wipe", 76: "fairness", 77: "cancelled waiter",
-		78: "breaker", 79: "create limiter", 80: "release error", 81: "drain"})...)
-	rows = append(rows, left("no back-end makes snapshots yet", map[int]string{84: "snapshot"})...)
-	return append(rows, left("not part of the contract of a box", map[int]string{87: "statistics", 88: "batch"})...)
+	return append(rows, left("belongs to slotd's own test: back-ends that lease slots use its desk", map[int]string{71: "expired lease", 72: "renewed lease", 73: "second owner"})...)
 }

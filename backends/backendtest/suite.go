@@ -30,6 +30,8 @@ type Options struct {
 	// connections and leaves it alive.
 	Kill func(box backends.Sandbox) error
 	Cut  func(box backends.Sandbox) error
+	// Restart restarts the engine that runs the boxes, which do not outlive it.
+	Restart func() error
 	// Skips are the numbers of the rows that this back-end is expected to skip.
 	Skips []int
 }
@@ -75,7 +77,7 @@ func (r Row) Run(ctx context.Context, t T, b backends.Backend, o Options) {
 
 // Rows lists the suite in the order of its numbers.
 func Rows() []Row {
-	all := slices.Concat(execRows(), killRows(), fileRows(), isolationRows(), lifeRows(), moreRows(), leftRows())
+	all := slices.Concat(execRows(), killRows(), fileRows(), isolationRows(), lifeRows(), poolRows(), moreRows(), leftRows())
 	slices.SortFunc(all, func(a, b Row) int { return a.Number - b.Number })
 	return all
 }

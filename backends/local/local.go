@@ -38,10 +38,8 @@ type Config struct {
 
 // Backend makes local boxes.
 type Backend struct {
-	conf  Config
-	mu    sync.Mutex
-	boxes map[*box]bool
-	shut  bool
+	conf Config
+	held backends.Held[*box]
 }
 
 // New returns a back-end that makes its boxes in an existing directory.
@@ -54,7 +52,7 @@ func New(c Config) (*Backend, error) {
 	if c.Dir, err = filepath.EvalSymlinks(abs); err != nil {
 		return nil, fmt.Errorf("directory of local boxes: %w", err)
 	}
-	return &Backend{conf: c, boxes: map[*box]bool{}}, nil
+	return &Backend{conf: c}, nil
 }
 
 // Traits implements backends.Backend.
@@ -69,24 +67,35 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open local box: %w", err)
 	}
+	_, end, err := b.held.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if s.Image != "" {
 		return nil, fmt.Errorf("open local box: image %q: local boxes have no images: %w", s.Image, backends.ErrImage)
 	}
 	base, err := os.MkdirTemp(b.conf.Dir, "hermes-local-")
 	if err != nil {
-		return nil, fmt.Errorf("open local box: %w: %w", backends.ErrUnavailable, err)
+		return nil, fmt.Errorf("open local box: %w", passing(err))
 	}
 	x, err := b.make(base, s)
-	if err == nil {
-		err = b.add(x)
-	}
 	if err != nil {
-		if x != nil {
-			x.Host.Close(context.WithoutCancel(ctx))
-		}
 		return nil, errors.Join(fmt.Errorf("open local box: %w", err), os.RemoveAll(base))
 	}
+	b.held.Add(x)
 	return x, nil
+}
+
+// passing keeps what may be better in a while from being taken for a machine that cannot
+// make boxes at all.
+func passing(err error) error {
+	for _, e := range []error{unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		if errors.Is(err, e) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 }
 
 // make builds the box in its directory.
@@ -100,7 +109,7 @@ func (b *Backend) make(base string, s backends.Spec) (*box, error) {
 	env := map[string]string{"PATH": cmp.Or(b.conf.Path, slotd.DefaultPath), "TMPDIR": tmp}
 	maps.Copy(env, b.conf.Env)
 	maps.Copy(env, s.Env)
-	o := slotd.Options{Home: home, Dir: s.Dir, Confine: b.conf.Confine, Env: env, Grace: b.conf.Grace}
+	o := slotd.Options{Home: home, Dir: s.Dir, Confine: b.conf.Confine, Env: env, Grace: b.conf.Grace, Resets: true, Scratch: []string{tmp}}
 	if s.Limits.Memory > 0 {
 		o.Rlimits = []slotd.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
 	}
@@ -116,30 +125,9 @@ func (b *Backend) make(base string, s backends.Spec) (*box, error) {
 	return &box{Host: h, base: base, from: b}, nil
 }
 
-func (b *Backend) add(x *box) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.shut {
-		return backends.ErrClosed
-	}
-	b.boxes[x] = true
-	return nil
-}
-
 // Close implements backends.Backend.
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.shut = true
-	open := make([]*box, 0, len(b.boxes))
-	for x := range b.boxes {
-		open = append(open, x)
-	}
-	b.mu.Unlock()
-	var errs []error
-	for _, x := range open {
-		errs = append(errs, x.Close(ctx))
-	}
-	return errors.Join(errs...)
+	return b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Close(ctx) })
 }
 
 // box is a slotd host with a directory of its own.
@@ -155,9 +143,7 @@ type box struct {
 func (x *box) Close(ctx context.Context) error {
 	x.once.Do(func() {
 		x.err = errors.Join(x.Host.Close(ctx), removeAll(x.base))
-		x.from.mu.Lock()
-		delete(x.from.boxes, x)
-		x.from.mu.Unlock()
+		x.from.held.Drop(x)
 	})
 	return x.err
 }

@@ -1,7 +1,11 @@
 package namespace_test
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,4 +57,81 @@ func BenchmarkExec(b *testing.B) {
 		took = append(took, time.Since(began))
 	}
 	median(b, took)
+}
+
+// BenchmarkRate is boxes in a second, each with one command, eight at once.
+func BenchmarkRate(b *testing.B) {
+	back := open(b, namespace.Config{})
+	b.SetParallelism(4)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			x, err := back.Open(b.Context(), backends.Spec{})
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			if r, err := x.Exec(b.Context(), backends.Cmd{Argv: []string{"/bin/true"}}); err != nil || r.Code != 0 {
+				b.Error(r, err)
+			}
+			if err := x.Close(b.Context()); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "boxes/s")
+}
+
+// BenchmarkAlive is a thousand boxes at once, after one command each, and what they take
+// of the machine's memory.
+func BenchmarkAlive(b *testing.B) {
+	back := open(b, namespace.Config{})
+	for b.Loop() {
+		before := memoryFree(b)
+		boxes := make([]backends.Sandbox, 1000)
+		next := make(chan int)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for i := range next {
+					x, err := back.Open(b.Context(), backends.Spec{})
+					if err != nil {
+						b.Error(err)
+						continue
+					}
+					boxes[i] = x
+					if r, err := x.Exec(b.Context(), backends.Cmd{Argv: []string{"/bin/true"}}); err != nil || r.Code != 0 {
+						b.Error(r, err)
+					}
+				}
+			})
+		}
+		for i := range boxes {
+			next <- i
+		}
+		close(next)
+		all.Wait()
+		b.ReportMetric(float64(before-memoryFree(b))/(1<<20), "MiB")
+		for _, x := range boxes {
+			if x == nil {
+				continue
+			}
+			if err := x.Close(b.Context()); err != nil {
+				b.Error(err)
+			}
+		}
+	}
+}
+
+// memoryFree is what the machine has left, in bytes.
+func memoryFree(b *testing.B) int64 {
+	raw, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "MemAvailable:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		b.Fatal(err)
+	}
+	return kib << 10
 }

@@ -29,7 +29,7 @@ type box struct {
 	id      string
 	back    *Backend
 	proc    *os.Process
-	control control
+	passage slotd.Passage
 	group   *boxGroup
 	client  *slotd.Client
 	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed
@@ -70,7 +70,6 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 		}
 		return nil, unavailable(err)
 	}
-	b.opens.Go(b.prepare)
 	return x, nil
 }
 
@@ -90,13 +89,10 @@ func (b *Backend) blank() (*box, error) {
 
 // prepare makes the next spare, so that a single Open need not wait for the kernel.
 func (b *Backend) prepare() {
-	b.mu.Lock()
-	closed := b.closed
-	b.mu.Unlock()
-	if closed || len(b.spare) > 0 || !b.making.CompareAndSwap(false, true) {
+	defer b.making.Store(false)
+	if len(b.spare) > 0 {
 		return
 	}
-	defer b.making.Store(false)
 	x, err := b.clone()
 	if err != nil {
 		return // the next Open will say why
@@ -127,7 +123,7 @@ func (b *Backend) clone() (*box, error) {
 
 // launch clones pid 1 of the box. It waits for its plan.
 func (x *box) launch(ids identities) error {
-	ours, theirs, err := pair()
+	ours, theirs, err := slotd.Pair()
 	if err != nil {
 		return err
 	}
@@ -140,7 +136,7 @@ func (x *box) launch(ids identities) error {
 		ours.Close()
 		return err
 	}
-	x.control.conn = ours
+	x.passage.Conn = ours
 	go x.await()
 	return nil
 }
@@ -155,7 +151,7 @@ func (x *box) await() {
 
 // setUp puts limits on the waiting process and lets it build the box.
 func (x *box) setUp(ctx context.Context, p plan, image int) error {
-	stop := context.AfterFunc(ctx, func() { x.control.conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { x.passage.Conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := x.group.limit(p.Limits); err != nil {
 		return err
@@ -164,7 +160,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		mapImage(image, x.proc.Pid)
 	}
 	p.ID, p.OOM, p.ByRlimit = x.id, x.group.oom, !x.back.groups.has("memory")
-	if err := x.control.begin(p, image, time.Now().Add(setupTime)); err != nil {
+	if err := x.begin(p, image, time.Now().Add(setupTime)); err != nil {
 		return err
 	}
 	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})
@@ -172,7 +168,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 }
 
 // dial connects to the server in the box.
-func (x *box) dial(context.Context) (net.Conn, error) { return x.control.dial() }
+func (x *box) dial(context.Context) (net.Conn, error) { return x.passage.Dial() }
 
 // lost says whose fault the end of a box was: nil when it was not its commands'.
 func (x *box) lost() error {
@@ -194,9 +190,9 @@ func (x *box) lost() error {
 // end ends the box. With pid 1 the kernel ends every process of it, and its mounts,
 // network and files vanish.
 func (x *box) end(ctx context.Context) error {
-	defer x.back.forget(x)
+	defer x.back.held.Drop(x)
 	x.proc.Kill()
-	x.control.conn.Close()
+	x.passage.Conn.Close()
 	select {
 	case <-x.gone:
 		return x.failed

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hermes/backends/slotd"
 )
 
 // group is a directory of the host's cgroup tree in which boxes may get one of their own.
@@ -230,8 +232,12 @@ func (b *boxGroup) kills() int64 {
 	if b == nil || b.oom == "" {
 		return 0
 	}
-	raw, _ := os.ReadFile(b.oom)
-	return oomCount(raw)
+	f, err := os.Open(b.oom)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	return slotd.OOMCounter(f)()
 }
 
 // remove removes the groups. The kernel needs a moment after the last process.

@@ -15,6 +15,7 @@ type Config struct {
 	Limits   Limits   `yaml:"limits"`
 	Home     string   `yaml:"home"`   // of commands; "" means /root
 	Cgroup   string   `yaml:"cgroup"` // "auto" (the default) or "off"
+	Resets   bool     `yaml:"resets"` // boxes can be reset, which costs each a few milliseconds at its start
 }
 
 // Limits are what a box gets whose Spec does not say otherwise.
@@ -106,7 +107,8 @@ type plan struct {
 	Dir      string
 	Env      map[string]string
 	Limits   Limits
-	ByRlimit bool   // memory has no cgroup
+	ByRlimit bool // memory has no cgroup
+	Resets   bool
 	OOM      string // file of the host with the count of out-of-memory kills
 }
 
@@ -120,7 +122,7 @@ func (c Config) plan(s backends.Spec) (plan, error) {
 	if image == "" {
 		image = c.Root
 	}
-	p := plan{ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own}
+	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own}
 	if p.Dir == "" {
 		p.Dir = c.Home
 	} else if !filepath.IsAbs(p.Dir) {

@@ -7,9 +7,7 @@ import (
 
 // Kill ends pid 1 of a box from outside and waits until it is gone.
 func (b *Backend) Kill(id string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for x := range b.boxes {
+	for _, x := range b.held.All() {
 		if x.id == id {
 			err := x.proc.Signal(os.Kill)
 			<-x.gone

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends/slotd"
+	"hermes/backends/slotd/program"
 )
 
 // A new user namespace makes fork copy the page tables of the whole process: 50 ms for
-// each gigabyte of heap. So boxes are cloned by a small helper, again this program, which
-// does nothing else. They are children of hermes all the same (CLONE_PARENT).
+// each gigabyte of heap. So boxes are cloned by a helper that does nothing else: the small
+// slotd where it is built in, else again this program. They are children of hermes all the same (CLONE_PARENT).
 
 // forkCommand is the hidden sub-command of the helper.
 const forkCommand = "fork"
@@ -81,7 +82,7 @@ func (a forked) process() (*os.Process, error) {
 
 // start starts the helper; vfork, as long as it has no user namespace of its own.
 func (f *forker) start() error {
-	ours, theirs, err := pair()
+	ours, theirs, err := slotd.Pair()
 	if err != nil {
 		return err
 	}
@@ -92,9 +93,15 @@ func (f *forker) start() error {
 		return err
 	}
 	defer null.Close()
-	f.proc, err = os.StartProcess("/proc/self/exe", []string{slotd.Name, forkCommand}, &os.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
+	attr := &os.ProcAttr{Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true}}
+	small, err := program.Open()
+	if err == nil {
+		f.proc, err = os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", small.Fd()), []string{slotd.Name, forkCommand}, attr)
+		small.Close()
+	}
+	if err != nil { // not built in, or this machine runs nothing from memory
+		f.proc, err = os.StartProcess("/proc/self/exe", []string{slotd.Name, forkCommand}, attr)
+	}
 	if err != nil {
 		ours.Close()
 		return err
@@ -105,7 +112,7 @@ func (f *forker) start() error {
 
 // ask sends one order and waits for the answer.
 func (f *forker) ask(raw []byte, fds []int) (forked, error) {
-	if err := writeFrame(f.conn, raw); err != nil {
+	if err := slotd.WriteMessage(f.conn, raw); err != nil {
 		return forked{}, err
 	}
 	for _, fd := range fds {
@@ -114,7 +121,7 @@ func (f *forker) ask(raw []byte, fds []int) (forked, error) {
 		}
 	}
 	var a forked
-	answer, err := readFrame(f.conn, 64<<10)
+	answer, err := slotd.ReadMessage(f.conn, 64<<10)
 	if err == nil {
 		err = json.Unmarshal(answer, &a)
 	}
@@ -140,12 +147,12 @@ func (f *forker) close() {
 }
 
 // forkServer is the helper: it answers orders until hermes closes the socket or dies.
-func forkServer(control inherited) int {
+func forkServer(control slotd.Passed) int {
 	if err := closeOthers(-1); err != nil {
 		return 1
 	}
 	for {
-		raw, err := readFrame(control, maxFrame)
+		raw, err := slotd.ReadMessage(control, maxFrame)
 		if err != nil {
 			return 0
 		}
@@ -154,26 +161,26 @@ func forkServer(control inherited) int {
 			return 1
 		}
 		raw, err = json.Marshal(answer)
-		if err != nil || writeFrame(control, raw) != nil {
+		if err != nil || slotd.WriteMessage(control, raw) != nil {
 			return 1
 		}
 	}
 }
 
 // fill starts what an order asks for. An error means that the socket cannot be used.
-func fill(control inherited, raw []byte) (forked, error) {
+func fill(control slotd.Passed, raw []byte) (forked, error) {
 	var o order
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return forked{}, err
 	}
-	theirs, err := control.receive()
+	theirs, err := control.Receive()
 	if err != nil {
 		return forked{}, err
 	}
 	defer unix.Close(theirs)
 	o.Attr.Cloneflags |= syscall.CLONE_PARENT
 	if o.Cgroup {
-		if o.Attr.CgroupFD, err = control.receive(); err != nil {
+		if o.Attr.CgroupFD, err = control.Receive(); err != nil {
 			return forked{}, err
 		}
 		defer unix.Close(o.Attr.CgroupFD)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"hermes/backends/slotd/filter"
 )
 
 // lockdown takes from the calling thread, and so from every command that it starts, all
@@ -31,5 +33,5 @@ func lockdown() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
-	return loadFilter(commandFilter())
+	return filter.Load(true)
 }

@@ -1,7 +1,6 @@
 package namespace
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,7 +27,7 @@ func Main(args []string) (code int, handled bool) {
 	if len(args) != 2 || filepath.Base(args[0]) != slotd.Name {
 		return 0, false
 	}
-	control := inherited{fd: controlFD}
+	control := slotd.Passed{FD: controlFD}
 	switch args[1] {
 	case initCommand:
 		return boxServer(control), true
@@ -39,20 +38,20 @@ func Main(args []string) (code int, handled bool) {
 }
 
 // boxServer is pid 1 of a box.
-func boxServer(control inherited) int {
+func boxServer(control slotd.Passed) int {
 	ready, err := prepare(control)
 	if err != nil {
-		writeFrame(control, []byte(err.Error()))
+		slotd.WriteMessage(control, []byte(err.Error()))
 		return 1
 	}
-	if err := writeFrame(control, nil); err != nil {
+	if err := slotd.WriteMessage(control, nil); err != nil {
 		return 1
 	}
 	return serve(control, ready)
 }
 
 // prepare reads the plan and builds the box around this process.
-func prepare(control inherited) (slotd.Options, error) {
+func prepare(control slotd.Passed) (slotd.Options, error) {
 	p, image, err := readPlan(control)
 	if err != nil {
 		return slotd.Options{}, err
@@ -75,12 +74,13 @@ func prepare(control inherited) (slotd.Options, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return slotd.Options{}, fmt.Errorf("hide the server's memory: %w", err)
 	}
-	return slotd.Options{ID: p.ID, Home: p.Home, Dir: p.Dir, Env: p.Env, Rlimits: p.rlimits(), Spawn: lockdown, Reap: true, OOM: oom}, nil
+	return slotd.Options{ID: p.ID, Home: p.Home, Dir: p.Dir, Env: p.Env, Rlimits: p.rlimits(), Spawn: lockdown, Reap: true, OOM: oom,
+		Resets: p.Resets, Private: true, Scratch: []string{"/tmp", "/var/tmp", "/dev/shm", "/run"}}, nil
 }
 
 // readPlan reads the plan and, if it has an image, its mount (or -1).
-func readPlan(control inherited) (plan, int, error) {
-	raw, err := readFrame(control, maxFrame)
+func readPlan(control slotd.Passed) (plan, int, error) {
+	raw, err := slotd.ReadMessage(control, maxFrame)
 	if err != nil {
 		return plan{}, -1, fmt.Errorf("read the plan: %w", err)
 	}
@@ -91,7 +91,7 @@ func readPlan(control inherited) (plan, int, error) {
 	if !p.Image || p.ImageDir != "" {
 		return p, -1, nil
 	}
-	image, err := control.receive()
+	image, err := control.Receive()
 	return p, image, err
 }
 
@@ -124,22 +124,7 @@ func openOOM(path string) func() int64 {
 	if err != nil {
 		return nil
 	}
-	return func() int64 {
-		raw := make([]byte, 4096)
-		n, _ := f.ReadAt(raw, 0)
-		return oomCount(raw[:n])
-	}
-}
-
-// oomCount reads memory.events (v2) or memory.oom_control (v1).
-func oomCount(raw []byte) int64 {
-	for line := range bytes.Lines(raw) {
-		if rest, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
-			n, _ := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
-			return n
-		}
-	}
-	return 0
+	return slotd.OOMCounter(f)
 }
 
 // reserve is what the server itself may have beyond the processes of its commands, so
@@ -200,7 +185,7 @@ func loopback() error {
 
 // serve answers until the host closes the socket or dies. The end of this process is
 // the end of the box.
-func serve(control inherited, o slotd.Options) int {
+func serve(control slotd.Passed, o slotd.Options) int {
 	// Commands share our uid and may signal us. Caught, unlike ignored, is not inherited.
 	signal.Notify(make(chan os.Signal, 1))
 	if err := slotd.Serve(context.Background(), control, slotd.ServerOptions{Options: o}); err != nil {

@@ -22,8 +22,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -47,10 +45,8 @@ type Backend struct {
 	forker forker
 	ids    identities
 
-	mu     sync.Mutex
-	closed bool
-	boxes  map[*box]bool
-	opens  sync.WaitGroup
+	held   backends.Held[*box]
+	spares sync.WaitGroup
 	spare  chan *box   // at most one, started and waiting for its plan
 	making atomic.Bool // the next one
 }
@@ -66,7 +62,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, boxes: map[*box]bool{}, spare: make(chan *box, 1)}
+	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1)}
 	probe, err := b.Open(ctx, backends.Spec{})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -76,21 +72,19 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 
 // Open implements [backends.Backend].
 func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, error) {
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return nil, fmt.Errorf("open a box: %w", backends.ErrClosed)
-	}
-	b.opens.Add(1)
-	b.mu.Unlock()
-	defer b.opens.Done()
-	x, err := b.start(ctx, s)
+	opening, end, err := b.held.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	b.boxes[x] = true
-	b.mu.Unlock()
+	defer end()
+	x, err := b.start(opening, s)
+	if err != nil {
+		return nil, err
+	}
+	b.held.Add(x)
+	if b.making.CompareAndSwap(false, true) {
+		b.spares.Go(b.prepare) // before end, so that Close sees it
+	}
 	return x.client, nil
 }
 
@@ -111,34 +105,19 @@ func (b *Backend) Traits() backends.Traits {
 
 // Close implements [backends.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.opens.Wait()
-	b.mu.Lock()
-	boxes := slices.Collect(maps.Keys(b.boxes))
-	b.mu.Unlock()
-	errs := make([]error, len(boxes))
-	var all sync.WaitGroup
-	for i, x := range boxes {
-		all.Go(func() { errs[i] = x.client.Close(ctx) })
-	}
-	all.Wait()
+	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.client.Close(ctx) })
+	b.spares.Wait()
 	select {
 	case x := <-b.spare:
-		errs = append(errs, x.end(ctx))
+		err = errors.Join(err, x.end(ctx))
 	default:
 	}
 	b.forker.close()
-	return errors.Join(errs...)
+	return err
 }
 
-// forget drops a closed box.
-func (b *Backend) forget(x *box) {
-	b.mu.Lock()
-	delete(b.boxes, x)
-	b.mu.Unlock()
-}
+// Sweep implements [backends.Sweeper].
+func (b *Backend) Sweep(ctx context.Context) (removed int, err error) { return Sweep(ctx) }
 
 // unavailable wraps the cause for which this machine cannot make boxes.
 func unavailable(cause error) error {

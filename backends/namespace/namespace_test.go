@@ -3,6 +3,7 @@ package namespace_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,15 +12,18 @@ import (
 	"testing"
 
 	"hermes/backends"
+	"hermes/backends/backendtest/escapes"
 	"hermes/backends/namespace"
 )
+
+var long = flag.Bool("long", false, "run the long forms")
 
 func TestMain(m *testing.M) {
 	if code, ok := namespace.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	if len(os.Args) == 3 && os.Args[1] == "attempt" {
-		os.Exit(attempt(os.Args[2]))
+	if code, ok := escapes.Main(os.Args); ok {
+		os.Exit(code)
 	}
 	if len(os.Args) == 3 && os.Args[1] == "own" {
 		os.Exit(own(os.Args[2]))

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hermes/backends"
 )
 
 // A box leaves nothing on the host but cgroups: its mounts, processes and socket go with
@@ -20,32 +22,7 @@ import (
 const labelPrefix = "hermes-"
 
 // ownLabel names what belongs to this process.
-func ownLabel() string {
-	start, _ := startTime("self")
-	return fmt.Sprintf("%s%d-%d-%d-", labelPrefix, pidNamespace(), os.Getpid(), start)
-}
-
-// pidNamespace is the inode of our pid namespace; pids mean nothing outside of it.
-func pidNamespace() uint64 {
-	var s unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &s) != nil {
-		return 0
-	}
-	return s.Ino
-}
-
-// startTime is when a process began, in clock ticks since boot.
-func startTime(pid string) (uint64, error) {
-	raw, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("/proc/%s/stat has %d fields", pid, len(fields))
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
-}
+func ownLabel() string { return labelPrefix + backends.Self().String() + "-" }
 
 // Sweep removes what boxes of dead owners left on this host and returns how many things
 // that were. What belongs to a living process, or to one of another pid namespace, is
@@ -78,18 +55,17 @@ func Sweep(ctx context.Context) (removed int, err error) {
 // orphaned reports whether a label's owner is dead.
 func orphaned(name string) bool {
 	rest, ok := strings.CutPrefix(name, labelPrefix)
-	parts := strings.Split(rest, "-")
-	if !ok || len(parts) != 4 || parts[0] != strconv.FormatUint(pidNamespace(), 10) {
-		return false
+	owner, _, serial := cutLast(rest, "-")
+	o, err := backends.ParseOwner(owner)
+	return ok && serial && err == nil && o.Dead()
+}
+
+// cutLast cuts s around the last sep.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
 	}
-	if _, err := strconv.Atoi(parts[1]); err != nil {
-		return false
-	}
-	start, err := startTime(parts[1])
-	if errors.Is(err, os.ErrNotExist) {
-		return true
-	}
-	return err == nil && strconv.FormatUint(start, 10) != parts[2]
+	return s, "", false
 }
 
 // clearGroup ends what still lives in a group and removes it.

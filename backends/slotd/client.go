@@ -51,6 +51,8 @@ var (
 	_ backends.Searcher  = (*Client)(nil)
 	_ backends.Copier    = (*Client)(nil)
 	_ backends.Forwarder = (*Client)(nil)
+	_ backends.Streamer  = (*Client)(nil)
+	_ backends.Resetter  = (*Client)(nil)
 )
 
 // NewClient returns a client that opens its connections with dial. It connects lazily.
@@ -69,6 +71,9 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 
 // ID implements backends.Sandbox.
 func (c *Client) ID() string { return c.opt.ID }
+
+// Dial opens a connection to the server, for a program that passes it on.
+func (c *Client) Dial(ctx context.Context) (net.Conn, error) { return c.dial(ctx) }
 
 // Close implements backends.Sandbox. Calls under way end with backends.ErrClosed.
 func (c *Client) Close(ctx context.Context) error {
@@ -112,10 +117,16 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 		return nil, err
 	}
 	r.URL.RawQuery = q.Encode()
+	c.sign(r)
+	return c.web.Do(r)
+}
+
+// sign says who asks and in which version.
+func (c *Client) sign(r *http.Request) {
+	r.Header.Set(protoHeader, strconv.Itoa(Proto))
 	if c.opt.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.opt.Token)
 	}
-	return c.web.Do(r)
 }
 
 // call sends a request and gives the answer to read, unless it is a fault of the box's
@@ -154,12 +165,23 @@ func (c *Client) refused(ctx context.Context, what, name string, r *http.Respons
 	if err != nil {
 		return c.lost(ctx, what, err)
 	}
+	if r.StatusCode == http.StatusGone {
+		return c.lost(ctx, what, errors.New("the lease of this box is over"))
+	}
 	var f fault
 	if r.StatusCode != http.StatusUnprocessableEntity || json.Unmarshal(text, &f) != nil {
-		return c.lost(ctx, what, fmt.Errorf("slotd answers %d: %.200q", r.StatusCode, text))
+		return c.lost(ctx, what, &statusError{r.StatusCode, string(text)})
 	}
 	return c.fromFault(ctx, what, name, f)
 }
+
+// statusError is an answer that is neither the one asked for nor a fault.
+type statusError struct {
+	code int
+	text string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("slotd answers %d: %.200q", e.code, e.text) }
 
 // fromFault turns a fault into the error of a call.
 func (c *Client) fromFault(ctx context.Context, what, name string, f fault) error {
@@ -180,6 +202,12 @@ func (c *Client) Health(ctx context.Context) (h Health, err error) {
 		err = fmt.Errorf("slotd speaks protocol %d, this program %d: %w", h.Proto, Proto, backends.ErrUnavailable)
 	}
 	return h, err
+}
+
+// Reset implements backends.Resetter.
+func (c *Client) Reset(ctx context.Context, l backends.Level) (done backends.Cleaned, err error) {
+	err = c.call(ctx, "reset", "POST", "reset", url.Values{"level": {string(l)}}, nil, "", readJSON(&done))
+	return done, err
 }
 
 // Info asks the server what it can do.

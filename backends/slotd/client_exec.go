@@ -193,33 +193,40 @@ func (c *Client) Forward(ctx context.Context, port int) (io.ReadWriteCloser, err
 	if c.ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", what, backends.ErrClosed)
 	}
+	f, err := c.upgrade(ctx, what, "forward?port="+strconv.Itoa(port))
+	if err != nil {
+		return nil, err
+	}
+	f.stop = context.AfterFunc(c.ctx, func() { f.Conn.Close() })
+	return f, nil
+}
+
+// upgrade opens a connection that is no longer HTTP after its first answer.
+func (c *Client) upgrade(ctx context.Context, what, path string) (*forwarded, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, c.lost(ctx, what, err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	f, err := c.upgrade(ctx, what, conn, port)
+	in, err := c.switchOver(ctx, what, path, conn)
 	if !stop() && err == nil {
-		err = fmt.Errorf("%s: %w", what, ctx.Err())
+		err = c.lost(ctx, what, context.Cause(ctx))
 	}
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	f.stop = context.AfterFunc(c.ctx, func() { conn.Close() })
-	return f, nil
+	return &forwarded{Conn: conn, in: in, stop: func() bool { return true }}, nil
 }
 
-func (c *Client) upgrade(ctx context.Context, what string, conn net.Conn, port int) (*forwarded, error) {
-	r, err := http.NewRequest("POST", "http://slotd/v1/forward?port="+strconv.Itoa(port), nil)
+func (c *Client) switchOver(ctx context.Context, what, path string, conn net.Conn) (*bufio.Reader, error) {
+	r, err := http.NewRequest("POST", "http://slotd/v1/"+path, nil)
 	if err != nil {
 		return nil, err
 	}
+	c.sign(r)
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", "tcp")
-	if c.opt.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.opt.Token)
-	}
 	if err := r.Write(conn); err != nil {
 		return nil, c.lost(ctx, what, err)
 	}
@@ -232,7 +239,7 @@ func (c *Client) upgrade(ctx context.Context, what string, conn net.Conn, port i
 		defer resp.Body.Close()
 		return nil, c.refused(ctx, what, "", resp)
 	}
-	return &forwarded{Conn: conn, in: in}, nil
+	return in, nil
 }
 
 // forwarded is a connection to a port in the box.

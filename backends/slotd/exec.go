@@ -13,6 +13,11 @@ import (
 
 // Exec implements backends.Sandbox.
 func (h *Host) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	return h.exec(ctx, c, func(*task) {})
+}
+
+// exec tells started about the command as soon as it runs.
+func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (backends.Result, error) {
 	if err := h.alive(ctx, "exec"); err != nil {
 		return backends.Result{}, err
 	}
@@ -32,6 +37,7 @@ func (h *Host) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error
 		}
 		return backends.Result{}, err
 	}
+	started(t)
 	streams := []*stream{h.read(p.out, out)}
 	if p.er != nil {
 		streams = append(streams, h.read(p.er, errs))
@@ -80,8 +86,8 @@ func (h *Host) follow(ctx context.Context, t *task, limit time.Duration) (timedO
 		err = backends.ErrClosed
 	}
 	<-t.done
-	if err == nil && h.isClosed() {
-		err = backends.ErrClosed // what ended it was Close
+	if err == nil && (h.isClosed() || t.void.Load()) {
+		err = backends.ErrClosed // what ended it was Close, or a reset
 	}
 	return timedOut, err
 }

@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"hermes/backends"
@@ -29,6 +32,7 @@ type execution struct {
 	eid    string
 	body   [32]byte // digest of the request
 	cancel context.CancelFunc
+	task   atomic.Pointer[task] // once it runs
 	done   chan struct{}
 	result backends.Result
 	err    error
@@ -51,7 +55,7 @@ type execs struct {
 func newExecs() *execs { return &execs{byID: map[string]*execution{}, used: map[string]bool{}} }
 
 // begin returns the execution of an id, which it starts if the id is new.
-func (x *execs) begin(eid string, body []byte, run func(context.Context) (backends.Result, error)) (*execution, error) {
+func (x *execs) begin(eid string, body []byte, run func(context.Context, *execution) (backends.Result, error)) (*execution, error) {
 	digest := sha256.Sum256(body)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -69,7 +73,7 @@ func (x *execs) begin(eid string, body []byte, run func(context.Context) (backen
 	e := &execution{eid: eid, body: digest, cancel: cancel, done: make(chan struct{})}
 	x.byID[eid] = e
 	x.run.Go(func() {
-		e.result, e.err = run(ctx)
+		e.result, e.err = run(ctx, e)
 		cancel()
 		x.end(e)
 	})
@@ -132,6 +136,17 @@ func (x *execs) stop(eid string) *execution {
 	return e
 }
 
+// forget drops the results of finished commands; their ids stay used.
+func (x *execs) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.ended {
+		delete(x.byID, e.eid)
+		x.markUsed(e.eid)
+	}
+	x.ended, x.bytes = nil, 0
+}
+
 // running counts commands under way.
 func (x *execs) running() int {
 	x.mu.Lock()
@@ -148,7 +163,9 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.execs.begin(r.PathValue("eid"), body, func(ctx context.Context) (backends.Result, error) { return s.h.Exec(ctx, c) })
+	e, err := s.execs.begin(r.PathValue("eid"), body, func(ctx context.Context, e *execution) (backends.Result, error) {
+		return s.h.exec(ctx, c, e.task.Store)
+	})
 	if err != nil {
 		return err
 	}
@@ -170,6 +187,26 @@ func follow(w http.ResponseWriter, r *http.Request, e *execution) error {
 	if beatUntil(w, r, e.done) == nil {
 		sendResult(w, e.result, e.err)
 	}
+	return nil
+}
+
+// signal sends a signal to everything that a running command started.
+func (s *server) signal(w http.ResponseWriter, r *http.Request) error {
+	n, err := number(r, "signal")
+	if err != nil {
+		return err
+	}
+	if n < 1 || n > 64 {
+		return fmt.Errorf("signal %d: have 1 to 64: %w", n, fs.ErrInvalid)
+	}
+	e, err := s.execs.find(r.PathValue("eid"))
+	if err != nil {
+		return err
+	}
+	if t := e.task.Load(); t != nil {
+		t.tree().signal(syscall.Signal(n))
+	}
+	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 

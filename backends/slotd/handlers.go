@@ -227,6 +227,9 @@ func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// switching is the answer after which a connection is no longer HTTP.
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+
 // forward joins the connection with a port of the box.
 func (s *server) forward(w http.ResponseWriter, r *http.Request) error {
 	port, err := number(r, "port")
@@ -248,7 +251,7 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.h.drop(c)
 	c.SetDeadline(time.Time{})
-	fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+	fmt.Fprint(c, switching)
 	back := make(chan struct{})
 	go func() {
 		io.Copy(c, to)

@@ -58,6 +58,13 @@ type Options struct {
 	Spawn func() error
 	// Reap collects orphans that fall to this process: set it for pid 1 and subreapers.
 	Reap bool
+	// Resets says that the box will be reset: what lies in Home and Scratch now is noted,
+	// as are mounts and listeners. Without it Reset fails.
+	Resets  bool
+	Scratch []string // folders beside Home that commands write to: /tmp and its like
+	// Private says that every process, file system and port that this process can see is
+	// the box's own, so that a reset may end, remove and judge all of it.
+	Private bool
 	// OOM counts the out-of-memory kills of the box so far; nil: unknown.
 	OOM func() int64
 }
@@ -75,8 +82,11 @@ type Host struct {
 	stop   context.CancelFunc
 	reaped sync.WaitGroup
 
+	base *baseline // Resets only
+
 	mu     sync.Mutex
 	closed bool
+	busy   bool // being reset: nothing starts
 	closes chan struct{}
 	tasks  map[*task]bool
 	open   map[io.Closer]bool // pipes still read
@@ -91,6 +101,8 @@ var (
 	_ backends.Searcher  = (*Host)(nil)
 	_ backends.Copier    = (*Host)(nil)
 	_ backends.Forwarder = (*Host)(nil)
+	_ backends.Streamer  = (*Host)(nil)
+	_ backends.Resetter  = (*Host)(nil)
 )
 
 // NewHost returns a host that is ready for commands. Close ends it.
@@ -121,6 +133,9 @@ func NewHost(o Options) (*Host, error) {
 	}
 	if h.spawn, err = newSpawner(o.Spawn); err != nil {
 		return nil, fmt.Errorf("prepare the thread that starts commands: %w", err)
+	}
+	if o.Resets {
+		h.base = h.note()
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop = stop

@@ -25,6 +25,8 @@ const Name = "hermes-slotd"
 // 0 ended as asked, 1 failed, 2 not understood.
 //
 //	serve --listen unix:PATH|tcp:ADDRESS|fd:N --home DIR …    answers until SIGTERM or the end of --life
+//	box --connect PATH | --listen PATH --setup FILE            the first process of an engine's box
+//	dial PATH                                                  joins its streams with a socket
 //	probe                                                      says as JSON what this place can do
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
@@ -34,10 +36,14 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch args[0] {
 	case "serve":
 		err = serve(args[1:], stdin, stderr)
+	case "box":
+		err = boxed(args[1:], stderr)
+	case "dial":
+		err = dial(args[1:], stdin, stdout)
 	case "probe":
 		err = probe(stdout)
 	default:
-		fmt.Fprintf(stderr, "%s: no command %q (have serve, probe)\n", Name, args[0])
+		fmt.Fprintf(stderr, "%s: no command %q (have serve, box, dial, probe)\n", Name, args[0])
 		return 2
 	}
 	var bad usageError
@@ -69,6 +75,11 @@ func serve(args []string, stdin io.Reader, stderr io.Writer) error {
 	f.StringVar(&o.Dir, "dir", "", "working directory of commands; empty: home")
 	f.StringVar(&o.ID, "id", "", "name of the box")
 	f.BoolVar(&o.Confine, "confine", false, "keep file calls below home")
+	f.BoolVar(&o.Leases, "leases", false, "give out leases: the token is the administrator's")
+	f.DurationVar(&o.Orphan, "orphan", 0, "end after this time without any call; 0: never")
+	f.BoolVar(&o.Resets, "resets", false, "note what the box holds, so that it can be reset")
+	f.BoolVar(&o.Private, "private", false, "all that is seen here (processes, file systems, ports) is the box's own")
+	f.Func("scratch", "folder beside home that a reset empties", func(v string) error { o.Scratch = append(o.Scratch, v); return nil })
 	f.BoolVar(&o.Reap, "reap", os.Getpid() == 1, "collect orphans")
 	f.DurationVar(&o.Grace, "grace", time.Second, "between TERM and KILL")
 	f.Func("env", "NAME=VALUE for every command", func(v string) error { return addEnv(o.Env, v) })
@@ -79,6 +90,9 @@ func serve(args []string, stdin io.Reader, stderr io.Writer) error {
 	}
 	if f.NArg() > 0 {
 		return usageError{fmt.Errorf("unknown argument %q", f.Arg(0))}
+	}
+	if o.Leases {
+		o.Resets = true
 	}
 	var err error
 	if o.Token, err = readToken(*token, stdin); err != nil {
@@ -185,6 +199,31 @@ func listener(where string) (net.Listener, error) {
 		return net.FileListener(f)
 	}
 	return nil, errors.New("it is none of unix:PATH, tcp:ADDRESS, fd:N")
+}
+
+// Hello is what dial says on stdout before the first byte of its connection, so that its
+// caller can tell it from what the engine says where the program did not start.
+const Hello = Name + "\n"
+
+// dial joins stdin and stdout with a unix socket until both directions have ended.
+func dial(args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) != 1 {
+		return usageError{errors.New("need the path of a socket")}
+	}
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: args[0]})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := io.WriteString(stdout, Hello); err != nil {
+		return err
+	}
+	go func() {
+		io.Copy(c, stdin)
+		c.CloseWrite()
+	}()
+	_, err = io.Copy(stdout, c)
+	return err
 }
 
 // probe writes what a server in this place could do.

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hermes/backends"
@@ -23,6 +24,11 @@ import (
 type ServerOptions struct {
 	Options
 	Token string // bearer token that every call but health needs; empty: none
+	// Leases makes Token the administrator's: it gives out leases, and a call about the
+	// box needs the token of the lease that is in force.
+	Leases bool
+	// Orphan ends the server after this time without any call that was authorized. 0: never.
+	Orphan time.Duration
 }
 
 // server is a Host behind HTTP.
@@ -33,6 +39,9 @@ type server struct {
 	execs *execs
 	boot  string
 	began time.Time
+	desk  *desk        // nil without leases
+	last  atomic.Int64 // when an authorized call came or was under way, as time since began
+	calls atomic.Int64 // under way
 }
 
 // Serve answers on l until ctx ends, and then ends every process of the box. It
@@ -44,6 +53,15 @@ func Serve(ctx context.Context, l net.Listener, o ServerOptions) error {
 		return err
 	}
 	s := &server{h: h, token: sha256.Sum256([]byte(o.Token)), open: o.Token == "", execs: newExecs(), boot: NewID(), began: time.Now()}
+	ctx, drained := context.WithCancel(ctx)
+	defer drained()
+	if o.Leases {
+		s.desk = newDesk(s, drained)
+		defer s.desk.close()
+	}
+	if o.Orphan > 0 {
+		go s.orphan(ctx, o.Orphan, drained)
+	}
 	web := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	stop := context.AfterFunc(ctx, func() { web.Close() })
 	defer stop()
@@ -58,15 +76,20 @@ func Serve(ctx context.Context, l net.Listener, o ServerOptions) error {
 	return errors.Join(err, closed)
 }
 
+// right is what a call needs to be allowed.
+type right func(*server, *http.Request) (status int)
+
 // routes is the table of calls.
 func (s *server) routes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /v1/health", s.health)
-	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
+	s.add(m, (*server).mayUse, map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /v1/info":               s.info,
 		"POST /v1/exec/{eid}":        s.exec,
 		"GET /v1/exec/{eid}":         s.attach,
+		"POST /v1/exec/{eid}/signal": s.signal,
 		"DELETE /v1/exec/{eid}":      s.cancel,
+		"POST /v1/stream":            s.stream,
 		"GET /v1/file":               s.getFile,
 		"PUT /v1/file":               s.putFile,
 		"GET /v1/tar":                s.getTar,
@@ -81,25 +104,114 @@ func (s *server) routes() http.Handler {
 		"PUT /v1/process/{id}/size":  s.resize,
 		"DELETE /v1/process/{id}":    s.kill,
 		"POST /v1/forward":           s.forward,
-	} {
-		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if !s.authorized(r) {
-				http.Error(w, "unauthorized", http.StatusUnauthorized)
-				return
-			}
-			if err := f(w, r); err != nil {
-				sendFault(w, err)
-			}
+	})
+	s.add(m, (*server).mayAdminister, map[string]func(http.ResponseWriter, *http.Request) error{"POST /v1/reset": s.reset})
+	if s.desk != nil {
+		s.add(m, (*server).mayAdminister, map[string]func(http.ResponseWriter, *http.Request) error{
+			"POST /v1/leases":            s.desk.take,
+			"POST /v1/leases/{id}/renew": s.desk.renew,
+			"DELETE /v1/leases/{id}":     s.desk.giveBack,
+			"POST /v1/drain":             s.desk.drain,
 		})
 	}
 	return m
 }
 
-// authorized compares tokens in constant time.
-func (s *server) authorized(r *http.Request) bool {
+// add enters calls that need a right.
+func (s *server) add(m *http.ServeMux, may right, calls map[string]func(http.ResponseWriter, *http.Request) error) {
+	for pattern, f := range calls {
+		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if status := may(s, r); status != 0 {
+				http.Error(w, http.StatusText(status), status)
+				return
+			}
+			s.calls.Add(1)
+			defer func() {
+				s.last.Store(int64(time.Since(s.began)))
+				s.calls.Add(-1)
+			}()
+			err := checkProto(r)
+			if err == nil {
+				err = f(w, r)
+			}
+			if err != nil {
+				sendFault(w, err)
+			}
+		})
+	}
+}
+
+// checkProto refuses a caller that speaks a later version.
+func checkProto(r *http.Request) error {
+	v := r.Header.Get(protoHeader)
+	if n, err := strconv.Atoi(v); v != "" && (err != nil || n > Proto) {
+		return fmt.Errorf("the caller speaks protocol %q, this slotd %d: %w", v, Proto, backends.ErrUnavailable)
+	}
+	return nil
+}
+
+// bearer is the digest of the token that came with a call.
+func bearer(r *http.Request) ([32]byte, bool) {
 	got, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	sum := sha256.Sum256([]byte(got))
-	return s.open || ok && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
+	return sha256.Sum256([]byte(got)), ok
+}
+
+// mayAdminister compares tokens in constant time.
+func (s *server) mayAdminister(r *http.Request) int {
+	sum, ok := bearer(r)
+	if s.open || ok && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 {
+		return 0
+	}
+	return http.StatusUnauthorized
+}
+
+// mayUse asks for the token of the lease, where there are leases.
+func (s *server) mayUse(r *http.Request) int {
+	if s.desk == nil {
+		return s.mayAdminister(r)
+	}
+	sum, _ := bearer(r)
+	return s.desk.admit(sum)
+}
+
+// orphan ends a server that nobody has called for a time.
+func (s *server) orphan(ctx context.Context, after time.Duration, end func()) {
+	for {
+		left := after - (time.Since(s.began) - time.Duration(s.last.Load()))
+		if s.calls.Load() > 0 {
+			left = after
+		}
+		if left <= 0 {
+			end()
+			return
+		}
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reset makes the box as new.
+func (s *server) reset(w http.ResponseWriter, r *http.Request) error {
+	if s.desk != nil {
+		return fmt.Errorf("reset: a leased box is reset by the end of its lease: %w", errors.ErrUnsupported)
+	}
+	done, err := s.clean(r.Context(), backends.Level(r.URL.Query().Get("level")))
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, done)
+}
+
+// clean resets the host and forgets results that belong to whoever had it before.
+func (s *server) clean(ctx context.Context, l backends.Level) (backends.Cleaned, error) {
+	done, err := s.h.Reset(ctx, l)
+	if err == nil {
+		s.execs.forget()
+	}
+	return done, err
 }
 
 // sendFault answers with an error: 422, so that no proxy takes it for its own.
@@ -122,10 +234,16 @@ type Health struct {
 	Boot   string `json:"boot"` // changes when the server starts anew
 	Execs  int    `json:"execs"`
 	Uptime int64  `json:"uptime_ms"`
+	Free   bool   `json:"free"`  // may be leased; always false without leases
+	Dirty  bool   `json:"dirty"` // a reset failed: never leased again
 }
 
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
-	sendJSON(w, Health{OK: true, Proto: Proto, Boot: s.boot, Execs: s.execs.running(), Uptime: time.Since(s.began).Milliseconds()})
+	h := Health{OK: true, Proto: Proto, Boot: s.boot, Execs: s.execs.running(), Uptime: time.Since(s.began).Milliseconds()}
+	if s.desk != nil {
+		h.Free, h.Dirty = s.desk.state()
+	}
+	sendJSON(w, h)
 }
 
 // Info is the answer of /v1/info.

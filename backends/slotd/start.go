@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ type task struct {
 	ooms  int64
 	done  chan struct{} // closed when the command itself has ended
 	state *os.ProcessState
+	void  atomic.Bool // a reset ended it: there is no result
 }
 
 // refusal is a command that could not be started through its own fault.
@@ -69,7 +71,7 @@ func (h *Host) launch(c backends.Cmd, s stdio) (*task, error) {
 	}
 	h.mu.Lock() // the reaper must not see the child before it is known
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.closed || h.busy {
 		return nil, fmt.Errorf("start %q: %w", argv[0], backends.ErrClosed)
 	}
 	p, err := h.spawn.start(prog, argv, attr, h.opt.Rlimits)

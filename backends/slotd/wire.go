@@ -16,7 +16,10 @@ import (
 )
 
 // Proto is the version of what client and server say to each other.
-const Proto = 1
+const Proto = 2
+
+// protoHeader carries the caller's Proto; a server refuses one that is higher than its own.
+const protoHeader = "X-Slotd-Proto"
 
 // Bounds of the wire.
 const (
@@ -34,6 +37,10 @@ const (
 	frameExit
 	frameBeat
 	frameError
+	frameCommand // to the server: the command of a stream
+	frameIn      // to the server: input of a streamed command
+	frameInEnd   // to the server: the end of its input
+	frameHangUp  // to the server: the type of output that is not wanted any more
 )
 
 // command is backends.Cmd as it travels: names and words are bytes, not text.
@@ -175,7 +182,7 @@ type fault struct {
 func kinds() map[string]error {
 	return map[string]error{"closed": backends.ErrClosed, "broken": backends.ErrBroken, "too_large": backends.ErrTooLarge,
 		"not_exist": fs.ErrNotExist, "exist": fs.ErrExist, "permission": fs.ErrPermission, "invalid": fs.ErrInvalid,
-		"unsupported": errors.ErrUnsupported, "canceled": context.Canceled, "escapes": errEscapes}
+		"unsupported": errors.ErrUnsupported, "unavailable": backends.ErrUnavailable, "lost": backends.ErrLost, "canceled": context.Canceled, "escapes": errEscapes}
 }
 
 func toFault(err error) fault {
@@ -188,7 +195,7 @@ func toFault(err error) fault {
 	if errors.As(err, &no) {
 		f.Errno = int(no)
 	}
-	for _, name := range []string{"closed", "broken", "too_large", "canceled", "escapes", "not_exist", "exist", "permission", "invalid", "unsupported"} {
+	for _, name := range []string{"closed", "broken", "too_large", "canceled", "escapes", "not_exist", "exist", "permission", "invalid", "unsupported", "unavailable", "lost"} {
 		if errors.Is(err, kinds()[name]) {
 			f.Kind = name
 			break

@@ -31,11 +31,8 @@ func mkrun(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func makeRun(ctx context.Context, dir, model, shard string, from, to int) error {
-	m := rundir.Manifest{Version: "1", Identity: rundir.Fields{{Name: "model", Value: model}}, Extent: rundir.Extent{Planned: 10},
+	m := rundir.Manifest{Version: "1", Identity: rundir.Fields{{Name: "model", Value: model}}, Extent: rundir.Extent{Planned: 10, Shard: shard},
 		Books: rundir.Books{Mode: "batch"}, Tools: []string{"terminal"}}
-	if err := m.Config.Encode(map[string]string{"shard": shard}); err != nil {
-		return err
-	}
 	d, err := rundir.Open(ctx, dir, m, rundir.Options{})
 	if err != nil {
 		return err

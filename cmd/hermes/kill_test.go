@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"hermes/backends/namespace"
+	"hermes/internal/app"
 	"hermes/internal/fakellm"
 	"hermes/rollout/journal"
 	"hermes/rollout/runs"
@@ -134,13 +135,32 @@ func stored(t *testing.T, run string) map[string]int {
 // judge. HERMES_KILLS is the number of kills.
 func TestKills(t *testing.T) {
 	kills, _ := strconv.Atoi(os.Getenv("HERMES_KILLS"))
-	kills = max(kills, 4)
+	killed(t, max(kills, 4), fakellm.Options{})
+}
+
+// TestKillsExact does the same to a run with exact tokens.
+func TestKillsExact(t *testing.T) {
+	kills, _ := strconv.Atoi(os.Getenv("HERMES_KILLS"))
+	tok, err := app.LoadTokenizer("builtin:words")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed(t, max(kills/4, 3), fakellm.Options{Tokenizer: fake}, "--exact", "--wire", "sglang", "--tokenizer", "builtin:words",
+		"--template", "builtin:chatml", "--max-tokens", "4000", "--parquet")
+}
+
+func killed(t *testing.T, kills int, o fakellm.Options, more ...string) {
 	n := 12 * kills
 	dir := t.TempDir()
-	s, url := server(t, fakellm.Options{Latency: fakellm.Latency{Median: 15 * time.Millisecond, Sigma: 0.5}})
+	o.Latency = fakellm.Latency{Median: 15 * time.Millisecond, Sigma: 0.5}
+	s, url := server(t, o)
 	name := tasks(t, dir, n)
-	args := []string{"batch", name, "--run", "killed", "--model", "fake", "--base-url", url, "--send-scripts",
-		"--concurrency", "8", "--backend", boxesHere(), "--progress", "none", "--max-turns", "20"}
+	args := append([]string{"batch", name, "--run", "killed", "--model", "fake", "--base-url", url, "--send-scripts",
+		"--concurrency", "8", "--backend", boxesHere(), "--progress", "none", "--max-turns", "20"}, more...)
 	run := filepath.Join(dir, "runs", "killed")
 	r := rand.New(rand.NewPCG(7, uint64(kills)))
 	done := 0

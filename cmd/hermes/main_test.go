@@ -12,7 +12,7 @@ import (
 
 // TestMain makes the test binary stand in for hermes when a script runs it.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"hermes": main, "hermes-slotd": main})
+	testscript.Main(m, map[string]func(){"hermes": main, "hermes-slotd": main, "hermes-keeper": keeper})
 }
 
 // TestScripts runs the command line as a user would. Besides the commands of testscript

@@ -4,7 +4,17 @@ package main
 import (
 	"os"
 
+	"hermes/backends/namespace"
 	"hermes/backends/slotd"
+	"hermes/backends/ssh/station"
 )
 
-func main() { os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if code, ok := namespace.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	if code, ok := station.Main(os.Args, os.Stdin, os.Stdout, os.Stderr); ok {
+		os.Exit(code)
+	}
+	os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

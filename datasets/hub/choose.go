@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/hfhub"
 )
 
 var errNoData = errors.New("no data files that hermes reads (parquet, jsonl, json, csv)")
@@ -27,15 +29,14 @@ type config struct {
 	Files   yaml.Node `yaml:"data_files"`
 }
 
-// card reads the configurations that the repository's README declares.
-func (c *client) card(ctx context.Context, commit string, tree map[string]entry) ([]config, error) {
-	e, ok := tree["README.md"]
-	if !ok || e.Size > maxCard {
+// readCard reads the configurations that the repository's README declares.
+func readCard(ctx context.Context, s *hfhub.Snapshot) ([]config, error) {
+	if size, ok := s.Size("README.md"); !ok || size > maxCard {
 		return nil, nil
 	}
-	local, err := c.file(ctx, commit, e)
+	local, err := s.File(ctx, "README.md")
 	if err != nil {
-		return nil, fmt.Errorf("README.md: %w", err)
+		return nil, err
 	}
 	text, err := os.ReadFile(local)
 	if err != nil {
@@ -112,14 +113,13 @@ func texts(n *yaml.Node) []string {
 }
 
 // choose returns the paths of a configuration's split, in order.
-func choose(tree map[string]entry, card []config, wantConfig, wantSplit string) ([]string, error) {
+func choose(paths []string, card []config, wantConfig, wantSplit string) ([]string, error) {
 	var data []string
-	for p := range tree {
+	for _, p := range paths {
 		if isData(p) {
 			data = append(data, p)
 		}
 	}
-	slices.Sort(data)
 	if len(data) == 0 {
 		return nil, errNoData
 	}

@@ -1,19 +1,14 @@
-// Package hub fetches data files of a dataset repository from a Hugging Face hub into
-// the cache that Python's huggingface_hub keeps, and shares it in both directions:
-//
-//	datasets--OWNER--NAME/{blobs/ETAG, refs/REVISION, snapshots/COMMIT/PATH → ../../blobs/ETAG}
-//
-// Downloads resume where they were cut and are checked against the hub's SHA-256 (or
-// Git's SHA-1). Nothing is read from the environment: address, token, cache and the
-// offline switch are [Options]. Fetch may run at the same time in several processes:
-// files appear by rename.
+// Package hub finds the data files of a dataset repository on a Hugging Face hub: which
+// configuration and split, in which order. The files come through [hfhub], which shares
+// its cache with Python's huggingface_hub.
 package hub
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"hermes/internal/hfhub"
 )
 
 // Ref names rows of a dataset repository.
@@ -35,12 +30,10 @@ func (r Ref) Repo() string {
 
 func (r Ref) revision() string {
 	if r.Revision == "" {
-		return "main"
+		return hfhub.Main
 	}
 	return r.Revision
 }
-
-var part = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,95}$`)
 
 // Parse reads hf:owner/name[@revision][/config][:split[a:b]]. A slash inside a
 // revision is written %2F.
@@ -64,7 +57,7 @@ func Parse(spec string) (Ref, error) {
 	if hasAt {
 		revision, config, hasConfig := strings.Cut(tail, "/")
 		r.Revision = strings.ReplaceAll(revision, "%2F", "/")
-		if r.Revision == "" || strings.Contains(r.Revision, "..") || strings.HasPrefix(r.Revision, "/") {
+		if !hfhub.IsRevision(r.Revision) {
 			return bad(fmt.Sprintf("%q is no revision", revision))
 		}
 		if hasConfig {
@@ -74,11 +67,11 @@ func Parse(spec string) (Ref, error) {
 		r.Config = strings.Join(path[2:], "/")
 		path = path[:2]
 	}
-	if len(path) != 2 || !part.MatchString(path[0]) || !part.MatchString(path[1]) || strings.Contains(head, "..") {
+	if len(path) != 2 || !hfhub.IsName(path[0]) || !hfhub.IsName(path[1]) {
 		return bad(fmt.Sprintf("%q is no repository", head))
 	}
 	r.Owner, r.Name = path[0], path[1]
-	if r.Config != "" && !part.MatchString(r.Config) {
+	if r.Config != "" && !hfhub.IsName(r.Config) {
 		return bad(fmt.Sprintf("%q is no configuration", r.Config))
 	}
 	return r, nil
@@ -86,7 +79,7 @@ func Parse(spec string) (Ref, error) {
 
 func (r *Ref) parseSplit(text string) error {
 	name, rows, hasRows := strings.Cut(text, "[")
-	if !part.MatchString(name) {
+	if !hfhub.IsName(name) {
 		return fmt.Errorf("%q is no split", name)
 	}
 	r.Split = name

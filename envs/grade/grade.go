@@ -131,6 +131,9 @@ func Command(c backends.Cmd) Grader {
 		if err != nil {
 			return trajectory.Score{}, fmt.Errorf("checker: %w", err)
 		}
+		if w.Saw != nil {
+			w.Saw(envs.Exhibit{Name: "checker", Cmd: c, Result: res})
+		}
 		out := string(res.Stdout) + string(res.Stderr)
 		switch {
 		case res.TimedOut:

@@ -3,11 +3,12 @@
 //
 // A row is judged by the first of: checker (a command in the box), expected_tools,
 // expected (text, /pattern/, or a list of texts of which one suffices), answer,
-// ground_truth, solution. A row with none of them is kept without a score.
+// ground_truth, solution, rubric (by a model, where the run has a judge). A row with none of them is kept without a score.
 package rows
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,8 @@ type Options struct {
 	Prefill   []trajectory.Message // seen by the model, never in the data
 	Image     string               // the run's, when the row names none
 	Toolsets  []string             // nil: drawn by the run
-	Grader    string               // "": as the package says; none; exact, contains, number, regexp: how `answer` is read
+	Judge     bool                 // the run has a model that judges rubrics
+	Grader    string               // "": as the package says; none; exact, contains, number, regexp: how `answer` is read; rubric: by the judge before all else
 }
 
 // Env is the environment.
@@ -37,10 +39,10 @@ type Env struct{ o Options }
 // New checks the options.
 func New(o Options) (*Env, error) {
 	switch o.Grader {
-	case "", "none", "exact", "contains", "number", "regexp":
+	case "", "none", "exact", "contains", "number", "regexp", "rubric":
 		return &Env{o: o}, nil
 	}
-	return nil, fmt.Errorf("grader %q: want none, exact, contains, number or regexp", o.Grader)
+	return nil, fmt.Errorf("grader %q: want none, exact, contains, number, regexp or rubric", o.Grader)
 }
 
 // Task is the row's task: system prompt, ephemeral prompt, prefill, then its messages.
@@ -53,7 +55,7 @@ func (e *Env) Task(row datasets.Row) (envs.Task, error) {
 		return envs.Task{}, fmt.Errorf("row %s: %w", row.ID, err)
 	}
 	h := row.Hermes
-	t := envs.Task{Row: row, Image: h.Image, Dir: h.Cwd, Env: h.Env, Files: h.Files, Toolsets: h.Toolsets, Hidden: g}
+	t := envs.Task{Row: row, Image: cmp.Or(h.Image, e.o.Image), Dir: h.Cwd, Env: h.Env, Files: h.Files, Toolsets: h.Toolsets, Artifacts: h.Artifacts, Hidden: g}
 	t.Messages = e.opening(row)
 	return t, nil
 }
@@ -94,7 +96,7 @@ func (e *Env) opening(row datasets.Row) []trajectory.Message {
 
 // NeedsBox says that the row's checker runs in a box.
 func (e *Env) NeedsBox(t envs.Task) bool {
-	return len(t.Row.Scoring.Checker) > 0 && e.o.Grader != "none"
+	return len(t.Row.Scoring.Checker) > 0 && e.o.Grader != "none" && e.o.Grader != "rubric"
 }
 
 // Score judges the episode, or returns [envs.ErrUnscored].
@@ -114,6 +116,8 @@ func (e *Env) grader(s datasets.Scoring) (any, error) {
 		return nil, nil
 	}
 	switch {
+	case e.o.Grader == "rubric":
+		return rubric(s)
 	case len(s.Checker) > 0:
 		return checker(s.Checker)
 	case len(s.ExpectedTools) > 0:
@@ -126,7 +130,32 @@ func (e *Env) grader(s datasets.Scoring) (any, error) {
 			return e.answer(raw)
 		}
 	}
+	if e.o.Judge {
+		return rubric(s)
+	}
 	return nil, nil
+}
+
+// rubric has the judge decide, with a gold answer at hand where there is one. A row that
+// has the gold answer alone is judged by that.
+func rubric(s datasets.Scoring) (any, error) {
+	var o grade.RubricOptions
+	for _, raw := range []json.RawMessage{s.Answer, s.GroundTruth, s.Solution} {
+		if len(raw) > 0 && o.Reference == "" {
+			o.Reference = plain(raw)
+		}
+	}
+	if len(s.Rubric) > 0 {
+		criteria, err := grade.ParseRubric(s.Rubric)
+		if err != nil {
+			return nil, err
+		}
+		return grade.Rubric(criteria, o)
+	}
+	if o.Reference == "" {
+		return nil, nil
+	}
+	return grade.Rubric([]grade.Criterion{{Text: "The answer says the same as the reference in everything that the task asks for."}}, o)
 }
 
 // checker is shell text, an argv, or {"command": …, "timeout": seconds}.
@@ -201,10 +230,7 @@ func best(gs []grade.Grader) grade.Grader {
 
 // answer reads gold as a number where it is one or ends in "#### N", else as text.
 func (e *Env) answer(raw json.RawMessage) (any, error) {
-	text, ok := asText(raw)
-	if !ok {
-		text = string(bytes.TrimSpace(raw))
-	}
+	text := plain(raw)
 	switch e.o.Grader {
 	case "exact":
 		return grade.Exact(text), nil
@@ -227,6 +253,14 @@ func (e *Env) answer(raw json.RawMessage) (any, error) {
 func isNumber(text string) bool {
 	text = strings.ReplaceAll(strings.TrimSpace(text), ",", "")
 	return text != "" && json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "-0123456789")
+}
+
+// plain is the text of a JSON value: itself if it is text.
+func plain(raw json.RawMessage) string {
+	if text, ok := asText(raw); ok {
+		return text
+	}
+	return string(bytes.TrimSpace(raw))
 }
 
 func asText(raw json.RawMessage) (string, bool) {

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"hermes/backends"
+	"hermes/backends/docker"
 	"hermes/backends/local"
 	"hermes/backends/namespace"
+	"hermes/backends/nomad"
+	"hermes/backends/ssh"
 	"hermes/configs"
 	"hermes/rollout/tool"
 )
@@ -19,12 +23,36 @@ const AutoBackend = "auto"
 
 // Backends lists the kinds that ship with hermes, and behind them more.
 func Backends(more []backends.Kind) []backends.Kind {
-	return append([]backends.Kind{namespace.Kind(), local.Kind}, more...)
+	return append([]backends.Kind{namespace.Kind(), docker.Kind(docker.Surroundings{}), nomad.Kind(nomad.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
 }
 
-// autoOrder are the kinds that auto tries, the best first. Those without isolation are
-// never among them.
-func autoOrder() []string { return []string{namespace.Name, "docker", "podman", "singularity"} }
+// Surround gives to the kinds what they take from the environment, and tell for what
+// they have to say while a person waits.
+func Surround(kinds []backends.Kind, env func(string) string, tell func(string)) []backends.Kind {
+	config := env("DOCKER_CONFIG")
+	if home := env("HOME"); config == "" && home != "" {
+		config = filepath.Join(home, ".docker")
+	}
+	at := docker.Surroundings{Host: env("DOCKER_HOST"), Certs: env("DOCKER_CERT_PATH"), ConfigDir: config, RuntimeDir: env("XDG_RUNTIME_DIR"), Tell: tell}
+	cluster := nomad.Surroundings{Address: env("NOMAD_ADDR"), Region: env("NOMAD_REGION"), Namespace: env("NOMAD_NAMESPACE"), Token: env("NOMAD_TOKEN"), Tell: tell,
+		TLS: nomad.TLS{CACert: env("NOMAD_CACERT"), ClientCert: env("NOMAD_CLIENT_CERT"), ClientKey: env("NOMAD_CLIENT_KEY"), ServerName: env("NOMAD_TLS_SERVER_NAME")}}
+	kinds = slices.Clone(kinds)
+	for i, k := range kinds {
+		switch k.Name {
+		case docker.Name:
+			kinds[i] = docker.Kind(at)
+		case ssh.Name:
+			kinds[i] = ssh.Kind(ssh.Surroundings{User: env("USER"), Home: env("HOME"), Agent: env("SSH_AUTH_SOCK")})
+		case nomad.Name:
+			kinds[i] = nomad.Kind(cluster)
+		}
+	}
+	return kinds
+}
+
+// autoOrder are the kinds that auto tries, the best first; docker finds podman too. Those
+// without isolation are never among them.
+func autoOrder() []string { return []string{namespace.Name, docker.Name, "singularity"} }
 
 // ChosenBackend is an open back-end with its name and a sentence about the choice.
 type ChosenBackend struct {
@@ -45,7 +73,8 @@ func BackendNames(kinds []backends.Kind) []string {
 // CheckBackends objects to keys of the section `backends` that no kind has, and to
 // settings that a kind does not take. Nothing is opened.
 func CheckBackends(section configs.Section, kinds []backends.Kind) error {
-	errs := []error{section.OnlyKeys(BackendNames(kinds))}
+	_, err := poolOptions(section)
+	errs := []error{section.OnlyKeys(append(BackendNames(kinds), poolKey)), err}
 	for _, k := range kinds {
 		if s := section.Sub(k.Name); s.Node != nil {
 			if err := k.Check(s.Node); err != nil {

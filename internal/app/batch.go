@@ -1,29 +1,37 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"hermes/configs"
 	"hermes/datasets"
+	"hermes/envs"
 	"hermes/envs/rows"
 	"hermes/rollout"
+	"hermes/rollout/artifact"
 	"hermes/rollout/engine"
 	"hermes/rollout/event"
 	"hermes/rollout/event/progress"
 	"hermes/rollout/event/prom"
+	"hermes/rollout/policy"
 	"hermes/rollout/rundir"
 	"hermes/rollout/sink"
 	"hermes/rollout/tool"
+	"hermes/trajectory"
 	"hermes/trajectory/stats"
 )
 
@@ -36,9 +44,12 @@ type Batch struct {
 	PromptFlags
 	ToolFlags
 	BudgetFlags
+	ExactFlags
 	RowFlags
 	RunFlags
+	RoleFlags
 	Settings []configs.Setting // what was resolved, for run.yaml
+	Env      *ChosenEnv        // rows, tasks and scores are its own; nil: those of the datasets
 }
 
 // batch is one run on its way through its phases.
@@ -48,23 +59,25 @@ type batch struct {
 
 	data    *datasets.Dataset
 	report  datasets.Report
-	env     *rows.Env
+	env     envs.Env
 	rules   sink.Rules
 	allowed tolerance
+	roles   map[policy.Role]*role
+	oracle  envs.Oracle // plays every task; nil: the model does
 	dir     *rundir.Dir
 }
 
 // Run does the whole job and returns its books. The error, if any, is an *Error.
 func (b Batch) Run(ctx context.Context, h Host) (stats.Statistics, error) {
 	r := &batch{Batch: b, parts: newParts(h, asked{ModelFlags: b.ModelFlags, SamplingFlags: b.SamplingFlags, ProviderFlags: b.ProviderFlags,
-		ToolFlags: b.ToolFlags, BudgetFlags: b.BudgetFlags, requests: b.Concurrency, seed: b.Seed})}
+		ToolFlags: b.ToolFlags, BudgetFlags: b.BudgetFlags, ExactFlags: b.ExactFlags, requests: b.Concurrency, watch: true, seed: b.Seed, usual: b.Env.toolsets()})}
 	s, err := r.run(ctx)
 	r.closeAll()
 	return s, err
 }
 
 func (b *batch) run(ctx context.Context) (stats.Statistics, error) {
-	for _, step := range []func(context.Context) error{b.check, b.openData, b.openModel, b.openBoxes, b.openTools} {
+	for _, step := range []func(context.Context) error{b.check, b.openData, b.openModel, b.openRoles, b.openBoxes, b.openTools} {
 		if err := step(ctx); err != nil {
 			return stats.Statistics{}, usage(err)
 		}
@@ -74,7 +87,9 @@ func (b *batch) run(ctx context.Context) (stats.Statistics, error) {
 		return stats.Statistics{}, usage(err)
 	}
 	if b.DryRun {
-		b.plan(want)
+		if err := b.plan(ctx, want); err != nil {
+			return stats.Statistics{}, usage(err)
+		}
 		return stats.Statistics{Planned: want.Extent.Planned, Pending: want.Extent.Planned}, nil
 	}
 	if err := b.openDir(ctx, want); err != nil {
@@ -85,8 +100,11 @@ func (b *batch) run(ctx context.Context) (stats.Statistics, error) {
 
 // check reads everything that needs no part at all.
 func (b *batch) check(context.Context) error {
-	if len(b.Datasets) == 0 {
+	if len(b.Datasets) == 0 && b.Env == nil {
 		return errors.New("no dataset: name a file, hf:owner/name, samples:tasks, or - for stdin")
+	}
+	if b.RunFlags.Run == "" && b.Env != nil {
+		b.RunFlags.Run = b.Env.Name
 	}
 	if b.RunFlags.Run == "" {
 		name, err := stem(b.Datasets[0])
@@ -113,25 +131,44 @@ func (b *batch) check(context.Context) error {
 			return fmt.Errorf("--format %q: want sharegpt, messages", f)
 		}
 	}
-	var err error
+	b.offline, b.runDir = b.Offline, filepath.Join(b.Out, b.RunFlags.Run)
+	err := b.Batch.ExactFlags.check()
+	if err != nil {
+		return err
+	}
 	if b.allowed, err = parseTolerance(b.FailOnError); err != nil {
 		return err
 	}
-	if b.rules, err = sink.NewRules("batch", b.Accept, b.RequireReasoning); err != nil {
+	if b.rules, err = sink.NewRules(b.mode(), b.Accept, b.RequireReasoning); err != nil {
+		return err
+	}
+	if b.roles, err = parseRoles(b.RoleFlags); err != nil {
 		return err
 	}
 	return b.prompts()
 }
 
-// prompts reads what is added to every task.
+// mode is by which rules samples are accepted.
+func (b *batch) mode() string {
+	if b.Env != nil {
+		return "env"
+	}
+	return "batch"
+}
+
+// prompts reads what is added to every task. An environment has words of its own.
 func (b *batch) prompts() error {
+	if b.Env != nil {
+		b.env = b.Env.Bundled
+		return b.playOracle()
+	}
 	var err error
 	for _, p := range []*string{&b.System, &b.EphemeralSystem} {
 		if *p, err = systemText(*p); err != nil {
 			return err
 		}
 	}
-	o := rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Grader: b.Grader}
+	o := rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Grader: b.Grader, Judge: b.roles[policy.Judge] != nil}
 	if b.Prefill != "" {
 		if o.Prefill, err = readPrefill(b.Prefill); err != nil {
 			return err
@@ -155,14 +192,17 @@ func (b *batch) manifest() (rundir.Manifest, error) {
 		return rundir.Manifest{}, err
 	}
 	m := rundir.Manifest{Version: b.host.Version, Created: time.Now().UTC().Truncate(time.Second), Identity: b.identity(),
-		Extent: rundir.Extent{Dataset: print, Rollouts: b.Rollouts, Limit: b.Limit, Planned: b.report.Rows * int64(b.Rollouts)},
-		Books: rundir.Books{Mode: "batch", Accept: b.Accept, RequireReasoning: b.RequireReasoning, Formats: b.Format,
+		Extent: rundir.Extent{Dataset: print, Rollouts: b.Rollouts, Limit: b.Limit, Shard: b.Shard, Planned: b.report.Rows * int64(b.Rollouts)},
+		Books: rundir.Books{Mode: b.mode(), Accept: b.Accept, RequireReasoning: b.RequireReasoning, Dedup: b.Dedup, Formats: b.Format,
 			Parquet: b.Parquet, Preamble: b.Preamble},
 		Tools: b.tools.names(),
 	}
+	if b.model.exact != nil {
+		m.Books.LogProbs = b.model.exact.probs()
+	}
 	config := map[string]string{"dataset": strings.Join(b.Datasets, " ")}
-	if b.Shard != "" {
-		config["shard"] = b.Shard
+	if b.Env != nil {
+		config["dataset"] = "env:" + b.Env.Name
 	}
 	for _, s := range b.Settings {
 		config[s.Name] = s.Value
@@ -180,8 +220,8 @@ func (b *batch) identity() rundir.Fields {
 	if b.Distribution != "" {
 		sets = "distribution " + b.Distribution
 	}
-	return rundir.Fields{
-		{Name: "env", Value: "rows"}, {Name: "model", Value: b.model.name}, {Name: "mode", Value: "text"},
+	fields := rundir.Fields{
+		{Name: "env", Value: b.Env.Identity()}, {Name: "model", Value: b.model.name}, {Name: "mode", Value: string(b.model.policy.Info().Mode)},
 		{Name: "tools", Value: b.tools.digest()}, {Name: "toolsets", Value: sets}, {Name: "image", Value: b.Image},
 		{Name: "system", Value: digest(b.System)}, {Name: "ephemeral-system", Value: digest(b.EphemeralSystem)}, {Name: "prefill", Value: digestFile(b.Prefill)},
 		{Name: "max-tokens", Value: number(b.MaxTokens)}, {Name: "temperature", Value: number(b.Temperature)}, {Name: "top-p", Value: number(b.TopP)},
@@ -189,21 +229,22 @@ func (b *batch) identity() rundir.Fields {
 		{Name: "reasoning-effort", Value: b.ReasoningEffort}, {Name: "extra-body", Value: b.ExtraBody},
 		{Name: "max-turns", Value: strconv.Itoa(b.MaxTurns)}, {Name: "max-total-tokens", Value: strconv.FormatInt(b.MaxTotalTokens, 10)},
 		{Name: "faults", Value: b.Faults}, {Name: "grader", Value: b.Grader}, {Name: "seed", Value: strconv.FormatInt(b.Seed, 10)},
-		{Name: "rows", Value: strings.Join(append(append([]string{}, b.Map...), b.PromptKey, b.Shard, strconv.FormatBool(b.Shuffle)), ",")},
+		{Name: "rows", Value: strings.Join(append(append([]string{}, b.Map...), b.PromptKey, strconv.FormatBool(b.Shuffle)), ",")},
 		{Name: "accept", Value: b.Accept}, {Name: "require-reasoning", Value: strconv.FormatBool(b.RequireReasoning)}, {Name: "preamble", Value: digest(b.Preamble)},
 	}
-}
-
-func (b *batch) plan(m rundir.Manifest) {
-	fmt.Fprintf(b.host.Err, "%d rows, %d rollouts each: %d samples with %s; toolsets %s; boxes: %s\n",
-		b.report.Rows, b.Rollouts, m.Extent.Planned, b.model.name, strings.Join(b.tools.sets, ", "), b.boxes.note)
-	if b.model.price != nil {
-		p := b.model.price
-		const prompt, completion = 12_000, 800 // a short agent's turn
-		turns := float64(m.Extent.Planned) * float64(max(1, b.MaxTurns/2))
-		fmt.Fprintf(b.host.Err, "rough estimate at %d turns of 12,000 + 800 tokens each: $%.2f; --limit 20 is a pilot that measures it\n",
-			max(1, b.MaxTurns/2), turns*(prompt*p.Prompt+completion*p.Completion)/1e6)
+	if b.model.exact != nil {
+		fields = append(fields, b.model.exact.identity()...)
 	}
+	if p := b.judge(); p != nil {
+		fields = append(fields, rundir.Field{Name: "judge", Value: p.Info().Model})
+	}
+	if b.oracle != nil {
+		fields = append(fields, rundir.Field{Name: "oracle", Value: "true"})
+	}
+	if b.Dedup {
+		fields = append(fields, rundir.Field{Name: "dedup", Value: "true"})
+	}
+	return fields
 }
 
 func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
@@ -211,29 +252,37 @@ func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
 	if err != nil {
 		var mismatch *rundir.MismatchError
 		var owned *rundir.OwnedError
-		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) {
+		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
 			return usage(err)
 		}
-		return &Error{Code: codeOurs, Err: err}
+		return &Error{Code: codeOurs, Err: room(err)}
 	}
 	b.dir = dir
 	b.later(dir.Close)
 	if b.RetryFailed {
 		if err := dir.Journal.Reopen(ctx, dir.Journal.Failed()); err != nil {
-			return &Error{Code: codeOurs, Err: err}
+			return &Error{Code: codeOurs, Err: room(err)}
 		}
 	}
-	if b.model.budget != nil {
+	if b.model.budget != nil || len(b.RoleBudgetUSD) > 0 {
 		for e, err := range dir.Journal.Records(ctx, 0) {
 			if err != nil {
 				return &Error{Code: codeOurs, Err: err}
 			}
 			if rec, err := e.Record(); err == nil && rec != nil {
-				b.model.budget.Spend(rec.Usage)
+				b.spent(rec)
 			}
 		}
 	}
 	return nil
+}
+
+// spent tells the budgets what a record of an earlier start has cost.
+func (b *batch) spent(rec *trajectory.Record) {
+	b.model.budget.Spend(rec.Usage)
+	if r := b.roles[policy.Judge]; r != nil && rec.Judge != nil {
+		b.budgetOf(r).Spend(rec.Judge.Usage)
+	}
 }
 
 // roll runs the engine and closes the books.
@@ -253,7 +302,9 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 		return stats.Statistics{}, &Error{Code: codeOurs, Err: err}
 	}
 	project.Follow(ctx)
-	eng, err := b.engine(watch)
+	memory := budget(b.Memory, "/")
+	defer holdMemory(memory)()
+	eng, err := b.engine(watch, memory)
 	if err != nil {
 		return stats.Statistics{}, usage(err)
 	}
@@ -266,27 +317,46 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 	}()
 	sum := eng.Run(ctx, b.host.Drain, b.skipBad(ctx))
 	books, err := project.Finish(ctx)
-	if err != nil {
-		return books, &Error{Code: codeOurs, Err: err}
+	switch {
+	case errors.Is(sum.Stopped, engine.ErrLog): // what befell the log befalls its projections
+		return books, &Error{Code: codeOurs, Err: room(sum.Stopped)}
+	case err != nil:
+		return books, &Error{Code: codeOurs, Err: room(err)}
 	}
 	return books, b.verdict(sum, books)
 }
 
-func (b *batch) engine(watch event.Observer) (*engine.Engine, error) {
-	o := rollout.Options{Env: b.env, Policy: b.model.policy, Backend: b.boxes.backend, Plan: b.tools.plan,
+// room adds what to do about a disk that is full.
+func room(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: make room, and the same command resumes", err)
+	}
+	return err
+}
+
+func (b *batch) engine(watch event.Observer, memory int64) (*engine.Engine, error) {
+	sampling := b.sampling()
+	if b.model.exact != nil {
+		sampling.Put = rundir.NewBlobs(nil, b.dir.Path).Put
+	}
+	keep, err := artifact.New(filepath.Join(b.dir.Path, "artifacts"), b.Keep, artifact.Options{})
+	if err != nil {
+		return nil, err
+	}
+	o := rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Backend: b.boxes.backend, Plan: b.tools.plan,
 		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
-		Sampling: b.sampling(), SendScripts: b.model.scripted,
+		Sampling: sampling, SendScripts: b.model.scripted,
 		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
 		Faults:    rollout.FaultRule(b.Faults),
 		Deadlines: rollout.Deadlines{Loop: b.Timeout},
 		Observer:  watch, Log: b.log,
-		Keep: artifacts{dir: filepath.Join(b.dir.Path, "artifacts"), which: b.Keep}.keep}
+		Keep: keep.Keep}
 	r, err := rollout.NewRunner(o)
 	if err != nil {
 		return nil, err
 	}
 	return engine.New(r, b.dir.Journal, engine.Options{InFlight: b.Concurrency, Rollouts: b.Rollouts, Tries: b.Retries + 1,
-		StopAfter: b.StopAfter, Drain: b.DrainTimeout, Seed: b.Seed, Toolsets: b.tools.draw, Observer: watch, Log: b.log})
+		StopAfter: b.StopAfter, Drain: b.DrainTimeout, Seed: b.Seed, Toolsets: b.tools.draw, Memory: memory, Observer: watch, Log: b.log})
 }
 
 // metrics serves the page for Prometheus, when asked to.
@@ -296,6 +366,7 @@ func (b *batch) metrics(ctx context.Context, cancel context.CancelCauseFunc) eve
 	}
 	m := prom.New()
 	m.SetPlanned(b.dir.Manifest.Extent.Planned)
+	m.Also(b.boxes.pool.WriteMetrics)
 	l, err := prom.Listen(ctx, b.Metrics)
 	if err != nil {
 		cancel(usage(fmt.Errorf("--metrics: %w", err)))
@@ -331,9 +402,20 @@ func (b *batch) verdict(sum engine.Summary, s stats.Statistics) error {
 		failed += n
 	}
 	if b.allowed.exceeded(failed, s.Planned) {
-		return &Error{Code: codeFailures, Err: fmt.Errorf("%d of %d samples failed without the model's fault, more than --fail-on-error %s allows", failed, s.Planned, b.FailOnError)}
+		return &Error{Code: codeFailures, Err: fmt.Errorf("%d of %d samples failed without the model's fault (attempts by cause: %s), more than --fail-on-error %s allows; "+
+			"report.md says why, --retry-failed tries them again", failed, s.Planned, causes(s.Causes), b.FailOnError)}
 	}
 	return nil
+}
+
+// causes lists why attempts failed, the most frequent cause first.
+func causes(n map[string]int64) string {
+	most := func(a, b string) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) }
+	var list []string
+	for _, cause := range slices.SortedFunc(maps.Keys(n), most) {
+		list = append(list, fmt.Sprintf("%s %d", cause, n[cause]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // Summary writes what a person reads when a run ended.

@@ -1,24 +1,18 @@
 package app
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"log/slog"
-	"net/http"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"hermes/backends"
-	"hermes/datasets"
-	"hermes/envs/rows"
+	"hermes/envs"
 	"hermes/rollout"
 	"hermes/rollout/engine"
 	"hermes/rollout/event"
@@ -26,174 +20,182 @@ import (
 	"hermes/rollout/journal"
 	"hermes/rollout/policy"
 	"hermes/rollout/policy/wire"
-	"hermes/rollout/tool"
-	"hermes/trajectory"
 )
 
-// Bench measures what the engine costs beside a model server: rollouts of a few turns
-// against the scripted server at Base, which must run in another process.
+// Bench measures what the engine costs beside a model server: rollouts of many turns
+// against the scripted server at Base, which must run in another process. Zero values
+// are replaced by those of the shape.
 type Bench struct {
 	Base     string // of the server, ending in /v1
+	Shape    string // plain, tool, long or flight
 	Rollouts int
 	Turns    int
 	Context  int // bytes of the conversation, on average over the turns
 	InFlight int
-	Dir      string // for the log
+	Rounds   int           // the figures are medians over them
+	Latency  time.Duration // with which the server answers
+	Dir      string        // for the logs
 }
 
-// Figures are the result. Processor time is of this process alone.
+// shapes are what is measured, and how much of it by default.
+var shapes = map[string]Bench{
+	"plain":  {Rollouts: 300, Turns: 20, Context: 12_000, InFlight: 64, Rounds: 5},
+	"tool":   {Rollouts: 300, Turns: 20, Context: 12_000, InFlight: 64, Rounds: 5},
+	"long":   {Rollouts: 100, Turns: 20, Context: 74_000, InFlight: 64, Rounds: 5},
+	"flight": {Rollouts: 10_000, Turns: 20, Context: 12_000, Rounds: 1, Latency: 5 * time.Second},
+}
+
+// NewBench fills in what was not said and checks the rest.
+func NewBench(b Bench) (Bench, error) {
+	d, ok := shapes[b.Shape]
+	if !ok {
+		return b, fmt.Errorf("shape %q: want plain, tool, long or flight", b.Shape)
+	}
+	for _, f := range []struct {
+		name string
+		at   *int
+		def  int
+	}{{"rollouts", &b.Rollouts, d.Rollouts}, {"turns", &b.Turns, d.Turns}, {"bytes of context", &b.Context, d.Context}, {"rounds", &b.Rounds, d.Rounds}} {
+		if *f.at = cmp.Or(*f.at, f.def); *f.at < 0 {
+			return b, fmt.Errorf("%s: %d is negative", f.name, *f.at)
+		}
+	}
+	if b.Latency = cmp.Or(b.Latency, d.Latency); b.Latency < 0 {
+		return b, fmt.Errorf("latency: %v is negative", b.Latency)
+	}
+	b.InFlight = cmp.Or(b.InFlight, d.InFlight, b.Rollouts)
+	return b, nil
+}
+
+// Figures are the result: medians over the rounds. Processor time is of this process
+// alone.
 type Figures struct {
 	Shape      string  `json:"shape"`
 	Rollouts   int     `json:"rollouts"`
 	Turns      int     `json:"turns"`
 	Context    int     `json:"context_bytes"`
 	InFlight   int     `json:"in_flight"`
+	Rounds     int     `json:"rounds"`
 	CPUPerTurn float64 `json:"cpu_us_per_turn"`
-	Floor      float64 `json:"floor_us_per_turn"` // the same requests by net/http alone
+	Floor      float64 `json:"floor_us_per_turn,omitempty"` // the same requests by net/http alone; not measured where answers are slow
+	CPUEach    float64 `json:"cpu_ms_per_trajectory"`       // written and synced
 	PerSecond  float64 `json:"turns_per_second"`
 	PeakMB     float64 `json:"peak_mb"`
 	Seconds    float64 `json:"seconds"`
+	Ideal      float64 `json:"ideal_seconds,omitempty"` // the time of the model alone; 0: it takes none
+	Ratio      float64 `json:"ratio,omitempty"`         // Seconds by Ideal
 }
 
-// Run rolls out, with validation, journal, events and metrics on, then sends the same
-// number of requests of the same size without hermes.
+// Run measures round after round: rollouts with validation, journal, events and metrics
+// on, then the same number of requests of the same size without hermes.
 func (b Bench) Run(ctx context.Context) (Figures, error) {
-	f := Figures{Shape: "long", Rollouts: b.Rollouts, Turns: b.Turns, Context: b.Context, InFlight: b.InFlight}
+	f := Figures{Shape: b.Shape, Rollouts: b.Rollouts, Turns: b.Turns, Context: b.Context, InFlight: b.InFlight, Rounds: b.Rounds}
+	turns := float64(b.Rollouts * b.Turns)
+	var engines, floors, walls []float64
+	for round := range b.Rounds {
+		start, cpu := time.Now(), processor()
+		if err := b.engine(ctx, filepath.Join(b.Dir, fmt.Sprint("journal-", round))); err != nil {
+			return f, err
+		}
+		engines = append(engines, float64((processor()-cpu).Nanoseconds())/1e3/turns)
+		walls = append(walls, time.Since(start).Seconds())
+		if f.PeakMB = peak(); b.Latency > 0 {
+			continue
+		}
+		cpu = processor()
+		if err := b.floor(ctx); err != nil {
+			return f, fmt.Errorf("bare requests: %w", err)
+		}
+		floors = append(floors, float64((processor()-cpu).Nanoseconds())/1e3/turns)
+	}
+	f.CPUPerTurn, f.Floor, f.Seconds = median(engines), median(floors), median(walls)
+	f.CPUEach, f.PerSecond = f.CPUPerTurn*float64(b.Turns)/1e3, turns/f.Seconds
+	if b.Latency > 0 {
+		waves := (b.Rollouts + b.InFlight - 1) / b.InFlight
+		f.Ideal = (b.stagger() + time.Duration(waves*b.Turns)*b.Latency).Seconds()
+		f.Ratio = f.Seconds / f.Ideal
+	}
+	return f, nil
+}
+
+// stagger is the time over which the first rollouts start, so that a model with a latency
+// is not asked by all of them at the same moments.
+func (b Bench) stagger() time.Duration { return b.Latency }
+
+// engine rolls out everything once, into a journal of its own.
+func (b Bench) engine(ctx context.Context, dir string) (err error) {
 	w, err := wire.New(wire.Options{Bases: []string{b.Base}, Concurrency: b.InFlight})
 	if err != nil {
-		return f, err
+		return err
 	}
 	defer w.Close()
 	pol, err := policy.NewChat(w, policy.ChatOptions{Model: "fake"})
 	if err != nil {
-		return f, err
+		return err
 	}
-	env, err := rows.New(rows.Options{})
+	log, err := journal.Open(dir, journal.Options{})
 	if err != nil {
-		return f, err
+		return err
 	}
-	log, err := journal.Open(filepath.Join(b.Dir, "journal"), journal.Options{})
-	if err != nil {
-		return f, err
-	}
-	defer log.Close()
+	defer func() { err = errors.Join(err, log.Close()) }()
 	watch := event.All(prom.New())
-	r, err := rollout.NewRunner(rollout.Options{Env: env, Policy: pol, SendScripts: true, Observer: watch,
-		Plan: func(context.Context, []string, func(context.Context) (backends.Sandbox, error)) ([]tool.Def, []string, error) {
-			return []tool.Def{noop(b.step())}, nil, nil
-		}})
+	var env envs.Env = silent{}
+	o := rollout.Options{Policy: pol, SendScripts: true, Observer: watch}
+	if b.Shape == "tool" {
+		o.Plan = b.tools
+	} else {
+		env = user{step: b.step(), turns: b.Turns}
+	}
+	o.Env = env
+	r, err := rollout.NewRunner(o)
 	if err != nil {
-		return f, err
+		return err
 	}
 	eng, err := engine.New(r, log, engine.Options{InFlight: b.InFlight, Observer: watch, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return f, err
+		return err
 	}
-	start, cpu := time.Now(), processor()
-	sum := eng.Run(ctx, nil, b.rows())
+	sum := eng.Run(ctx, nil, b.rows(ctx))
 	if sum.Stopped != nil || sum.Ended != int64(b.Rollouts) {
-		return f, fmt.Errorf("%d of %d rollouts ended: %w", sum.Ended, b.Rollouts, sum.Stopped)
+		return fmt.Errorf("%d of %d rollouts ended: %w", sum.Ended, b.Rollouts, errors.Join(sum.Stopped, context.Cause(ctx)))
 	}
-	turns := float64(b.Rollouts * b.Turns)
-	f.CPUPerTurn = float64((processor() - cpu).Microseconds()) / turns
-	f.Seconds = time.Since(start).Seconds()
-	f.PerSecond, f.PeakMB = turns/f.Seconds, peak()
-	cpu = processor()
-	if err := b.bare(ctx, int(turns)); err != nil {
-		return f, err
-	}
-	f.Floor = float64((processor() - cpu).Microseconds()) / turns
-	return f, nil
+	return b.asked(w.Stats())
 }
 
-// step is how many bytes each tool result adds, so that the mean context is Context.
-func (b Bench) step() int { return 2 * b.Context / max(1, b.Turns) }
-
-// rows are the tasks: the script asks for one call a turn, then answers.
-func (b Bench) rows() iter.Seq2[datasets.Row, error] {
-	turn := map[string]any{"content": "looking", "calls": []any{map[string]any{"name": "noop", "arguments": map[string]any{}}}}
-	script := []any{}
-	for range b.Turns - 1 {
-		script = append(script, turn)
+// asked makes sure that what was measured is what was meant.
+func (b Bench) asked(s wire.Stats) error {
+	if want := int64(b.Rollouts * b.Turns); s.Bought != want || s.Retries > 0 {
+		return fmt.Errorf("%d answers were bought with %d retries, want %d without: the figures say nothing", s.Bought, s.Retries, want)
 	}
-	raw, err := json.Marshal(append(script, map[string]any{"content": "done"}))
-	return func(yield func(datasets.Row, error) bool) {
-		for i := range b.Rollouts {
-			row := datasets.Row{ID: fmt.Sprint(i), Index: int64(i), Prompt: []trajectory.Message{trajectory.Text(trajectory.User, "task")}}
-			row.Hermes.Script = raw
-			if !yield(row, err) {
-				return
-			}
-		}
-	}
+	return nil
 }
 
-// noop is a tool whose answers differ and are size bytes long.
-func noop(size int) tool.Def {
-	return tool.Def{
-		Spec: trajectory.ToolSpec{Name: "noop", Description: "Answers with text.", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)},
-		Open: func(*tool.Scope) (tool.Handler, error) {
-			n := 0
-			return func(context.Context, json.RawMessage) (tool.Result, error) {
-				n++
-				return tool.Result{Text: fmt.Sprintf("%d %s", n, strings.Repeat("all work and no play ", size/21+1)[:max(0, size-3)])}, nil
-			}, nil
-		}}
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	mid := len(list) / 2
+	if len(list)%2 == 0 {
+		return (list[mid-1] + list[mid]) / 2
+	}
+	return list[mid]
 }
 
-// bare sends n plain requests of the same size.
-func (b Bench) bare(ctx context.Context, n int) error {
-	body, err := json.Marshal(map[string]any{"model": "fake", "hermes_script": []any{map[string]any{"content": "done"}},
-		"messages": []any{map[string]any{"role": "user", "content": strings.Repeat("all work and no play ", b.Context/21)}}})
-	if err != nil {
-		return err
+// Lines are the figures for people.
+func (f Figures) Lines() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s: %d rollouts of %d turns, %d bytes of context, %d in flight, median of %d rounds\n", f.Shape, f.Rollouts, f.Turns, f.Context, f.InFlight, f.Rounds)
+	fmt.Fprintf(&s, "  processor  %.0f µs a turn, %.2f ms a trajectory", f.CPUPerTurn, f.CPUEach)
+	if f.Floor > 0 {
+		fmt.Fprintf(&s, " (bare net/http: %.0f µs a turn)", f.Floor)
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: b.InFlight}}
-	defer client.CloseIdleConnections()
-	work := make(chan struct{})
-	errs := make(chan error, b.InFlight)
-	var all sync.WaitGroup
-	for range b.InFlight {
-		all.Go(func() {
-			for range work {
-				if err := post(ctx, client, b.Base+"/chat/completions", body); err != nil {
-					errs <- err
-					for range work { // let the sender end
-					}
-					return
-				}
-			}
-		})
+	fmt.Fprintf(&s, "\n  speed      %.0f turns/s, %.2f s", f.PerSecond, f.Seconds)
+	if f.Ideal > 0 {
+		fmt.Fprintf(&s, ", %.3f × the %.2f s that the model takes", f.Ratio, f.Ideal)
 	}
-	for range n {
-		work <- struct{}{}
-	}
-	close(work)
-	all.Wait()
-	close(errs)
-	return <-errs
-}
-
-func post(ctx context.Context, c *http.Client, url string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	var answer struct{ Choices []json.RawMessage }
-	raw, err := io.ReadAll(resp.Body)
-	if err == nil {
-		err = json.Unmarshal(raw, &answer)
-	}
-	if err == nil && len(answer.Choices) == 0 {
-		err = fmt.Errorf("%s: no answer in %.200s", resp.Status, raw)
-	}
-	return err
+	fmt.Fprintf(&s, "\n  memory     %.0f MB at the peak\n", f.PeakMB)
+	return s.String()
 }
 
 // processor is the time that this process has spent on processors.
@@ -205,14 +207,11 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peak is the most memory that this process has had resident, in MB.
+// peak is the most memory that this process has had resident, in MB (10⁶ bytes).
 func peak() float64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
 	}
-	return float64(u.Maxrss) / 1024
+	return float64(u.Maxrss) * 1024 / 1e6
 }
-
-// TempDir makes a folder for a benchmark's log.
-func TempDir() (string, error) { return os.MkdirTemp("", "hermes-bench-") }

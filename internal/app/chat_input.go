@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -59,8 +60,11 @@ func (l *lines) read(ctx context.Context) (string, bool, error) {
 	case n := <-l.got:
 		l.got = nil
 		l.count++
-		if errors.Is(n.err, bufio.ErrTooLong) {
+		switch {
+		case errors.Is(n.err, bufio.ErrTooLong):
 			n.err = fmt.Errorf("line %d: more than %d bytes", l.count, maxLine)
+		case errors.Is(n.err, syscall.EIO): // the terminal is gone; its signal may come later
+			n.err = nil
 		}
 		if n.err == nil && n.ok && !utf8.ValidString(n.text) {
 			n.err = fmt.Errorf("line %d: not UTF-8", l.count)

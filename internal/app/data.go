@@ -30,7 +30,12 @@ func (b *batch) openData(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.data, err = OpenRows(ctx, o, b.Datasets...); err != nil {
+	if b.Env != nil {
+		b.data, err = b.Env.Rows(ctx, b.Env.Split, o)
+	} else {
+		b.data, err = OpenRows(ctx, o, b.Datasets...)
+	}
+	if err != nil {
 		return err
 	}
 	b.later(b.data.Close)
@@ -43,6 +48,9 @@ func (b *batch) openData(ctx context.Context) error {
 	fmt.Fprint(b.host.Err, b.report.Mapping.String())
 	for _, e := range b.report.Errors {
 		fmt.Fprintf(b.host.Err, "left out: %v\n", e)
+	}
+	if b.Env != nil {
+		return b.checkTasks(ctx)
 	}
 	return nil
 }
@@ -89,6 +97,9 @@ func (b *batch) skipBad(ctx context.Context) iter.Seq2[datasets.Row, error] {
 			var bad *datasets.RowError
 			if errors.As(err, &bad) && datasets.BadRows(b.BadRows) == datasets.Skip {
 				continue
+			}
+			if err == nil && b.oracle != nil {
+				row.Hermes.Script, err = b.oracleScript(row)
 			}
 			if !yield(row, err) {
 				return

@@ -4,13 +4,15 @@ package app
 
 import (
 	"time"
+
+	"hermes/configs"
 )
 
 // ModelFlags choose the model and where it is served. The tags are kong's.
 type ModelFlags struct {
 	Model          string        `help:"Model name; 'auto' takes the only one that the server offers." placeholder:"NAME"`
 	BaseURL        []string      `name:"base-url" sep:"none" help:"OpenAI-compatible server, ends in /v1. May repeat (replicas), or be @FILE with one a line." placeholder:"URL"`
-	APIKeyEnv      []string      `name:"api-key-env" default:"OPENAI_API_KEY" help:"Environment variables that hold keys; several make a pool." placeholder:"NAME"`
+	APIKeyEnv      []string      `name:"api-key-env" default:"OPENAI_API_KEY" help:"Environment variables that hold keys of the run's servers, several make a pool; HOST=NAME for a fallback or role elsewhere." placeholder:"NAME"`
 	Server         string        `enum:"auto,openai,openrouter,vllm,sglang,llamacpp,ollama" default:"auto" help:"Whose quirks to expect: auto, openai, openrouter, vllm, sglang, llamacpp, ollama."`
 	Affinity       string        `enum:"rollout,group" default:"rollout" help:"What stays on one replica: rollout or group."`
 	ExtraBody      string        `name:"extra-body" help:"JSON object merged into every request."`
@@ -20,6 +22,7 @@ type ModelFlags struct {
 	RequestRetries int           `name:"request-retries" default:"5" help:"Tries of one model request beyond the first."`
 	Stream         bool          `default:"true" negatable:"" help:"Stream answers."`
 	SendScripts    bool          `name:"send-scripts" help:"Send the rows' scripts along, for 'hermes model fake'."`
+	PromptCache    string        `name:"prompt-cache" enum:"auto,off,5m,1h" default:"auto" help:"Mark prompts to be kept by servers that want it: auto (Claude behind OpenRouter), off, 5m, 1h."`
 	Cassette       string        `help:"Answer every model request from this recording." placeholder:"FILE"`
 	Record         string        `help:"Record every model answer into this file." placeholder:"FILE"`
 }
@@ -54,10 +57,11 @@ type PromptFlags struct {
 
 // ToolFlags choose tools and boxes.
 type ToolFlags struct {
-	Toolsets     []string `help:"Toolsets of every rollout (default: terminal,file,todo,code_execution)."`
+	Toolsets     []string `help:"Toolsets of every rollout (default: terminal,file,todo,code_execution); none for no tools."`
 	Distribution string   `help:"Draw toolsets from this distribution instead." placeholder:"NAME"`
 	MissingTools string   `name:"missing-tools" enum:"fail,drop" default:"fail" help:"Toolsets that cannot be served: fail, or drop and record."`
 	Backend      string   `default:"auto" help:"Where boxes live: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
+	Boxes        int      `help:"Boxes at once; rollouts beyond that wait for one (default: one for each rollout)." placeholder:"N"`
 	Image        string   `help:"Image of boxes whose row names none." placeholder:"IMAGE"`
 	ResultChars  int      `name:"result-chars" default:"100000" help:"Longest tool result; the rest is kept in the box."`
 	TurnChars    int      `name:"turn-chars" default:"200000" help:"Longest results of one turn together."`
@@ -81,7 +85,7 @@ type BudgetFlags struct {
 	BudgetUSD    float64       `name:"budget-usd" help:"Dollars."`
 	BudgetTokens int64         `name:"budget-tokens" help:"Tokens, given and written."`
 	BudgetTime   time.Duration `name:"budget-time" help:"Wall time."`
-	Price        string        `help:"IN,OUT[,CACHED]: dollars per million tokens, where the server names no cost." placeholder:"IN,OUT"`
+	Price        []string      `sep:"none" help:"[MODEL=]IN,OUT[,CACHED]: dollars per million tokens, where the server names no cost; MODEL is a fallback or a role's; may repeat." placeholder:"IN,OUT"`
 }
 
 // RowFlags choose rows and how they are read.
@@ -103,6 +107,7 @@ type RunFlags struct {
 	RetryFailed      bool          `name:"retry-failed" help:"Try recorded failures again."`
 	Rollouts         int           `short:"n" aliases:"samples,group-size" default:"1" range:"1:" help:"Samples of each row."`
 	Concurrency      int           `aliases:"in-flight" default:"64" range:"1:" help:"Rollouts at once."`
+	Memory           *configs.Size `range:"64MiB:" placeholder:"SIZE" help:"Memory of the engine, such as 4GiB: no rollout is begun while it is short (default: half of the machine's or the control group's)."`
 	MaxTurns         int           `name:"max-turns" default:"10" help:"Model answers of a rollout."`
 	MaxTotalTokens   int64         `name:"max-total-tokens" help:"Tokens that a rollout may write."`
 	Retries          int           `default:"2" help:"Further attempts of a sample that failed without the model's fault."`
@@ -111,8 +116,9 @@ type RunFlags struct {
 	Faults           string        `enum:"show,resample" default:"resample" help:"Answers that cannot be used: show (kept, scored) or resample."`
 	DryRun           bool          `name:"dry-run" help:"Check everything, print the plan and its estimate, ask no model."`
 	Accept           string        `default:"all" help:"all, passed, or an expression such as 'reward >= 0.5'."`
-	Grader           string        `default:"" help:"How answers are judged: exact, contains, number, regexp, none (default: as the row says)."`
+	Grader           string        `default:"" help:"How answers are judged: exact, contains, number, regexp, rubric, none (default: as the row says)."`
 	RequireReasoning bool          `name:"require-reasoning" help:"Reject samples without any reasoning."`
+	Dedup            bool          `help:"Reject samples of a row whose conversation is word for word that of an earlier one."`
 	Keep             string        `enum:"all,failed,zero,none" default:"failed" help:"Artifacts to keep: all, failed, zero, none."`
 	Format           []string      `default:"sharegpt,messages" help:"Projections: sharegpt, messages."`
 	Parquet          bool          `help:"Also write Parquet."`

@@ -7,6 +7,7 @@ import (
 
 	"hermes/backends"
 	"hermes/configs"
+	"hermes/envs"
 	"hermes/rollout/tool"
 )
 
@@ -25,6 +26,7 @@ type Host struct {
 	Handler   func(io.Writer) slog.Handler
 	Backends  []backends.Kind
 	Tools     []tool.Def
+	Envs      []envs.Kind
 	Version   string
 }
 

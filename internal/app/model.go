@@ -8,8 +8,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"hermes/internal/fakellm"
+	"hermes/internal/hfhub"
 	"hermes/rollout/policy"
 	"hermes/rollout/policy/wire"
 )
@@ -22,8 +24,10 @@ type models struct {
 	name     string
 	policy   policy.Policy
 	budget   *policy.Spending
-	price    *policy.Price
+	prices   map[string]*policy.Price // by model; "": the run's own
+	origins  []string                 // of the run's own servers
 	scripted bool
+	exact    *exactModel // nil: text
 }
 
 // openModel asks the model server for the model before anything is spent.
@@ -31,7 +35,7 @@ func (b *parts) openModel(ctx context.Context) error {
 	m := &models{scripted: b.SendScripts}
 	b.model = m
 	var err error
-	if m.price, err = parsePrice(b.Price); err != nil {
+	if m.prices, err = parsePrices(b.Price); err != nil {
 		return err
 	}
 	if b.BudgetUSD != 0 || b.BudgetTokens != 0 || b.BudgetTime != 0 {
@@ -42,6 +46,14 @@ func (b *parts) openModel(ctx context.Context) error {
 	if b.ExtraBody != "" && !isObject(b.ExtraBody) {
 		return fmt.Errorf("--extra-body %q: want a JSON object", b.ExtraBody)
 	}
+	if b.Exact {
+		if b.Model == scripted {
+			b.ExactFlags.scripted()
+		}
+		if m.exact, err = openExact(ctx, b.ExactFlags, b.modelHub(), templateNow(b.runDir)); err != nil {
+			return err
+		}
+	}
 	if b.Model == scripted {
 		if err := b.startScripted(ctx); err != nil {
 			return err
@@ -50,18 +62,20 @@ func (b *parts) openModel(ctx context.Context) error {
 	if err := b.checkModel(); err != nil {
 		return err
 	}
-	first, err := b.chat(ctx, b.Model, b.BaseURL)
+	first, err := b.open(ctx, served{name: b.Model, bases: b.BaseURL, own: true, rolls: true, price: m.prices[""], budget: m.budget})
 	if err != nil {
 		return err
 	}
+	if p := m.prices[first.Info().Model]; p != nil && m.prices[""] != nil {
+		return fmt.Errorf("--price names %s, which has a price already: that without a name", first.Info().Model)
+	}
 	list := []policy.Policy{first}
 	for _, f := range b.Fallback {
-		name, url, _ := strings.Cut(f, "@")
-		bases := b.BaseURL
-		if url != "" {
-			bases = []string{url}
+		name, url, err := policy.SplitModel(f)
+		if err != nil {
+			return fmt.Errorf("--fallback %s: %w", f, err)
 		}
-		p, err := b.chat(ctx, name, bases)
+		p, err := b.other(ctx, name, url, m.budget, true)
 		if err != nil {
 			return fmt.Errorf("--fallback %s: %w", f, err)
 		}
@@ -70,6 +84,13 @@ func (b *parts) openModel(ctx context.Context) error {
 	m.name = first.Info().Model
 	m.policy, err = policy.NewFallback(policy.FallbackOptions{}, list...)
 	return err
+}
+
+// modelHub is where model files are looked for.
+func (b *parts) modelHub() hfhub.Options {
+	h := Hub(b.host.Env, b.offline)
+	h.Log = func(line string) { fmt.Fprintln(b.host.Err, line) }
+	return h
 }
 
 // checkModel refuses what no server could make good.
@@ -93,7 +114,14 @@ func (b *parts) startScripted(ctx context.Context) error {
 	if b.model.scripted = true; b.Cassette != "" {
 		return nil
 	}
-	s, err := fakellm.New(fakellm.Options{Models: []string{scripted}})
+	o := fakellm.Options{Models: []string{scripted}}
+	if m := b.model.exact; m != nil && m.tok != nil {
+		var err error
+		if o.Tokenizer, err = FakeTokens(m.tok, fakellm.ChatML.End); err != nil {
+			return fmt.Errorf("--tokenizer: %w", err)
+		}
+	}
+	s, err := fakellm.New(o)
 	if err != nil {
 		return err
 	}
@@ -108,25 +136,64 @@ func (b *parts) startScripted(ctx context.Context) error {
 	return nil
 }
 
+// served is one model and where it is.
+type served struct {
+	name   string
+	bases  []string
+	own    bool // the run's own servers, which get the run's keys
+	rolls  bool // it writes rollouts, with the run's options
+	price  *policy.Price
+	budget *policy.Spending
+}
+
+// other opens a model beside the run's first one: at url, or at the run's own servers.
+func (b *parts) other(ctx context.Context, name, url string, budget *policy.Spending, rolls bool) (policy.Policy, error) {
+	s := served{name: name, bases: b.BaseURL, own: true, rolls: rolls, price: b.model.prices[name], budget: budget}
+	if url != "" {
+		s.bases = []string{url}
+		s.own = b.model.ours(s.bases)
+	}
+	p, err := b.open(ctx, s)
+	if err == nil && s.price == nil && budget.InDollars() {
+		fmt.Fprintf(b.host.Err, "hermes: %s has no --price %s=IN,OUT: a budget in dollars counts what it costs only where its server tells\n", name, name)
+	}
+	return p, err
+}
+
+// open opens one model: with exact tokens where it writes rollouts of an exact run.
+func (b *parts) open(ctx context.Context, s served) (policy.Policy, error) {
+	if b.model.exact != nil && s.rolls {
+		return b.exact(ctx, s)
+	}
+	return b.chat(ctx, s)
+}
+
 // chat opens one model in text mode.
-func (b *parts) chat(ctx context.Context, name string, bases []string) (policy.Policy, error) {
-	w, err := b.wire(ctx, bases)
+func (b *parts) chat(ctx context.Context, s served) (policy.Policy, error) {
+	w, err := b.wire(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	b.later(w.Close)
-	o := policy.ChatOptions{Model: name, Stream: b.Stream, ByGroup: b.Affinity == "group", Budget: b.model.budget, Price: b.model.price,
-		Extra: json.RawMessage(b.ExtraBody), MaxTokens: b.MaxTokens,
-		Routing: policy.Routing{Order: b.ProviderOrder, Only: b.ProviderOnly, Ignore: b.ProviderIgnore, Sort: b.ProviderSort,
-			DataCollection: b.ProviderDataCollection, RequireParameters: b.RequireParameters}}
+	o := policy.ChatOptions{Model: s.name, Stream: b.Stream, ByGroup: b.Affinity == "group", Budget: s.budget, Price: s.price}
+	if s.rolls {
+		o.Extra, o.MaxTokens = json.RawMessage(b.ExtraBody), b.MaxTokens
+		o.Routing = policy.Routing{Order: b.ProviderOrder, Only: b.ProviderOnly, Ignore: b.ProviderIgnore, Sort: b.ProviderSort,
+			DataCollection: b.ProviderDataCollection, RequireParameters: b.RequireParameters}
+	}
+	b.known(w)
 	if b.Cassette == "" {
-		found, err := policy.Probe(ctx, w, name)
+		found, err := policy.Probe(ctx, w, s.name)
 		if err != nil {
 			return nil, err
 		}
 		o.Model, o.Context, o.Images, o.Profile = found.Model, found.Context, found.Images, &found.Profile
+		o.Blind = found.Blind
+		if o.Price == nil {
+			o.Price = b.model.prices[found.Model]
+		}
 	}
-	if b.Server != "" && b.Server != "auto" || b.Cassette != "" {
+	if b.Server != "" && b.Server != "auto" && s.own || b.Cassette != "" {
 		server := b.Server
 		if server == "auto" {
 			server = ""
@@ -137,15 +204,35 @@ func (b *parts) chat(ctx context.Context, name string, bases []string) (policy.P
 		}
 		o.Profile = &p
 	}
+	b.follow(ctx, w, *o.Profile)
+	if o.Cache = policy.PromptCache(b.PromptCache); o.Cache != "off" && !s.rolls {
+		o.Cache = "auto"
+	}
 	return policy.NewChat(w, o)
 }
 
-func (b *parts) wire(ctx context.Context, bases []string) (*wire.Client, error) {
-	o := wire.Options{Bases: bases, Concurrency: b.requests, Retries: b.RequestRetries, Whole: b.RequestTimeout, Idle: b.IdleTimeout, Seed: uint64(b.seed), Log: b.log}
-	for _, name := range b.APIKeyEnv {
-		if key := b.host.Env(name); key != "" && b.Model != scripted {
-			o.Keys = append(o.Keys, key)
+// known keeps the first model's servers as the run's own.
+func (b *parts) known(w *wire.Client) {
+	if b.model.origins == nil {
+		for _, base := range w.Bases() {
+			b.model.origins = append(b.model.origins, origin(base))
 		}
+	}
+}
+
+// follow lets the requests follow the length of the queue of a server that tells it.
+func (b *parts) follow(ctx context.Context, w *wire.Client, p policy.Profile) {
+	if b.watch && p.Metrics && w.Watch(ctx, time.Second) {
+		b.log.Debug("requests follow the length of the server's queue", "server", w.Bases()[0])
+	}
+}
+
+func (b *parts) wire(ctx context.Context, s served) (*wire.Client, error) {
+	bases := s.bases
+	o := wire.Options{Bases: bases, Concurrency: b.requests, Retries: b.RequestRetries, Whole: b.RequestTimeout, Idle: b.IdleTimeout, Seed: uint64(b.seed), Log: b.log}
+	var err error // a server that was found and not named gets no key: anyone can listen at its port
+	if o.Keys, err = b.keysFor(bases, s.own && len(bases) > 0 && b.Model != scripted); err != nil {
+		return nil, err
 	}
 	if b.RequestRetries == 0 {
 		o.Retries = -1
@@ -169,6 +256,11 @@ func (b *parts) wire(ctx context.Context, bases []string) (*wire.Client, error) 
 			return nil, errors.New("no --base-url, and no model server on this machine answers")
 		}
 		o.Bases = []string{found[0].Base}
+		fmt.Fprintf(b.host.Err, "model server: %s, found on this machine", found[0].Base)
+		for _, f := range found[1:] {
+			fmt.Fprintf(b.host.Err, "; %s answers too, choose with --base-url", f.Base)
+		}
+		fmt.Fprintln(b.host.Err)
 	}
 	if b.Record != "" && b.Cassette == "" {
 		f, err := os.OpenFile(b.Record, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

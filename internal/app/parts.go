@@ -14,8 +14,13 @@ type asked struct {
 	ProviderFlags
 	ToolFlags
 	BudgetFlags
-	requests int // to the model at once
+	ExactFlags
+	runDir   string // of a run; empty: none
+	offline  bool   // the hub is not asked
+	requests int    // to the model at once
+	watch    bool   // follow the length of the server's queue
 	seed     int64
+	usual    []string // toolsets where none are asked for; nil: usual()
 }
 
 // parts is what every way of running the loop needs. Parts that must be closed are

@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
+	"hermes/internal/hfhub"
 	"hermes/rollout/policy"
 	"hermes/rollout/policy/wire"
 	"hermes/rollout/rundir"
@@ -15,15 +18,15 @@ import (
 )
 
 // Replay builds every model request of a run directory anew, offline, and compares it
-// with the request that was sent. A run that this program cannot ask for is an *Error
+// with the request that was sent. models is the cache in which an exact run's model files lie. A run that this program cannot ask for is an *Error
 // with the code for wrong usage.
-func Replay(ctx context.Context, dir string) (runs.Replayed, error) {
+func Replay(ctx context.Context, dir string, models hfhub.Options) (runs.Replayed, error) {
 	r, err := runs.Open(dir)
 	if err != nil {
 		return runs.Replayed{Run: dir}, err
 	}
 	defer r.Close()
-	p, o, seed, err := policyOf(r)
+	p, o, seed, err := policyOf(ctx, r, models)
 	if err != nil {
 		return runs.Replayed{Run: dir}, usage(fmt.Errorf("replay %s: %w", dir, err))
 	}
@@ -46,10 +49,11 @@ type offline struct {
 }
 
 // policyOf is the policy of a run as its manifest tells it, with the run's seed.
-func policyOf(r *runs.Run) (p offline, o policy.Options, seed int64, err error) {
+func policyOf(ctx context.Context, r *runs.Run, models hfhub.Options) (p offline, o policy.Options, seed int64, err error) {
 	f := identityOf{fields: r.Manifest.Identity}
-	if mode := f.text("mode"); mode != "text" {
-		return p, o, 0, fmt.Errorf("its mode is %q; only text can be replayed", mode)
+	mode := trajectory.Mode(f.text("mode"))
+	if mode != trajectory.ModeText && mode != trajectory.ModeExact {
+		return p, o, 0, fmt.Errorf("its mode is %q; want text or exact", mode)
 	}
 	f.read("seed", &seed)
 	f.read("max-tokens", &o.MaxTokens)
@@ -66,6 +70,10 @@ func policyOf(r *runs.Run) (p offline, o policy.Options, seed int64, err error) 
 	config := map[string]string{}
 	if err := r.Manifest.Config.Decode(&config); err != nil {
 		return p, o, 0, fmt.Errorf("config: %w", err)
+	}
+	if mode == trajectory.ModeExact {
+		p, err = replayExact(ctx, f, config, o, models)
+		return p, o, seed, err
 	}
 	chat.Routing = routing(config)
 	profile, err := policy.ProfileNamed(profileFor(chat.Routing))
@@ -84,11 +92,59 @@ func policyOf(r *runs.Run) (p offline, o policy.Options, seed int64, err error) 
 	return p, o, seed, err
 }
 
+// replayExact is the policy of an exact run: tokenizer and template are read again from
+// where the run had them, and must be the same.
+func replayExact(ctx context.Context, f identityOf, config map[string]string, o policy.Options, models hfhub.Options) (p offline, err error) {
+	flags := ExactFlags{Exact: true, Wire: f.text("wire"), ModelFiles: config["model-files"], Tokenizer: config["tokenizer"], Template: config["template"],
+		TemplateKwargs: config["template-kwargs"], Family: config["family"], Dialect: f.text("dialect"), History: f.text("history"),
+		VersionFrom: f.text("version-from"), CacheSalt: config["cache-salt"], Capture: f.text("capture")}
+	f.read("max-staleness", &flags.MaxStaleness)
+	if f.text("model") == scripted {
+		flags.scripted()
+	}
+	now, err := time.Parse(time.RFC3339, f.text("template-now"))
+	if f.err != nil || err != nil {
+		return p, errors.Join(f.err, err)
+	}
+	m, err := openExact(ctx, flags, models, now)
+	if err != nil {
+		return p, err
+	}
+	for _, c := range []struct{ name, have string }{{"tokenizer", m.tokenizerID}, {"template", m.templateID}} {
+		if want := f.text(c.name); want != c.have {
+			return p, fmt.Errorf("its %s has changed: %.12s… then, %.12s… now", c.name, want, c.have)
+		}
+	}
+	w, err := wire.New(wire.Options{Replay: &wire.Cassette{}})
+	if err != nil {
+		return p, err
+	}
+	p.close = w.Close
+	names := append([]string{f.text("model")}, list(config["fallback"])...)
+	var all []policy.Policy
+	for _, name := range names {
+		name, _, _ = strings.Cut(name, "@")
+		one, err := m.policy(w, name, replayContext, &parts{asked: asked{ModelFlags: ModelFlags{ExtraBody: f.text("extra-body")}, SamplingFlags: SamplingFlags{MaxTokens: o.MaxTokens}}}, nil, nil)
+		if err != nil {
+			return p, errors.Join(fmt.Errorf("model %q: %w", name, err), w.Close())
+		}
+		all = append(all, one)
+	}
+	p.Policy, err = policy.NewFallback(policy.FallbackOptions{}, all...)
+	return p, err
+}
+
+// replayContext is longer than any context: what was answered did fit.
+const replayContext = 1 << 30
+
 // chain is the run's model with what may have stood in for it.
 func chain(w *wire.Client, o policy.ChatOptions, model string, fallbacks []string) (policy.Policy, error) {
 	var all []policy.Policy
 	for _, name := range append([]string{model}, fallbacks...) {
-		o.Model, _, _ = strings.Cut(name, "@")
+		var err error
+		if o.Model, _, err = policy.SplitModel(name); err != nil {
+			return nil, err
+		}
 		p, err := policy.NewChat(w, o)
 		if err != nil {
 			return nil, fmt.Errorf("model %q: %w", o.Model, err)

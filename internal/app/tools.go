@@ -15,23 +15,8 @@ import (
 // usual are the toolsets of a run that asks for none.
 func usual() []string { return []string{"terminal", "file", "todo", "code_execution"} }
 
-// boxes is where the boxes of a run live.
-type boxes struct {
-	backend backends.Backend
-	note    string // what was chosen, for people
-}
-
-// openBoxes opens the back-end when some tool or checker can need it.
-func (b *parts) openBoxes(ctx context.Context) error {
-	chosen, err := OpenBackend(ctx, b.Backend, b.host.Section("backends"), b.host.Backends)
-	if err != nil {
-		return err
-	}
-	b.boxes = &boxes{backend: chosen.Backend, note: chosen.Why}
-	b.later(func() error { return chosen.Close(context.Background()) })
-	fmt.Fprintln(b.host.Err, chosen.Why)
-	return nil
-}
+// noTools is what --toolsets names to have none at all.
+const noTools = "none"
 
 // toolbox is the tools of a run.
 type toolbox struct {
@@ -91,8 +76,12 @@ func (b *parts) chooseTools() error {
 			return err
 		}
 		t.dist, t.sets = &d, d.Possible()
+	} else if len(t.sets) == 1 && t.sets[0] == noTools {
+		t.sets = nil
 	} else if len(t.sets) == 0 {
-		t.sets = usual()
+		if t.sets = usual(); b.usual != nil {
+			t.sets = b.usual
+		}
 		t.soft = func(toolset string) bool { return toolset == "code_execution" || b.MissingTools == "drop" }
 	}
 	return nil
@@ -118,13 +107,14 @@ func (b *batch) rowToolsets(ctx context.Context, names []string) ([]string, erro
 	return names, nil
 }
 
-// fit plans everything that can be drawn and looks into one box of the run's image.
+// fit plans everything that can be drawn and looks into one box of the run's image, which
+// is opened in any case: that it is missing is found before anything is spent.
 func (t *toolbox) fit(ctx context.Context, backend backends.Backend, image string) error {
 	all, err := t.catalog.Plan(ctx, t.sets, t.missing)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all.Defs, func(d tool.Def) bool { return d.Fits != nil }) {
+	if image != "" || slices.ContainsFunc(all.Defs, func(d tool.Def) bool { return d.Fits != nil }) {
 		box, err := backend.Open(ctx, backends.Spec{Image: image})
 		if err != nil {
 			return fmt.Errorf("look into a box: %w", err)

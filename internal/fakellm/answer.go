@@ -1,6 +1,7 @@
 package fakellm
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -98,6 +99,36 @@ func callID(dig digest, i int) string {
 	return string(b)
 }
 
+// rest is what is left to say of an answer, as text and as ids.
+func (s *Server) rest(q *request, a *answer) (string, []int32) {
+	m, tok := s.markup, s.opt.Tokenizer
+	whole := []string{m.write(a, false), m.ThinkOpen + m.write(a, true)}
+	begun := after(q.ids, tok.Encode(m.Assistant))
+	if len(begun) == 0 {
+		return whole[0], tok.Encode(whole[0])
+	}
+	text := tok.Decode(begun)
+	for _, w := range whole {
+		if ids := tok.Encode(w); len(ids) >= len(begun) && slices.Equal(ids[:len(begun)], begun) {
+			return tok.Decode(ids[len(begun):]), ids[len(begun):]
+		}
+		if left, ok := strings.CutPrefix(w, text); ok {
+			return left, tok.Encode(left)
+		}
+	}
+	return whole[0], tok.Encode(whole[0])
+}
+
+// after is what follows the last place of mark in ids.
+func after(ids, mark []int32) []int32 {
+	for i := len(ids) - len(mark); i >= 0 && len(mark) > 0; i-- {
+		if slices.Equal(ids[i:i+len(mark)], mark) {
+			return ids[i+len(mark):]
+		}
+	}
+	return nil
+}
+
 // measureChat counts tokens and cuts an answer that is too long.
 func (s *Server) measureChat(q *request, a *answer) {
 	exact := q.returnIDs || q.logprobs
@@ -162,11 +193,12 @@ func (a *answer) cut(n int) {
 	}
 }
 
-// measureText writes the answer as sampled ids.
+// measureText writes the answer as sampled ids. What the prompt holds of it already, be
+// it the mark that opens the reasoning or the beginning of an aborted answer, is not
+// written again.
 func (s *Server) measureText(q *request, a *answer) {
 	a.promptIDs, a.prompt = q.ids, len(q.ids)
-	a.text = s.markup.write(a, q.openThought(s.markup))
-	a.ids = s.opt.Tokenizer.Encode(a.text)
+	a.text, a.ids = s.rest(q, a)
 	if a.finish != "length" {
 		a.ids = append(a.ids, s.opt.Tokenizer.End())
 	}

@@ -16,6 +16,8 @@ func (x *exchange) body() []byte {
 		return x.sglangBody(b)
 	case formAtropos:
 		return x.atroposBody(b)
+	case formLlamacpp:
+		return x.llamacppBody(b)
 	}
 	return x.inferenceBody(b)
 }
@@ -49,7 +51,7 @@ func (x *exchange) chatBody(b []byte) []byte {
 		} else {
 			b = append(b, "null"...)
 		}
-		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
+		b = quote(append(b, `,"finish_reason":`...), x.s.ways.finish(x.a))
 		if x.q.returnIDs {
 			b = appendIDs(append(b, `,"stop_reason":null,"token_ids":`...), x.a.ids)
 		}
@@ -63,14 +65,19 @@ func (x *exchange) chatBody(b []byte) []byte {
 }
 
 func (x *exchange) message(b []byte) []byte {
+	field, reasoning, content := x.shown()
 	b = append(b, `{"role":"assistant","content":`...)
-	if x.a.content == "" && len(x.a.calls) > 0 {
+	if content == "" && len(x.a.calls) > 0 && !x.s.ways.empty {
 		b = append(b, "null"...)
 	} else {
-		b = quote(b, x.a.content)
+		b = quote(b, content)
 	}
-	if x.a.reasoning != "" {
-		b = quote(append(b, `,"reasoning_content":`...), x.a.reasoning)
+	if reasoning != "" {
+		b = append(append(append(b, `,"`...), field...), `":`...)
+		b = quote(b, reasoning)
+		if x.s.ways.details {
+			b = x.reasoningDetails(append(b, ','), reasoning, true)
+		}
 	}
 	for i, c := range x.a.calls {
 		if i == 0 {
@@ -78,9 +85,7 @@ func (x *exchange) message(b []byte) []byte {
 		} else {
 			b = append(b, ',')
 		}
-		b = quote(append(b, `{"id":`...), c.id)
-		b = quote(append(b, `,"type":"function","function":{"name":`...), c.name)
-		b = append(quote(append(b, `,"arguments":`...), c.args), "}}"...)
+		b = append(x.call(append(b, '{'), c), '}')
 	}
 	if len(x.a.calls) > 0 {
 		b = append(b, ']')
@@ -96,6 +101,13 @@ func (x *exchange) usage(b []byte) []byte {
 	if x.a.thought > 0 {
 		b = strconv.AppendInt(append(b, `,"completion_tokens_details":{"reasoning_tokens":`...), int64(x.a.thought*x.q.n), 10)
 		b = append(b, '}')
+	}
+	if x.s.ways.cached {
+		b = strconv.AppendInt(append(b, `,"prompt_tokens_details":{"cached_tokens":`...), int64(x.cachedTokens()), 10)
+		b = append(b, '}')
+	}
+	if x.s.ways.usage != nil {
+		b = x.s.ways.usage(x, b)
 	}
 	return append(b, '}')
 }
@@ -129,22 +141,22 @@ func (x *exchange) chatLogprobs(b []byte, ids []int32, at int) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = x.oneLogprob(append(b, '{'), id, logprob(x.dig, at+i))
+		b = x.oneLogprob(append(b, '{'), id, func(b []byte) []byte { return x.appendLogProb(b, at+i) })
 		b = append(b, `,"top_logprobs":[`...)
 		for k := range x.q.top {
 			if k > 0 {
 				b = append(b, ',')
 			}
-			b = append(x.oneLogprob(append(b, '{'), id+int32(k), logprob(x.dig, at+i)-float64(k)), '}')
+			b = append(x.oneLogprob(append(b, '{'), id+int32(k), func(b []byte) []byte { return appendFloat(b, x.logProb(at+i)-float64(k)) }), '}')
 		}
 		b = append(b, "]}"...)
 	}
 	return append(b, "]}"...)
 }
 
-func (x *exchange) oneLogprob(b []byte, id int32, lp float64) []byte {
+func (x *exchange) oneLogprob(b []byte, id int32, value func([]byte) []byte) []byte {
 	b = quote(append(b, `"token":`...), x.tokenText(id))
-	b = appendFloat(append(b, `,"logprob":`...), lp)
+	b = value(append(b, `,"logprob":`...))
 	b = append(b, `,"bytes":[`...)
 	for i, c := range []byte(x.s.opt.Tokenizer.Decode([]int32{id})) {
 		if i > 0 {
@@ -168,7 +180,7 @@ func (x *exchange) completionBody(b []byte) []byte {
 		b = x.legacyLogprobs(b, x.a.ids, 0)
 		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
 		b = append(b, `,"stop_reason":null`...)
-		if x.q.returnIDs {
+		if x.q.returnIDs && x.entry.Fault != FaultNoIDs {
 			b = appendIDs(append(b, `,"token_ids":`...), x.a.ids)
 			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
 		}
@@ -191,12 +203,16 @@ func (x *exchange) legacyLogprobs(b []byte, ids []int32, at int) []byte {
 		if i > 0 {
 			offsets, lps, toks, tops = append(offsets, ','), append(lps, ','), append(toks, ','), append(tops, ',')
 		}
-		lp := logprob(x.dig, at+i)
 		offsets = strconv.AppendInt(offsets, int64(offset), 10)
 		offset += len(x.s.opt.Tokenizer.Decode([]int32{id}))
-		lps = appendFloat(lps, lp)
+		lps = x.appendLogProb(lps, at+i)
 		toks = quote(toks, x.tokenText(id))
-		tops = append(appendFloat(append(quote(append(tops, '{'), x.tokenText(id)), ':'), lp), '}')
+		tops = x.appendLogProb(append(quote(append(tops, '{'), x.tokenText(id)), ':'), at+i)
+		for k := 1; k < x.q.top; k++ {
+			tops = append(quote(append(tops, ','), x.tokenText(id+int32(k))), ':')
+			tops = appendFloat(tops, x.logProb(at+i)-float64(k))
+		}
+		tops = append(tops, '}')
 	}
 	b = append(append(b, `{"text_offset":[`...), offsets...)
 	b = append(append(b, `],"token_logprobs":[`...), lps...)

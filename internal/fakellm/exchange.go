@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -20,6 +21,9 @@ type exchange struct {
 	a       *answer
 	entry   Entry
 	limited bool
+
+	version string  // of the weights, as they were when the answer was written
+	line    []int32 // prompt and answer, for the log-probs
 
 	first, rest time.Duration // to the first token; of generation
 }
@@ -43,6 +47,9 @@ func (x *exchange) run(before tally, flying int64) {
 			x.entry.Fault = t.Fault
 		}
 	}
+	if !x.q.tokens() && slices.Contains(TokenFaultNames(), x.entry.Fault) {
+		x.entry.Fault = ""
+	}
 	if x.early() {
 		return
 	}
@@ -56,7 +63,16 @@ func (x *exchange) run(before tally, flying int64) {
 		x.a.ids, x.a.text, x.a.out = nil, "", 0
 	case FaultFinish:
 		x.a.finish = "error"
+	case FaultAbort:
+		x.a.ids, x.a.finish = x.a.ids[:len(x.a.ids)/2], "abort"
+		x.a.text, x.a.out = s.opt.Tokenizer.Decode(x.a.ids), len(x.a.ids)
+	case FaultBadID:
+		x.a.ids = append(slices.Clone(x.a.ids[:len(x.a.ids)-1]), 1<<30)
+	case FaultPrompt:
+		x.a.promptIDs = append([]int32{0}, x.a.promptIDs...)
+		x.a.prompt++
 	}
+	x.version = *s.weights.Load()
 	x.first, x.rest = s.opt.Latency.spans(&x.dice, x.a.prompt, x.a.out)
 	x.first += x.a.delay
 	if c := s.opt.Capacity; c > 0 && s.opt.Degrade > 0 && flying > int64(c) {
@@ -100,7 +116,7 @@ func (x *exchange) early() bool {
 
 func (x *exchange) status(code int, kind, message string) {
 	x.entry.Status = code
-	fail(x.w, code, kind, "", message)
+	x.s.fail(x.w, code, kind, "", message)
 }
 
 func (x *exchange) tooMany() {
@@ -108,13 +124,13 @@ func (x *exchange) tooMany() {
 		x.w.Header().Set("Retry-After", strconv.Itoa(int((d+time.Second-1)/time.Second)))
 	}
 	x.entry.Status = 429
-	fail(x.w, 429, "requests", "rate_limit_exceeded", "Rate limit reached for requests. Please try again later.")
+	x.s.fail(x.w, 429, "requests", "rate_limit_exceeded", "Rate limit reached for requests. Please try again later.")
 }
 
 func (x *exchange) refuse(code, message string) {
 	x.entry.Status, x.entry.Fault = 400, ""
 	x.s.log.refuse()
-	fail(x.w, 400, "invalid_request_error", code, message)
+	x.s.fail(x.w, 400, "invalid_request_error", code, message)
 }
 
 // tooLong refuses a context beyond the limit in OpenAI's words.
@@ -122,6 +138,13 @@ func (x *exchange) tooLong() bool {
 	limit, want := x.s.opt.ContextLength, max(x.q.maxTokens, 0)
 	if limit == 0 || x.a.prompt+want <= limit {
 		return false
+	}
+	if f := x.s.ways.overlong; f != nil {
+		status, kind, code, message := f(limit, x.a.prompt, want)
+		x.entry.Status, x.entry.Fault = status, ""
+		x.s.log.refuse()
+		x.s.fail(x.w, status, kind, code, message)
+		return true
 	}
 	msg := fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. "+
 		"Please reduce the length of the messages.", limit, x.a.prompt)
@@ -208,7 +231,14 @@ func (x *exchange) answer() {
 	} else {
 		whole = x.sleep(x.first+x.rest) && x.deliver(x.body())
 	}
-	x.entry.Complete = whole && x.ctx.Err() == nil && (x.entry.Fault == "" || x.entry.Fault == FaultSlow)
+	x.entry.Complete = whole && x.ctx.Err() == nil && harmless(x.entry.Fault)
+	if s := x.s; s.opt.KeepTokens && x.q.tokens() {
+		x.entry.Prompt, x.entry.Sampled, x.entry.Finish = x.a.promptIDs, x.a.ids, x.a.finish
+		for k := range x.a.ids {
+			x.entry.LogProbs = append(x.entry.LogProbs, x.logProb(k))
+		}
+		x.entry.Version = x.version
+	}
 	if x.entry.Complete {
 		x.s.promptTokens.Add(int64(x.a.prompt))
 		x.s.outTokens.Add(int64(x.a.out * x.q.n))
@@ -217,6 +247,9 @@ func (x *exchange) answer() {
 
 // deliver writes a plain body. It returns whether all of it went out.
 func (x *exchange) deliver(body []byte) bool {
+	if x.entry.Fault == FaultWrapped {
+		body = quote(nil, string(quote(nil, string(body))))
+	}
 	switch x.entry.Fault {
 	case FaultTruncated:
 		return send(x.w, 200, body[:len(body)*2/3])

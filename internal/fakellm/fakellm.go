@@ -31,6 +31,7 @@ import (
 type Options struct {
 	Models        []string // names that are served; none: any name is accepted
 	Key           string   // bearer token that is demanded; empty: none
+	Like          string   // a name of [LikeNames]: whose ways it has; empty: plain
 	ContextLength int      // tokens; 0: unlimited
 	MaxBody       int64    // bytes; 0: 64 MiB
 
@@ -43,11 +44,17 @@ type Options struct {
 	Degrade    float64            // service time grows by this share for each capacity that is in flight above the first
 	Limit      int                // requests in flight above which 429 is answered; 0: none
 	RetryAfter time.Duration      // sent with 429 in whole seconds, rounded up; 0: header left out
-	Faults     map[string]float64 // share of requests by fault name, see [FaultNames]
+	Faults     map[string]float64 // share of requests by fault name, see [FaultNames] and [TokenFaultNames]
 	SlowStep   time.Duration      // pause between the pieces of a slow stream; 0: 50 ms
 
 	Tokenizer Tokenizer // nil: one id a byte
 	Markup    *Markup   // how prompts and answers look as text; nil: ChatML with Hermes tool calls
+
+	// Score is the log-probability of id after the tokens before it; nil: made up, but
+	// the same every time.
+	Score func(before []int32, id int32) float64
+	// KeepTokens puts what was sent and returned into the entries of the log.
+	KeepTokens bool
 
 	Log    io.Writer // one JSON line a request is written here; nil: none
 	Record bool      // keep every entry in memory for [Server.Entries]
@@ -57,6 +64,7 @@ type Options struct {
 // Server is a model server as an [http.Handler].
 type Server struct {
 	opt    Options
+	ways   ways
 	markup Markup
 	mux    *http.ServeMux
 	faults faultTable
@@ -66,7 +74,11 @@ type Server struct {
 
 	flying, running, waiting atomic.Int64
 	promptTokens, outTokens  atomic.Int64
+	weights                  atomic.Pointer[string]
 }
+
+// SetVersion names the weights that answers are sampled from; at first "default".
+func (s *Server) SetVersion(v string) { s.weights.Store(&v) }
 
 // New returns a server, or an error that names the option that makes no sense.
 func New(opt Options) (*Server, error) {
@@ -86,6 +98,10 @@ func New(opt Options) (*Server, error) {
 			return nil, fmt.Errorf("script %d: %w", i+1, err)
 		}
 	}
+	w, err := waysOf(opt.Like)
+	if err != nil {
+		return nil, err
+	}
 	opt.MaxBody = cmp.Or(opt.MaxBody, 64<<20)
 	opt.SlowStep = cmp.Or(opt.SlowStep, 50*time.Millisecond)
 	if opt.Tokenizer == nil {
@@ -94,13 +110,14 @@ func New(opt Options) (*Server, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	s := &Server{opt: opt, markup: ChatML, faults: table, log: newLedger(opt.Log, opt.Record)}
+	s := &Server{opt: opt, ways: w, markup: ChatML, faults: table, log: newLedger(opt.Log, opt.Record)}
 	if opt.Markup != nil {
 		s.markup = *opt.Markup
 	}
 	if opt.Capacity > 0 {
 		s.slots = make(chan struct{}, opt.Capacity)
 	}
+	s.SetVersion("default")
 	s.mux = s.routes()
 	return s, nil
 }

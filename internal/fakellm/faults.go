@@ -22,6 +22,14 @@ const (
 	FaultEmpty      = "empty"          // neither text nor calls
 	FaultCut        = "stream_cut"     // the connection ends in the middle of the answer
 	FaultSlow       = "slow_stream"    // a good answer in pieces with pauses
+
+	// Of the forms with tokens only; the others answer well.
+	FaultAbort   = "abort"        // the first half of the tokens, ended as by a change of the weights
+	FaultWrapped = "wrapped"      // a good answer as a JSON string in a JSON string
+	FaultNoIDs   = "no_ids"       // without token ids
+	FaultNaN     = "nan_logprob"  // a log-prob that is not finite
+	FaultBadID   = "bad_id"       // an id outside the vocabulary
+	FaultPrompt  = "other_prompt" // the answer to a prompt with one token more
 )
 
 // FaultNames lists the faults in the order in which shares are laid out.
@@ -30,7 +38,19 @@ func FaultNames() []string {
 		FaultInvalid, FaultErrorIn200, FaultFinish, FaultEmpty, FaultCut, FaultSlow}
 }
 
-func knownFault(name string) bool { return slices.Contains(FaultNames(), name) }
+// TokenFaultNames lists those of the forms with tokens. They stand behind the others.
+func TokenFaultNames() []string {
+	return []string{FaultAbort, FaultWrapped, FaultNoIDs, FaultNaN, FaultBadID, FaultPrompt}
+}
+
+func allFaults() []string { return append(FaultNames(), TokenFaultNames()...) }
+
+// harmless reports whether an answer with a fault is a good one all the same.
+func harmless(name string) bool {
+	return name == "" || name == FaultSlow || name == FaultAbort || name == FaultWrapped
+}
+
+func knownFault(name string) bool { return slices.Contains(allFaults(), name) }
 
 // ParseFaults reads "429=0.05,reset=0.01".
 func ParseFaults(s string) (map[string]float64, error) {
@@ -59,7 +79,7 @@ type faultTable []struct {
 func newFaultTable(shares map[string]float64) (faultTable, error) {
 	var t faultTable
 	sum := 0.0
-	for _, name := range FaultNames() {
+	for _, name := range allFaults() {
 		share, ok := shares[name]
 		if !ok {
 			continue
@@ -75,7 +95,7 @@ func newFaultTable(shares map[string]float64) (faultTable, error) {
 	}
 	for name := range shares {
 		if !knownFault(name) {
-			return nil, fmt.Errorf("unknown fault %q (have %s)", name, strings.Join(FaultNames(), ", "))
+			return nil, fmt.Errorf("unknown fault %q (have %s)", name, strings.Join(allFaults(), ", "))
 		}
 	}
 	if sum > 1+1e-9 {

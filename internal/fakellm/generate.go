@@ -1,8 +1,67 @@
 package fakellm
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"strconv"
 )
+
+// Layers and experts of a token that the server makes up.
+const (
+	expertLayers = 2
+	expertTopK   = 2
+)
+
+// routed are the experts of every token of prompt and answer but the last, as SGLang
+// sends them: raw int32 of shape (tokens, layers, k). They depend on the token alone.
+func (x *exchange) routed() []byte {
+	var b []byte
+	for _, ids := range [][]int32{x.a.promptIDs, x.a.ids} {
+		for _, id := range ids {
+			for i := range expertLayers * expertTopK {
+				b = binary.LittleEndian.AppendUint32(b, uint32(mix(uint64(id)<<8|uint64(i))%64))
+			}
+		}
+	}
+	return b[:len(b)-4*expertLayers*expertTopK]
+}
+
+// llamacppBody is the answer of llama.cpp's /completion.
+func (x *exchange) llamacppBody(b []byte) []byte {
+	b = quote(append(b, `{"index":0,"content":`...), x.a.text)
+	b = quote(append(b, `,"model":`...), x.s.names()[0])
+	if x.q.returnIDs && x.entry.Fault != FaultNoIDs {
+		b = appendIDs(append(b, `,"tokens":`...), x.a.ids)
+	}
+	stop := map[string]string{"stop": "eos", "length": "limit"}[x.a.finish]
+	if stop == "" {
+		stop = x.a.finish
+	}
+	b = quote(append(b, `,"stop":true,"stop_type":`...), stop)
+	b = strconv.AppendInt(append(b, `,"truncated":false,"tokens_cached":0,"tokens_evaluated":`...), int64(x.a.prompt), 10)
+	b = strconv.AppendInt(append(b, `,"tokens_predicted":`...), int64(x.a.out), 10)
+	if x.q.logprobs {
+		b = append(b, `,"completion_probabilities":[`...)
+		for k, id := range x.a.ids {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(append(b, `{"id":`...), int64(id), 10)
+			b = x.appendLogProb(append(b, `,"logprob":`...), k)
+			b = append(b, `,"top_logprobs":[`...)
+			for i := range x.q.top {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = strconv.AppendInt(append(b, `{"id":`...), int64(id)+int64(i), 10)
+				b = append(appendFloat(append(b, `,"logprob":`...), x.logProb(k)-float64(i)), '}')
+			}
+			b = append(b, "]}"...)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
 
 // sglangBody is the answer of SGLang's /generate: an object, or a list for n above 1.
 func (x *exchange) sglangBody(b []byte) []byte {
@@ -21,7 +80,9 @@ func (x *exchange) sglangBody(b []byte) []byte {
 
 func (x *exchange) sglangOne(b []byte, i int) []byte {
 	b = quote(append(b, `{"text":`...), x.a.text)
-	b = appendIDs(append(b, `,"output_ids":`...), x.a.ids)
+	if x.entry.Fault != FaultNoIDs {
+		b = appendIDs(append(b, `,"output_ids":`...), x.a.ids)
+	}
 	b = quote(append(b, `,"meta_info":{"id":`...), x.dig.String()+"-"+strconv.Itoa(i))
 	b = append(b, `,"finish_reason":`...)
 	switch x.a.finish {
@@ -35,14 +96,35 @@ func (x *exchange) sglangOne(b []byte, i int) []byte {
 	}
 	b = strconv.AppendInt(append(b, `,"prompt_tokens":`...), int64(x.a.prompt), 10)
 	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(x.a.out), 10)
-	b = append(b, `,"cached_tokens":0,"weight_version":"default"`...)
-	if x.q.logprobs {
+	b = quote(append(b, `,"cached_tokens":0,"weight_version":`...), x.version)
+	if x.q.experts {
+		b = quote(append(b, `,"routed_experts":`...), base64.StdEncoding.EncodeToString(x.routed()))
+	}
+	if x.q.logprobs && x.q.top > 0 {
+		b = append(b, `,"output_top_logprobs":[`...)
+		for k, id := range x.a.ids {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, '[')
+			for i := range x.q.top {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = appendFloat(append(b, '['), x.logProb(k)-float64(i))
+				b = append(strconv.AppendInt(append(b, ','), int64(id)+int64(i), 10), ",null]"...)
+			}
+			b = append(b, ']')
+		}
+		b = append(b, ']')
+	}
+	if x.q.logprobs && x.entry.Fault != FaultNoIDs {
 		b = append(b, `,"input_token_logprobs":[],"output_token_logprobs":[`...)
 		for k, id := range x.a.ids {
 			if k > 0 {
 				b = append(b, ',')
 			}
-			b = appendFloat(append(b, '['), logprob(x.dig, k))
+			b = x.appendLogProb(append(b, '['), k)
 			b = strconv.AppendInt(append(b, ','), int64(id), 10)
 			b = append(b, ",null]"...)
 		}
@@ -74,7 +156,7 @@ func (x *exchange) atroposBody(b []byte) []byte {
 					b = append(b, ',')
 				}
 				b = strconv.AppendInt(append(b, `[{"`...), int64(id), 10)
-				b = append(appendFloat(append(b, `":`...), logprob(x.dig, k)), "}]"...)
+				b = append(x.appendLogProb(append(b, `":`...), k), "}]"...)
 			}
 			return append(b, ']')
 		})
@@ -103,7 +185,10 @@ func (x *exchange) inferenceBody(b []byte) []byte {
 			b = append(b, "null"...)
 		}
 		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
-		b = append(appendIDs(append(b, `,"token_ids":`...), x.a.ids), '}')
+		if x.entry.Fault != FaultNoIDs {
+			b = appendIDs(append(b, `,"token_ids":`...), x.a.ids)
+		}
+		b = append(b, '}')
 	}
 	b = append(b, `],"prompt_logprobs":`...)
 	if x.q.promptTop >= 0 {

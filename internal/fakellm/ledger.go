@@ -27,6 +27,13 @@ type Entry struct {
 	// Complete says that a good answer was handed to the kernel to its last byte. Whether
 	// a client that died in that moment has read it, no server can know.
 	Complete bool `json:"complete"`
+
+	// With [Options.KeepTokens], of the forms with tokens: what was sent and returned.
+	Prompt   []int32   `json:"prompt,omitempty"`
+	Sampled  []int32   `json:"sampled,omitempty"`
+	LogProbs []float64 `json:"logprobs,omitempty"`
+	Finish   string    `json:"finish,omitempty"`
+	Version  string    `json:"version,omitempty"`
 }
 
 // Stats are the figures of a server, as answered under /stats.
@@ -37,6 +44,7 @@ type Stats struct {
 	Refused     int64            `json:"refused"`    // bad key, unknown model, bad body, context too long
 	Limited     int64            `json:"limited"`    // 429 by the hidden limit
 	MaxInFlight int64            `json:"max_in_flight"`
+	Metrics     int64            `json:"metrics"` // reads of /metrics
 	Faults      map[string]int64 `json:"faults"`
 }
 
@@ -66,6 +74,12 @@ func (l *ledger) ask(d digest, flying int64) tally {
 	l.st.Requests++
 	l.st.MaxInFlight = max(l.st.MaxInFlight, flying)
 	return before
+}
+
+func (l *ledger) looked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.st.Metrics++
 }
 
 func (l *ledger) refuse() {
@@ -115,6 +129,19 @@ func (e *Entry) append(b []byte) []byte {
 		b = quote(append(b, `,"fault":`...), e.Fault)
 	}
 	b = strconv.AppendBool(append(b, `,"complete":`...), e.Complete)
+	if e.Finish != "" {
+		b = appendIDs(append(b, `,"prompt":`...), e.Prompt)
+		b = appendIDs(append(b, `,"sampled":`...), e.Sampled)
+		b = append(b, `,"logprobs":[`...)
+		for i, v := range e.LogProbs {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendFloat(b, v)
+		}
+		b = quote(append(b, `],"finish":`...), e.Finish)
+		b = quote(append(b, `,"version":`...), e.Version)
+	}
 	return append(b, '}')
 }
 

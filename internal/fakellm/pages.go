@@ -3,6 +3,7 @@ package fakellm
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -16,32 +17,31 @@ func (s *Server) names() []string {
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	type model struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		Owner   string `json:"owned_by"`
-		Length  *int   `json:"max_model_len"`
-	}
-	list := []model{}
+	list := []map[string]any{}
 	for _, name := range s.names() {
-		m := model{ID: name, Object: "model", Created: s.opt.Now().Unix(), Owner: "hermes"}
-		if s.opt.ContextLength > 0 {
-			m.Length = &s.opt.ContextLength
+		m := map[string]any{"id": name, "object": "model", "created": s.opt.Now().Unix()}
+		if s.ways.owner != "" {
+			m["owned_by"] = s.ways.owner
 		}
+		maps.Copy(m, s.modelExtra())
 		list = append(list, m)
 	}
 	reply(w, 200, map[string]any{"object": "list", "data": list})
 }
 
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
+	if s.ways.metrics[0] == "" {
+		s.fail(w, 404, "invalid_request_error", "", "Invalid URL (GET /metrics)")
+		return
+	}
+	s.log.looked()
 	st := s.log.stats()
 	var b strings.Builder
 	one := func(name, kind, help string, v int64) {
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s{model_name=%q} %d\n", name, help, name, kind, name, s.names()[0], v)
 	}
-	one("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", s.running.Load())
-	one("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", s.waiting.Load())
+	one(s.ways.metrics[0], "gauge", "Number of requests in model execution batches.", s.running.Load())
+	one(s.ways.metrics[1], "gauge", "Number of requests waiting to be processed.", s.waiting.Load())
 	one("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.", s.promptTokens.Load())
 	one("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.", s.outTokens.Load())
 	one("vllm:request_success_total", "counter", "Count of successfully processed requests.", st.Answers)

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"net/http"
 	"strconv"
-	"strings"
 )
 
 // form is one of the HTTP forms that the server speaks.
@@ -19,6 +18,7 @@ const (
 	formSGLang                 // POST /generate with text or input_ids
 	formAtropos                // POST /generate with prompt
 	formInference              // POST /inference/v1/generate
+	formLlamacpp               // POST /completion, llama.cpp's own
 )
 
 // request is what the server reads from a body. Slices point into the body.
@@ -32,6 +32,7 @@ type request struct {
 	ids       []int32 // likewise
 	tools     []byte
 	noTools   bool // tool_choice "none"
+	oldMax    bool // the limit came as max_tokens
 	script    []byte
 	conv      string
 	seed      []byte
@@ -46,6 +47,7 @@ type request struct {
 	returnIDs   bool
 	idNames     bool // token texts as token_id:N
 	promptTop   int  // prompt log-probs by position; -1: none
+	experts     bool // the experts of each token
 
 	talk talk
 }
@@ -98,6 +100,18 @@ func (q *request) field(key string, val []byte) (err error) {
 		q.seed = val
 	case "max_tokens", "max_completion_tokens", "max_new_tokens":
 		q.maxTokens, err = number(val)
+		q.oldMax = key == "max_tokens"
+	case "n_predict":
+		if q.maxTokens, err = number(val); string(val) == "-1" {
+			q.maxTokens, err = -1, nil
+		}
+	case "n_probs":
+		q.top, err = number(val)
+		q.logprobs = q.top > 0
+	case "return_tokens":
+		q.returnIDs = string(val) == "true"
+	case "return_routed_experts":
+		q.experts = string(val) == "true"
 	case "n":
 		q.n, err = number(val)
 		if err == nil && (q.n < 1 || q.n > 128) {
@@ -190,7 +204,7 @@ func (q *request) readPrompt(s *Server) error {
 		q.prompt = s.opt.Tokenizer.Decode(q.ids)
 	}
 	q.talk = s.markup.read(q.prompt)
-	if q.maxTokens < 0 { // the defaults of vLLM and SGLang
+	if q.maxTokens < 0 && q.form != formLlamacpp { // the defaults of vLLM and SGLang
 		q.maxTokens = 16
 		if q.form == formSGLang {
 			q.maxTokens = 128
@@ -260,7 +274,5 @@ func (q *request) conversation() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// openThought says that the prompt ends inside the model's reasoning.
-func (q *request) openThought(m Markup) bool {
-	return q.talk.plain && m.ThinkOpen != "" && strings.HasSuffix(q.prompt, m.ThinkOpen)
-}
+// tokens reports whether the form takes and returns tokens.
+func (q *request) tokens() bool { return q.form != formChat }

@@ -21,7 +21,7 @@ type Turn struct {
 	Reasoning string `json:"reasoning,omitempty"`
 	Calls     []Call `json:"calls,omitempty"`
 	Finish    string `json:"finish,omitempty"` // empty: tool_calls with calls, else stop
-	// Fault is a name of [FaultNames]; the first FaultTimes (0: one, negative: all)
+	// Fault is a name of [FaultNames] or [TokenFaultNames]; the first FaultTimes (0: one, negative: all)
 	// requests with this digest meet it.
 	Fault      string `json:"fault,omitempty"`
 	FaultTimes int    `json:"fault_times,omitempty"`
@@ -67,7 +67,7 @@ func (s *Script) validate() error {
 
 func (t Turn) validate() error {
 	if t.Fault != "" && !knownFault(t.Fault) {
-		return fmt.Errorf("unknown fault %q (have %s)", t.Fault, strings.Join(FaultNames(), ", "))
+		return fmt.Errorf("unknown fault %q (have %s)", t.Fault, strings.Join(allFaults(), ", "))
 	}
 	for _, c := range t.Calls {
 		if c.Name == "" {

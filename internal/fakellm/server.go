@@ -21,6 +21,7 @@ func (s *Server) routes() *http.ServeMux {
 	m.HandleFunc("POST /v1/completions", s.model(formCompletion))
 	m.HandleFunc("POST /generate", s.model(formSGLang))
 	m.HandleFunc("POST /inference/v1/generate", s.model(formInference))
+	m.HandleFunc("POST /completion", s.model(formLlamacpp))
 	m.HandleFunc("POST /tokenize", s.tokenize)
 	m.HandleFunc("POST /detokenize", s.detokenize)
 	m.HandleFunc("GET /v1/models", s.models)
@@ -31,7 +32,7 @@ func (s *Server) routes() *http.ServeMux {
 		m.HandleFunc("GET "+p, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]string{"status": "ok"}) })
 	}
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, 404, "invalid_request_error", "", fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.URL.Path))
+		s.fail(w, 404, "invalid_request_error", "", fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.URL.Path))
 	})
 	return m
 }
@@ -41,7 +42,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	public := r.URL.Path == "/health" || r.URL.Path == "/healthz" || r.URL.Path == "/stats" || r.URL.Path == "/metrics"
 	if s.opt.Key != "" && !public && !s.allowed(r) {
 		s.log.refuse()
-		fail(w, 401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided.")
+		s.fail(w, 401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided.")
 		return
 	}
 	switch r.URL.Path { // the way of a benchmark, without the pattern matcher
@@ -122,18 +123,23 @@ func (s *Server) handle(f form, w http.ResponseWriter, r *http.Request) {
 		if errors.As(err, &big) {
 			status = 413
 		}
-		fail(w, status, "invalid_request_error", "", "The body could not be read.")
+		s.fail(w, status, "invalid_request_error", "", "The body could not be read.")
 		return
 	}
 	q, err := s.parse(f, buf.Bytes(), r)
 	if err != nil {
 		s.log.refuse()
-		fail(w, 400, "invalid_request_error", "", "We could not parse the JSON body of your request: "+err.Error())
+		s.fail(w, 400, "invalid_request_error", "", "We could not parse the JSON body of your request: "+err.Error())
+		return
+	}
+	if s.refusesMax(q) {
+		s.log.refuse()
+		s.fail(w, 400, "invalid_request_error", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
 		return
 	}
 	if len(s.opt.Models) > 0 && !slices.Contains(s.opt.Models, q.model) && (q.model != "" || f == formChat || f == formCompletion) {
 		s.log.refuse()
-		fail(w, 404, "invalid_request_error", "model_not_found", fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", q.model))
+		s.fail(w, 404, "invalid_request_error", "model_not_found", fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", q.model))
 		return
 	}
 	s.exchange(w, r, q)

@@ -30,10 +30,14 @@ func (x *exchange) stream() bool {
 	} else {
 		x.completionEvents(&e)
 	}
-	if x.q.streamUsage {
+	if x.q.streamUsage || x.s.ways.always {
 		e.begin()
 		e.b = x.headOf(e.b)
-		e.b = append(x.usage(append(e.b, `,"choices":[],"usage":`...)), '}')
+		choices := ``
+		if x.s.ways.always {
+			choices = `{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`
+		}
+		e.b = append(x.usage(append(e.b, `,"choices":[`+choices+`],"usage":`...)), '}')
 		e.end()
 	}
 	if !x.sleep(x.first) {
@@ -132,11 +136,24 @@ func (x *exchange) finishOf(b []byte, finish string) []byte {
 
 // chatEvents writes role, reasoning, content, calls and finish, each in its own events.
 func (x *exchange) chatEvents(e *events) {
+	field, reasoning, content := x.shown()
+	if x.s.ways.comments {
+		e.b = append(e.b, ": OPENROUTER PROCESSING\n\n"...)
+	}
 	for i := range x.q.n {
 		x.chunk(e, i, func(b []byte) []byte { return append(b, `"role":"assistant","content":""`...) }, "", nil, 0)
-		x.textEvents(e, i, "reasoning_content", x.a.reasoning)
-		x.textEvents(e, i, "content", x.a.content)
+		x.textEvents(e, i, field, reasoning)
+		if x.s.ways.details && reasoning != "" {
+			x.chunk(e, i, func(b []byte) []byte { return x.reasoningDetails(b, "", true) }, "", nil, 0)
+		}
+		x.textEvents(e, i, "content", content)
 		for k, c := range x.a.calls {
+			if x.s.ways.atOnce {
+				x.chunk(e, i, func(b []byte) []byte {
+					return append(x.call(append(b, `"tool_calls":[{"index":0,`...), c), "}]"...)
+				}, "", nil, 0)
+				continue
+			}
 			x.chunk(e, i, func(b []byte) []byte {
 				b = strconv.AppendInt(append(b, `"tool_calls":[{"index":`...), int64(k), 10)
 				b = quote(append(b, `,"id":`...), c.id)
@@ -152,7 +169,7 @@ func (x *exchange) chatEvents(e *events) {
 				}, "", nil, 0)
 			}
 		}
-		x.chunk(e, i, nil, x.a.finish, x.a.ids, 0) // the ids stand together: vLLM promises deltas, not which
+		x.chunk(e, i, nil, x.s.ways.finish(x.a), x.a.ids, 0) // the ids stand together: vLLM promises deltas, not which
 	}
 }
 
@@ -162,7 +179,11 @@ func (x *exchange) textEvents(e *events, i int, key, s string) {
 		piece, s = split(s)
 		x.chunk(e, i, func(b []byte) []byte {
 			b = append(append(append(b, '"'), key...), `":`...)
-			return quote(b, piece)
+			b = quote(b, piece)
+			if key == "reasoning" && x.s.ways.details {
+				b = x.reasoningDetails(append(b, ','), piece, false)
+			}
+			return b
 		}, "", nil, 0)
 	}
 }

@@ -17,7 +17,7 @@ type rule struct {
 func rules() []rule {
 	return []rule{
 		{"imports", house.Imports}, {"doors", house.Doors}, {"docs", house.Docs}, {"inits", house.Inits}, {"variables", house.Variables},
-		{"process", house.Process}, {"host", house.HostReach}, {"words", house.Words}, {"format", house.Format},
+		{"process", house.Process}, {"host", house.HostReach}, {"words", house.Words}, {"format", house.Format}, {"sleeps", house.Sleeps},
 	}
 }
 
@@ -115,6 +115,8 @@ func TestRulesBite(t *testing.T) {
 		{"a path of a machine", "words", map[string]string{"docs/a.md": "see /wor" + "k/main\n"}, "may not be named"},
 		{"a relative one", "words", map[string]string{"docs/a.md": "see ./wor" + "k/main and a/roo" + "t/b and /workspace/x\n"}, ""},
 		{"a registry", "words", map[string]string{"Makefile": "GOPROXY=https://proxy.golang" + ".org\n"}, "may not be named"},
+		{"a test sleeps", "sleeps", map[string]string{"envs/a_test.go": "package x\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n"}, "sleeps outside a bubble"},
+		{"in a bubble", "sleeps", map[string]string{"envs/a_test.go": "package x\n\nimport (\n\t\"testing\"\n\t\"testing/synctest\"\n\t\"time\"\n)\n\nfunc f(t *testing.T) { synctest.Test(t, func(*testing.T) { time.Sleep(1) }) }\n"}, ""},
 		{"gofmt", "format", map[string]string{"envs/a.go": doc + "func f( ) {}\n"}, "gofmt"},
 	}
 	check := map[string]func(*house.Tree) []house.Finding{}

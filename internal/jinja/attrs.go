@@ -156,6 +156,10 @@ func (st *state) pyAttr(v any, name string) (any, bool) {
 		if x, ok := c.attr(name); ok {
 			return x, true
 		}
+	case *Dict: // nearly always a key
+		if !dictAttr(name) {
+			return nil, false
+		}
 	}
 	kind := typeName(v)
 	if m := methods[kind+"."+name]; m != nil {
@@ -165,6 +169,16 @@ func (st *state) pyAttr(v any, name string) (any, bool) {
 		return &Undefined{hint: "access to attribute " + reprString(name) + " of " + reprString(typeName(v)) + " object is unsafe.", obj: v, name: name, unsafe: true}, true
 	}
 	return nil, false
+}
+
+// dictAttr reports whether name may be an attribute of a dict: a method, also one
+// that the sandbox refuses, or what every object has.
+func dictAttr(name string) bool {
+	switch name {
+	case "items", "keys", "values", "get", "copy", "fromkeys", "clear", "pop", "popitem", "setdefault", "update":
+		return true
+	}
+	return strings.HasPrefix(name, "__")
 }
 
 // isDunder lists what every Python object has and the sandbox hides.

@@ -32,7 +32,7 @@ func (s scope) forStmt(n *forStmt) execFn {
 		}
 	}
 	run := func(st *state, f *frame, it *iterator, ctx *loopContext) signal {
-		turns := 0
+		turns, outer := 0, st.visited
 		for {
 			var item any
 			var ok bool
@@ -51,10 +51,14 @@ func (s scope) forStmt(n *forStmt) execFn {
 				f.vars[loopSlot] = ctx
 			}
 			assign(st, f, item)
+			if st.watch != nil {
+				st.visitItem(item)
+			}
 			if body(st, f) == sigBreak {
 				break
 			}
 		}
+		st.visit(outer)
 		if turns == 0 && els != nil {
 			return els(st, f)
 		}

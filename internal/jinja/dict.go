@@ -16,6 +16,8 @@ type Dict struct {
 	keys  []any
 	vals  []any
 	index map[any]int // of dicts with more than smallDict keys
+
+	firstKeys, firstVals [4]any // where keys and vals begin: small dicts are one allocation
 }
 
 const smallDict = 8
@@ -27,7 +29,9 @@ func NewDict() *Dict { return &Dict{} }
 // all numbers of Go are converted; a Go map is taken in sorted order. It panics
 // on a type that has no Python counterpart, such as a channel, and on a
 // json.RawMessage that is not JSON.
-func (d *Dict) Set(key string, value any) *Dict {
+func (d *Dict) Set(key string, value any) *Dict { return d.set(key, value) } // inlined: constant keys cost no allocation
+
+func (d *Dict) set(key, value any) *Dict {
 	d.put(key, fromGo(value))
 	return d
 }
@@ -70,6 +74,21 @@ func (d *Dict) Each(yield func(key, value any) bool) {
 }
 
 func (d *Dict) find(key any) int {
+	if s, ok := key.(string); ok && d.index == nil { // nearly always
+		for i, k := range d.keys {
+			switch k := k.(type) {
+			case string:
+				if k == s {
+					return i
+				}
+			case Markup:
+				if string(k) == s {
+					return i
+				}
+			}
+		}
+		return -1
+	}
 	h := hashKey(key)
 	if d.index != nil {
 		if i, ok := d.index[h]; ok {
@@ -96,6 +115,9 @@ func (d *Dict) put(key, value any) {
 	if i := d.find(key); i >= 0 {
 		d.vals[i] = value
 		return
+	}
+	if d.keys == nil {
+		d.keys, d.vals = d.firstKeys[:0], d.firstVals[:0]
 	}
 	d.keys = append(d.keys, key)
 	d.vals = append(d.vals, value)

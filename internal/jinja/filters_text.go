@@ -8,11 +8,12 @@ import (
 
 // toJSON is json.dumps with Transformers' parameters in their order.
 func toJSON(st *state, v any, a arguments) any {
-	e := &encoder{st: st, item: ", ", key: ": "}
+	e := &encoder{st: st, b: st.json[:0], item: ", ", key: ": "}
 	if len(a.pos)+len(a.kw) > 0 {
 		st.jsonOptions(e, a)
 	}
 	e.value(v, 0)
+	st.json = e.b
 	return string(e.b)
 }
 

@@ -2,6 +2,8 @@ package jinja
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -50,21 +52,31 @@ type RenderOptions struct {
 	MaxDepth int       // nested macro calls; 0 means 200
 	MaxBytes int       // bytes of any text, 16 times the items of any list; 0 means 64 MiB
 	MaxSteps int       // loop turns and calls, and one more per 64 bytes handled; 0 means 20 million
+	Watch    *List     // dicts of the variables, such as the messages: Output.Visits tells which part of the text a loop wrote for which of them
 }
 
 // Output is a finished rendering. Spans are the generation blocks as
 // [start, end), counted in code points, in the order in which they ended.
 type Output struct {
-	Text  string
-	Spans [][2]int
+	Text   string
+	Spans  [][2]int
+	Visits []Visit // with RenderOptions.Watch only
 }
+
+// Visit says that from byte At of the text on, until the next visit, a loop of
+// the template stood on item Item of [RenderOptions.Watch]; -1 is outside of all.
+// What macros and set blocks write counts where their text is printed.
+type Visit struct{ Item, At int }
 
 // Template is a parsed source. It is immutable and safe for concurrent use.
 type Template struct {
 	slots   int      // variables of the root frame
 	context []string // names taken from the caller's variables
 	body    execFn
+	buffers sync.Pool // of *buffer, for the text of a rendering
 }
+
+const keptBuffer = 1 << 20 // bytes up to which a buffer is used again
 
 // Parse reads a source. The error is an [*Error] with line and column.
 func Parse(source string, o Options) (t *Template, err error) {
@@ -84,6 +96,17 @@ func Parse(source string, o Options) (t *Template, err error) {
 // before an error is not returned.
 func (t *Template) Render(vars *Dict, o RenderOptions) (out Output, err error) {
 	st := newState(o)
+	top, ok := t.buffers.Get().(*buffer)
+	if !ok {
+		top = &buffer{b: make([]byte, 0, 4096)}
+	}
+	st.top, st.out = top, top
+	defer func() {
+		if cap(top.b) <= keptBuffer {
+			*top = buffer{b: top.b[:0]}
+			t.buffers.Put(top)
+		}
+	}()
 	st.context = make([]any, len(t.context))
 	for i, name := range t.context {
 		st.context[i] = resolve(vars, name)
@@ -96,7 +119,7 @@ func (t *Template) Render(vars *Dict, o RenderOptions) (out Output, err error) {
 	defer catch(&err)
 	f := newFrame(t.slots, nil)
 	t.body(st, f)
-	return Output{Text: st.out.text(), Spans: st.spans}, nil
+	return Output{Text: st.out.text(), Spans: st.spans, Visits: st.visits}, nil
 }
 
 func resolve(vars *Dict, name string) any {
@@ -121,7 +144,14 @@ type state struct {
 	steps    int
 	maxDepth int
 	maxBytes int
-	at       pos // of the statement under way, for errors
+	json     []byte // of the last tojson, used again
+	at       pos    // of the statement under way, for errors
+
+	watch   *List
+	places  map[*Dict]int // of many watched dicts, made when a loop leaves their order
+	seen    int           // the last item of watch that a loop came to
+	visited int
+	visits  []Visit
 }
 
 func newState(o RenderOptions) *state {
@@ -135,8 +165,11 @@ func newState(o RenderOptions) *state {
 	if st.maxBytes == 0 {
 		st.maxBytes = 64 << 20
 	}
-	st.top = &buffer{b: make([]byte, 0, 4096)}
-	st.out = st.top
+	if o.Watch.Len() > 0 {
+		st.watch = o.Watch
+	}
+	st.visited = -1
+	st.visits = make([]Visit, 0, 2*o.Watch.Len())
 	return st
 }
 
@@ -196,6 +229,66 @@ func (st *state) write(s string) {
 		panic(limitf("output exceeds %d bytes", st.maxBytes))
 	}
 	st.out.b = append(st.out.b, s...)
+}
+
+// visitItem notes that a loop has come to an item.
+func (st *state) visitItem(item any) {
+	if d, ok := item.(*Dict); ok {
+		if i := st.watched(d); i >= 0 {
+			st.visit(i)
+		}
+	}
+}
+
+// fewWatched is up to how many watched dicts are searched one by one.
+const fewWatched = 64
+
+// watched is the index of d among the watched dicts, or -1. Loops come to them in
+// order, so the one behind the last is tried before the rest.
+func (st *state) watched(d *Dict) int {
+	items := st.watch.items
+	if i := st.seen + 1; i < len(items) && items[i] == any(d) {
+		st.seen = i
+		return i
+	}
+	if len(items) <= fewWatched {
+		i := slices.Index(items, any(d))
+		if i >= 0 {
+			st.seen = i
+		}
+		return i
+	}
+	if st.places == nil {
+		st.places = make(map[*Dict]int, len(items))
+		for i, item := range items {
+			if w, ok := item.(*Dict); ok {
+				st.places[w] = i
+			}
+		}
+	}
+	i, ok := st.places[d]
+	if !ok {
+		return -1
+	}
+	st.seen = i
+	return i
+}
+
+// visit notes that what is written from here on belongs to watched item i. A
+// visit of which nothing was written is forgotten.
+func (st *state) visit(i int) {
+	if i == st.visited || st.watch == nil {
+		return
+	}
+	st.visited = i
+	if st.out != st.top {
+		return
+	}
+	at := len(st.top.b)
+	if n := len(st.visits); n > 0 && st.visits[n-1].At == at {
+		st.visits = st.visits[:n-1]
+	}
+	st.visits = append(st.visits, Visit{i, at})
 }
 
 func (b *buffer) text() string { return string(b.b) }

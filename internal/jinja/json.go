@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const maxJSONDepth = 900
@@ -16,6 +18,17 @@ const maxJSONDepth = 900
 // [*Dict] in order, the last of equal keys wins, integers of any size stay whole,
 // and everything with a point or exponent is a float.
 func Decode(data []byte) (any, error) {
+	if json.Valid(data) {
+		s := scanner{data: data}
+		if v := s.value(0); !s.deep {
+			return v, nil
+		}
+	}
+	return decodeSlowly(data) // for its errors
+}
+
+// decodeSlowly reads token by token with the standard library.
+func decodeSlowly(data []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	v, err := decodeValue(dec, 0)
@@ -26,6 +39,87 @@ func Decode(data []byte) (any, error) {
 		return nil, fmt.Errorf("decode JSON: text after the value at byte %d", dec.InputOffset())
 	}
 	return v, nil
+}
+
+// scanner reads JSON that is known to be valid.
+type scanner struct {
+	data []byte
+	pos  int
+	deep bool
+}
+
+// next skips white space and commas and returns the byte there.
+func (s *scanner) next() byte {
+	for {
+		switch c := s.data[s.pos]; c {
+		case ' ', '\t', '\r', '\n', ',', ':':
+			s.pos++
+		default:
+			return c
+		}
+	}
+}
+
+func (s *scanner) value(depth int) any {
+	if depth > maxJSONDepth {
+		s.deep = true
+	}
+	c := s.next()
+	if s.deep {
+		return nil
+	}
+	switch c {
+	case '{':
+		d := NewDict()
+		for s.pos++; s.next() != '}' && !s.deep; {
+			key := s.text()
+			d.put(key, s.value(depth+1))
+		}
+		s.pos++
+		return d
+	case '[':
+		l := &List{}
+		for s.pos++; s.next() != ']' && !s.deep; {
+			l.items = append(l.items, s.value(depth+1))
+		}
+		s.pos++
+		return l
+	case '"':
+		return s.text()
+	case 't':
+		s.pos += len("true")
+		return true
+	case 'f':
+		s.pos += len("false")
+		return false
+	case 'n':
+		s.pos += len("null")
+		return nil
+	}
+	start := s.pos
+	for s.pos < len(s.data) && strings.IndexByte("+-.eE0123456789", s.data[s.pos]) >= 0 {
+		s.pos++
+	}
+	return parseNumber(string(s.data[start:s.pos]))
+}
+
+// text reads the string that begins at pos.
+func (s *scanner) text() string {
+	start := s.pos
+	plain := true
+	for s.pos++; s.data[s.pos] != '"'; s.pos++ {
+		if s.data[s.pos] == '\\' {
+			plain = false
+			s.pos++
+		}
+	}
+	s.pos++
+	if body := s.data[start+1 : s.pos-1]; plain && utf8.Valid(body) {
+		return string(body)
+	}
+	var t string
+	_ = json.Unmarshal(s.data[start:s.pos], &t) // valid: checked before
+	return t
 }
 
 func decodeValue(dec *json.Decoder, depth int) (any, error) {
@@ -96,6 +190,16 @@ func parseNumber(s string) any {
 	return n
 }
 
+// plainJSON reports whether s is ASCII without anything to escape.
+func plainJSON(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // encoder is json.dumps.
 type encoder struct {
 	st        *state
@@ -163,9 +267,9 @@ func (e *encoder) dict(d *Dict, depth int) {
 		e.b = append(e.b, "{}"...)
 		return
 	}
-	order := make([]any, len(d.keys))
-	copy(order, d.keys)
+	order := d.keys
 	if e.sortKeys {
+		order = slices.Clone(order)
 		e.st.sort(order, func(v any) any { return v }, false)
 	}
 	e.b = append(e.b, '{')
@@ -221,6 +325,10 @@ func (e *encoder) newline(depth int) {
 func (e *encoder) text(s string) {
 	e.st.step(len(s))
 	e.b = append(e.b, '"')
+	if plainJSON(s) {
+		e.b = append(append(e.b, s...), '"')
+		return
+	}
 	start := 0
 	for i, r := range s {
 		var short byte

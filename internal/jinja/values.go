@@ -52,8 +52,13 @@ func NewList(items ...any) *List {
 // Append adds an item; only for building a list before rendering.
 func (l *List) Append(v any) { l.items = append(l.items, fromGo(v)) }
 
-// Len is the number of items.
-func (l *List) Len() int { return len(l.items) }
+// Len is the number of items. A nil list is empty.
+func (l *List) Len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.items)
+}
 
 // At is item i.
 func (l *List) At(i int) any { return l.items[i] }

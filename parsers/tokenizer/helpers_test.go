@@ -37,11 +37,11 @@ func byteLevel(pattern string, corpus []string, extra obj) []byte {
 			left += right
 		}
 	}
-	pre := []obj{{"type": "ByteLevel", "add_prefix_space": false, "use_regex": pattern == ""}}
+	pre := []obj{{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": pattern == ""}}
 	if pattern != "" {
 		pre = append([]obj{{"type": "Split", "pattern": obj{"Regex": pattern}, "behavior": "Isolated", "invert": false}}, pre...)
 	}
-	file := obj{"version": "1.0", "pre_tokenizer": obj{"type": "Sequence", "pretokenizers": pre}, "decoder": obj{"type": "ByteLevel"},
+	file := obj{"version": "1.0", "pre_tokenizer": obj{"type": "Sequence", "pretokenizers": pre}, "decoder": obj{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
 		"model": obj{"type": "BPE", "vocab": vocab, "merges": merges}}
 	maps.Copy(file, extra)
 	b, err := json.Marshal(file)

@@ -229,7 +229,7 @@ func (e *engine) pretokenizers(c *component, depth int) error {
 			if err != nil {
 				return err
 			}
-			e.pre = append(e.pre, cutting{find: finding(p)})
+			e.pre = append(e.pre, cutting{find: finding(p), regex: p})
 		}
 		return add(spelled{})
 	case "Split":
@@ -246,23 +246,23 @@ func (e *engine) pretokenizers(c *component, depth int) error {
 		} else if text == "" {
 			return unsupported("Split at an empty string")
 		}
-		return add(cutting{find, how, c.Invert})
+		return add(cutting{find: find, regex: p, how: how, invert: c.Invert})
 	case "Digits":
 		how = contiguous
 		if c.Individual {
 			how = isolated
 		}
-		return add(cutting{find: findingFlag(unidata.Numeric), how: how})
+		return add(cuttingFlag(unidata.Numeric, how))
 	case "Punctuation":
-		return add(cutting{find: findingFlag(unidata.Punct), how: how})
+		return add(cuttingFlag(unidata.Punct, how))
 	case "Whitespace":
 		p, err := pattern.Compile(`\w+|[^\w\s]+`, pattern.Rust)
 		if err != nil {
 			return err
 		}
-		return add(cutting{finding(p), removed, true})
+		return add(cutting{find: finding(p), regex: p, how: removed, invert: true})
 	case "WhitespaceSplit":
-		return add(cutting{find: findingFlag(unidata.Space), how: removed})
+		return add(cuttingFlag(unidata.Space, removed))
 	case "CharDelimiterSplit":
 		if utf8.RuneCountInString(c.Delimiter) != 1 {
 			return malformed("delimiter %q", c.Delimiter)

@@ -29,11 +29,20 @@ type finder func(text string, yield func(start, end int, match bool)) error
 
 type cutting struct {
 	find   finder
+	regex  *pattern.Pattern // what find looks for, if it is a pattern
+	runes  *runeClass       // what find looks for, if it is single code points
 	how    behavior
 	invert bool
 }
 
 func (c cutting) split(text string, _ bool, yield func(string)) error {
+	if c.regex != nil && (c.how == isolated || c.how == removed) {
+		return c.scan(text, yield)
+	}
+	if c.runes != nil && c.how <= contiguous && !c.invert {
+		c.runs(text, yield)
+		return nil
+	}
 	if c.how == isolated {
 		return c.find(text, func(start, end int, _ bool) { yield(text[start:end]) })
 	}
@@ -77,6 +86,25 @@ func (c cutting) split(text string, _ bool, yield func(string)) error {
 		i = k
 	}
 	return nil
+}
+
+// scan cuts by a pattern, isolated or removed, without a closure for each text.
+func (c cutting) scan(text string, yield func(string)) error {
+	matches, rest := c.how == isolated || c.invert, c.how == isolated || !c.invert
+	s, at := c.regex.Scan(text), 0
+	for s.Next() {
+		if rest && at < s.Start {
+			yield(text[at:s.Start])
+		}
+		if matches {
+			yield(text[s.Start:s.End])
+		}
+		at = s.End
+	}
+	if rest && at < len(text) {
+		yield(text[at:])
+	}
+	return s.Err
 }
 
 func finding(p *pattern.Pattern) finder {
@@ -139,9 +167,47 @@ func findingRunes(is func(rune) bool) finder {
 	}
 }
 
-// findingFlag matches single code points that have a flag.
-func findingFlag(flag uint8) finder {
-	return findingRunes(func(c rune) bool { return unidata.Flags().Is(c, flag) })
+// runeClass is the code points that have a flag.
+type runeClass struct {
+	ascii [utf8.RuneSelf]bool
+	flag  uint8
+}
+
+// at reports whether the code point at text[i:] is in the class, and its size.
+func (r *runeClass) at(text string, i int) (bool, int) {
+	if b := text[i]; b < utf8.RuneSelf {
+		return r.ascii[b], 1
+	}
+	c, n := utf8.DecodeRuneInString(text[i:])
+	return unidata.Flags().Is(c, r.flag), n
+}
+
+// cuttingFlag cuts at single code points that have a flag.
+func cuttingFlag(flag uint8, how behavior) cutting {
+	class := &runeClass{flag: flag}
+	for c := range rune(utf8.RuneSelf) {
+		class.ascii[c] = unidata.Flags().Is(c, flag)
+	}
+	return cutting{find: findingRunes(func(c rune) bool { return unidata.Flags().Is(c, flag) }), runes: class, how: how}
+}
+
+// runs cuts by single code points, isolated, removed or contiguous, in one pass.
+func (c cutting) runs(text string, yield func(string)) {
+	begin, last := 0, false
+	for i := 0; i < len(text); {
+		is, n := c.runes.at(text, i)
+		if i > begin && (is != last || is && c.how == isolated) {
+			if !last || c.how != removed {
+				yield(text[begin:i])
+			}
+			begin = i
+		}
+		last = is
+		i += n
+	}
+	if begin < len(text) && (!last || c.how != removed) {
+		yield(text[begin:])
+	}
 }
 
 // prefixing is the part of ByteLevel that puts a space in front.

@@ -21,6 +21,7 @@ type Stream struct {
 	skip   bool
 	stages []stage
 	out    strings.Builder
+	far    *window // decodes elsewhere; then the rest is unused
 }
 
 // stage is one decoder of the chain, with its state. feed and finish call yield with what
@@ -42,6 +43,9 @@ func (e *engine) Stream(o StreamOptions) *Stream {
 // Push takes one token and returns the text that it decided, maybe none. An id outside
 // the vocabulary is an error and leaves the stream as it was.
 func (s *Stream) Push(id trajectory.Token) (string, error) {
+	if s.far != nil {
+		return s.far.push(id)
+	}
 	if err := s.push(id); err != nil {
 		return "", err
 	}
@@ -50,6 +54,9 @@ func (s *Stream) Push(id trajectory.Token) (string, error) {
 
 // Finish returns the rest; the stream must not be used afterwards.
 func (s *Stream) Finish() string {
+	if s.far != nil {
+		return s.far.finish()
+	}
 	for i := range s.stages {
 		s.stages[i].finish(func(t string) { s.feed(i+1, t) })
 	}

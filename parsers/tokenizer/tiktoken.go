@@ -84,7 +84,7 @@ func FromTiktoken(b []byte, o TiktokenOptions) (Tokenizer, error) {
 	m.index()
 	e := &engine{model: m, size: len(m.tokens)}
 	// tiktoken drops what the pattern does not match.
-	e.pre = []splitter{cutting{find: finding(p), how: removed, invert: true}}
+	e.pre = []splitter{cutting{find: finding(p), regex: p, how: removed, invert: true}}
 	e.decoders = []func() stage{func() stage { return &bytesStage{} }}
 	var added []addedToken
 	for _, s := range o.Specials {

@@ -24,8 +24,9 @@ type Special struct {
 	Special bool // false for added words that are ordinary text
 }
 
-// Tokenizer is safe for concurrent use.
-type Tokenizer interface {
+// Coder turns text into ids and back: what a model server's tokenizer can do too. It is
+// safe for concurrent use.
+type Coder interface {
 	// Encode fails only where a pattern backtracks beyond its budget or a symbol is not
 	// covered by the vocabulary and its unknown token does not exist.
 	Encode(text string, o Options) ([]trajectory.Token, error)
@@ -33,6 +34,11 @@ type Tokenizer interface {
 	Decode(ids []trajectory.Token) (string, error)
 	// Stream starts an incremental decoder; its outputs joined equal Decode.
 	Stream(o StreamOptions) *Stream
+}
+
+// Tokenizer is a [Coder] that knows its vocabulary. It is safe for concurrent use.
+type Tokenizer interface {
+	Coder
 	// ID finds a token by its spelling in the vocabulary, added tokens first.
 	ID(token string) (trajectory.Token, bool)
 	// Token is the inverse of ID.
@@ -80,6 +86,7 @@ func (e *engine) Encode(text string, o Options) ([]trajectory.Token, error) {
 	if o.Add {
 		r.out = append(r.out, e.before...)
 	}
+	r.chain()
 	r.scratch = e.model.scratch()
 	defer e.model.release(r.scratch)
 	e.raw.split(text, o.Special, func(start, end int, id trajectory.Token) {
@@ -105,6 +112,28 @@ type run struct {
 	scratch *scratch
 	special bool
 	err     error
+	stages  []stageRun // of the pre-tokenizers, each at work on one piece at a time
+}
+
+// stageRun is where one pre-tokenizer stands.
+type stageRun struct {
+	first bool // its next piece begins the input
+	yield func(piece string)
+}
+
+// chain makes the stages, each passing its pieces to the next.
+func (r *run) chain() {
+	r.stages = make([]stageRun, len(r.e.pre))
+	for i := range r.stages {
+		s := &r.stages[i]
+		s.yield = func(piece string) {
+			first := s.first
+			s.first = false
+			if piece != "" {
+				r.split(i+1, piece, first)
+			}
+		}
+	}
 }
 
 // piece encodes text between added tokens. first says that it begins the input.
@@ -133,13 +162,8 @@ func (r *run) split(stage int, text string, first bool) {
 		}
 		return
 	}
-	at := true
-	err := r.e.pre[stage].split(text, first, func(piece string) {
-		if piece != "" {
-			r.split(stage+1, piece, first && at)
-		}
-		at = false
-	})
+	r.stages[stage].first = first
+	err := r.e.pre[stage].split(text, first, r.stages[stage].yield)
 	if err != nil && r.err == nil {
 		r.err = err
 	}

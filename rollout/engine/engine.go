@@ -29,7 +29,8 @@ type Log interface {
 	Done(k trajectory.Key) bool
 	// Attempts is how many attempts at k are already recorded.
 	Attempts(k trajectory.Key) int
-	// Tape replays what an unfinished attempt has bought and keeps what this one buys.
+	// Tape replays what an unfinished attempt has bought and keeps what this one buys. Where
+	// it has a method Err, an error of it ends the run, and the sample stays pending.
 	Tape(k trajectory.Key, attempt int) (policy.Tape, error)
 	// Attempt keeps a failed attempt that is followed by another one.
 	Attempt(ctx context.Context, r *trajectory.Record) error
@@ -58,8 +59,13 @@ type Options struct {
 	Seed      int64
 	Toolsets  func(r *rand.Rand) []string // drawn once a group; nil: none
 	Gate      Gate
-	Observer  event.Observer
-	Log       *slog.Logger
+	// Memory is the budget of this process in bytes; 0: none. While there is no room for
+	// one more rollout as large as those that ended, none is admitted; those that run go
+	// on, and one may always run. The runtime's own limit should be set to it.
+	Memory   int64
+	Used     func() int64 // live bytes of this process; nil: the runtime's figures
+	Observer event.Observer
+	Log      *slog.Logger
 }
 
 // Engine runs jobs. Use it once.
@@ -67,6 +73,9 @@ type Engine struct {
 	run runner
 	log Log
 	o   Options
+	mem *memory
+
+	told bool // that memory is short; admission's alone
 
 	mu        sync.Mutex
 	summary   Summary
@@ -102,6 +111,9 @@ func New(run runner, log Log, o Options) (*Engine, error) {
 			return nil, fmt.Errorf("%s: %d is negative", name, n)
 		}
 	}
+	if o.Memory < 0 {
+		return nil, fmt.Errorf("memory: %d is negative", o.Memory)
+	}
 	o.InFlight, o.Rollouts, o.Tries = cmp.Or(o.InFlight, 64), cmp.Or(o.Rollouts, 1), cmp.Or(o.Tries, 3)
 	o.Pause, o.Drain = cmp.Or(o.Pause, time.Second), cmp.Or(o.Drain, time.Minute)
 	if o.Toolsets == nil {
@@ -111,7 +123,7 @@ func New(run runner, log Log, o Options) (*Engine, error) {
 		o.Observer = event.Discard
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Engine{run: run, log: log, o: o}, nil
+	return &Engine{run: run, log: log, o: o, mem: newMemory(o.Memory, o.Used)}, nil
 }
 
 // Run rolls out every row. Closing drain stops admission; what runs then may finish
@@ -140,8 +152,10 @@ func (e *Engine) Run(ctx context.Context, drain <-chan struct{}, rows iter.Seq2[
 			<-places
 			return false
 		}
+		e.mem.begin()
 		jobs.Go(func() {
 			defer func() { <-places }()
+			defer e.mem.end()
 			e.one(work, j)
 		})
 		return true
@@ -197,12 +211,24 @@ func (e *Engine) pull(ctx context.Context, rows iter.Seq2[datasets.Row, error], 
 					return err
 				}
 			}
+			if err := e.mem.wait(ctx, e.short); err != nil {
+				return err
+			}
 			if !start(rollout.Job{Row: row, Key: key, Group: row.ID, Sample: sample, Toolsets: toolsets, Seed: key.Seed(e.o.Seed)}) {
 				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// short says that admission waits for memory.
+func (e *Engine) short(used, each int64) {
+	level := slog.LevelDebug
+	if !e.told {
+		level, e.told = slog.LevelWarn, true
+	}
+	e.o.Log.Log(context.Background(), level, "memory is short: no rollout is begun until others end", "live", used, "rollout", each, "budget", e.o.Memory)
 }
 
 func (e *Engine) planned(k trajectory.Key) (done bool) {
@@ -230,6 +256,10 @@ func (e *Engine) one(ctx context.Context, j rollout.Job) {
 		if err != nil {
 			return // interrupted: pending, and resumed by the next start
 		}
+		if t, ok := j.Tape.(interface{ Err() error }); ok && t.Err() != nil {
+			e.stop(fmt.Errorf("%w: %w", ErrLog, t.Err())) // no fault of the sample: pending
+			return
+		}
 		if e.refused(rec) {
 			return
 		}
@@ -245,6 +275,7 @@ func (e *Engine) one(ctx context.Context, j rollout.Job) {
 			}
 			continue
 		}
+		e.mem.learn(rec)
 		e.final(ctx, rec)
 		return
 	}
@@ -253,7 +284,7 @@ func (e *Engine) one(ctx context.Context, j rollout.Job) {
 // again tells causes that may pass from those that will not.
 func again(rec *trajectory.Record) bool {
 	switch policy.ErrorKind(rec.Cause) {
-	case policy.Auth, policy.NoModel, policy.Rejected:
+	case policy.Auth, policy.NoModel, policy.NoTools, policy.Rejected:
 		return false
 	}
 	return rec.Outcome != trajectory.Sandbox || rec.Cause != "image" && rec.Cause != "unavailable"
@@ -272,11 +303,18 @@ func (e *Engine) refused(rec *trajectory.Record) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if (kind == policy.Auth || kind == policy.NoModel) && !e.succeeded {
-		e.stop(fmt.Errorf("%w: %s", ErrRefused, rec.Reason))
-		return true
+	if e.succeeded {
+		return false
 	}
-	return false
+	switch kind {
+	case policy.Auth, policy.NoModel:
+		e.stop(fmt.Errorf("%w: %s", ErrRefused, rec.Reason))
+	case policy.NoTools:
+		e.stop(fmt.Errorf("%w: %s (another --model, its server with tool calling switched on, or --toolsets none)", ErrRefused, rec.Reason))
+	default:
+		return false
+	}
+	return true
 }
 
 func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {

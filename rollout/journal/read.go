@@ -61,6 +61,25 @@ func (j *Journal) Last(k trajectory.Key) (Header, bool) {
 	return Header{Kind: s.kind, Key: k, Attempt: int(s.attempt), Outcome: j.outcomes[s.outcome]}, true
 }
 
+// FinalAt returns where the final record in force of a key stands.
+func (j *Journal) FinalAt(k trajectory.Key) (Offset, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.keys[k]
+	return s.at, s.kind == KindFinal
+}
+
+// Unfinished returns how many answers are stored of each key that is not done.
+func (j *Journal) Unfinished() map[trajectory.Key]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := make(map[trajectory.Key]int, len(j.turns))
+	for k, refs := range j.turns {
+		n[k] = len(refs)
+	}
+	return n
+}
+
 // Failed returns the keys whose final record is an infrastructure failure, in log order.
 func (j *Journal) Failed() []trajectory.Key {
 	type found struct {

@@ -19,6 +19,7 @@ type Tape struct {
 	next     int          // the place of the next answer
 	replayed int
 	rebought int
+	err      error // an answer that could not be stored
 }
 
 // NewTape opens the tape of a key for an attempt. With replay false stored answers are
@@ -70,6 +71,7 @@ func (t *Tape) Store(digest [32]byte, answer []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.j.turn(t.key, t.attempt, t.next, digest, answer); err != nil {
+		t.err = err
 		return err
 	}
 	if t.next < t.stored {
@@ -78,6 +80,14 @@ func (t *Tape) Store(digest [32]byte, answer []byte) error {
 	t.pending = nil
 	t.next++
 	return nil
+}
+
+// Err says why an answer could not be stored, or nil. What became of the sample is not its
+// own doing then, and must not be recorded.
+func (t *Tape) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
 }
 
 // Replayed is the number of answers that came from the journal.

@@ -183,6 +183,9 @@ func (p *parts) Read(b []byte) (n int, err error) {
 // Close does nothing: the slices are the conversation's.
 func (p *parts) Close() error { return nil }
 
+// Pieces appends the slices that are left.
+func (p *parts) Pieces(list net.Buffers) net.Buffers { return append(list, p[:]...) }
+
 // WriteTo writes what is left, at once where w can do that.
 func (p *parts) WriteTo(w io.Writer) (int64, error) {
 	list := net.Buffers(p[:])
@@ -266,13 +269,20 @@ func merged(old, raw json.RawMessage) json.RawMessage {
 }
 
 // head writes the object without its closing brace, ready for messages.
-func (o *object) head() []byte {
-	b := []byte{'{'}
+func (o *object) head() []byte { return o.open("messages") }
+
+// open writes the object up to the beginning of a list under one more key.
+func (o *object) open(key string) []byte {
+	return append(appendText(o.members([]byte{'{'}), key), ":["...)
+}
+
+// members writes the members, a comma after each.
+func (o *object) members(b []byte) []byte {
 	for _, k := range o.keys {
 		b = append(append(appendText(b, k), ':'), o.values[k]...)
 		b = append(b, ',')
 	}
-	return append(b, `"messages":[`...)
+	return b
 }
 
 // tail closes the messages and adds what differs from turn to turn.

@@ -45,6 +45,9 @@ func (b *Spending) Spend(u trajectory.Usage) {
 	b.used = b.used.Add(u)
 }
 
+// InDollars reports whether there is a limit in dollars.
+func (b *Spending) InDollars() bool { return b != nil && b.limits.USD > 0 }
+
 // Used is what was spent so far.
 func (b *Spending) Used() trajectory.Usage {
 	if b == nil {
@@ -82,8 +85,8 @@ type Price struct {
 	Cached     *float64
 }
 
-// charge fills in the cost where the server told none.
-func (p *Price) charge(u trajectory.Usage) trajectory.Usage {
+// Charge fills in the cost where the server told none.
+func (p *Price) Charge(u trajectory.Usage) trajectory.Usage {
 	if p == nil || u.CostKnown {
 		return u
 	}

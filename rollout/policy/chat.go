@@ -19,6 +19,8 @@ type ChatOptions struct {
 	Stream    bool            // always; else only when somebody watches
 	Context   int             // tokens; 0: unknown
 	Images    bool            // the model sees images
+	Blind     bool            // it is known not to: images are replaced by a note
+	Cache     PromptCache     // marks for prompts that are kept
 	ByGroup   bool            // a group's rollouts share a replica
 	Routing   Routing         // OpenRouter's providers
 	Extra     json.RawMessage // a JSON object merged into every request
@@ -34,6 +36,7 @@ type chat struct {
 	o       ChatOptions
 	profile Profile
 	client  *openai.Client
+	marker  json.RawMessage // for prompt caches; nil: none
 
 	mu    sync.Mutex
 	heads map[[32]byte]*heads // by identity: rollouts with the same tools share them
@@ -62,6 +65,10 @@ func NewChat(w *wire.Client, o ChatOptions) (Policy, error) {
 	if !o.Routing.empty() && !p.profile.Routing {
 		return nil, fmt.Errorf("chat policy: provider routing needs OpenRouter, not %s", p.profile.Name)
 	}
+	var err error
+	if p.marker, err = o.Cache.marker(p.profile, o.Model); err != nil {
+		return nil, fmt.Errorf("chat policy: %w", err)
+	}
 	return p, (&object{}).merge(o.Extra)
 }
 
@@ -81,7 +88,7 @@ func (p *chat) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
 		route = o.Group
 	}
 	s := &sampler{p: p, o: o, key: o.Key.String(), route: wire.NewRoute(route)}
-	s.enc = encoder{reasoning: p.profile.Reasoning, blob: p.o.Blob}
+	s.enc = encoder{reasoning: p.profile.Reasoning, blob: p.o.Blob, blind: p.o.Blind, marker: p.marker}
 	s.body.sum = wire.NewDigest("")
 	var err error
 	if s.body.seed, err = p.identity(tools, o); err != nil {
@@ -140,6 +147,7 @@ func (p *chat) head(tools []trajectory.ToolSpec, o Options, stream bool) ([]byte
 		{"reasoning_effort", o.ReasoningEffort, o.ReasoningEffort != "" && p.profile.Effort == ""},
 		{"reasoning", map[string]string{"effort": o.ReasoningEffort}, o.ReasoningEffort != "" && p.profile.Effort != ""},
 		{"usage", map[string]bool{"include": true}, p.profile.Routing},
+		{"cache_control", p.marker, p.marker != nil},
 		{"provider", p.o.Routing, !p.o.Routing.empty()},
 	}
 	for _, f := range list {

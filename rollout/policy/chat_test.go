@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"hermes/rollout/policy"
@@ -18,6 +20,7 @@ import (
 // model is a server that answers with fixed bodies and keeps what it was sent.
 type model struct {
 	*httptest.Server
+	mu      sync.Mutex // guards bodies: nothing but the network orders requests and tests
 	bodies  []string
 	answers []string // one a request; the last one again
 	status  []int
@@ -32,8 +35,10 @@ func serve(t *testing.T, answers ...string) *model {
 		if err != nil || r.URL.Path != "/v1/chat/completions" {
 			t.Errorf("%s %s: %v", r.Method, r.URL, err)
 		}
+		m.mu.Lock()
 		n := len(m.bodies)
 		m.bodies = append(m.bodies, string(raw))
+		m.mu.Unlock()
 		a := m.answers[min(n, len(m.answers)-1)]
 		if !strings.HasPrefix(a, "{") {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -45,6 +50,13 @@ func serve(t *testing.T, answers ...string) *model {
 	}))
 	t.Cleanup(m.Close)
 	return m
+}
+
+// sent are the bodies that came.
+func (m *model) sent() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.bodies)
 }
 
 func open(t *testing.T, m *model, co policy.ChatOptions, o policy.Options, tools ...trajectory.ToolSpec) policy.Sampler {
@@ -103,12 +115,12 @@ func TestChatSendsAndReads(t *testing.T) {
 	}
 	for _, part := range []string{`"temperature":0,`, `"max_tokens":9`, `{"role":"system","content":""}`, `"content":"é\n\"<` + "\ufffd" + `"`,
 		`"chat_template_kwargs":{"a":1,"b":2}`, `"description":"a<b"`, `"seed":`} {
-		if !strings.Contains(m.bodies[0], part) {
-			t.Errorf("body lacks %s:\n%s", part, m.bodies[0])
+		if !strings.Contains(m.sent()[0], part) {
+			t.Errorf("body lacks %s:\n%s", part, m.sent()[0])
 		}
 	}
-	if !json.Valid([]byte(m.bodies[0])) {
-		t.Errorf("body is no JSON: %s", m.bodies[0])
+	if !json.Valid([]byte(m.sent()[0])) {
+		t.Errorf("body is no JSON: %s", m.sent()[0])
 	}
 }
 
@@ -133,8 +145,8 @@ func TestChatEncodesOnlyWhatIsNew(t *testing.T) {
 		if got := after.Encoded - before.Encoded; got != added {
 			t.Fatalf("turn %d encoded %d bytes, added %d", turn, got, added)
 		}
-		if sent := after.Sent - before.Sent; sent != int64(len(m.bodies[turn])) {
-			t.Fatalf("turn %d: %d bytes counted, %d sent", turn, sent, len(m.bodies[turn]))
+		if sent := after.Sent - before.Sent; sent != int64(len(m.sent()[turn])) {
+			t.Fatalf("turn %d: %d bytes counted, %d sent", turn, sent, len(m.sent()[turn]))
 		}
 	}
 }
@@ -151,7 +163,7 @@ func TestChatFollowsRewind(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask(t, s, tr, user("three"), nil)
-	last := m.bodies[2]
+	last := m.sent()[2]
 	if strings.Contains(last, "two") || !strings.Contains(last, `"one"},{"role":"assistant","content":"hi"},{"role":"user","content":"three"}]`) {
 		t.Errorf("after the rewind: %s", last)
 	}
@@ -191,8 +203,8 @@ func TestChatStream(t *testing.T) {
 	}
 	ask(t, s, tr, []trajectory.Message{{Role: trajectory.Tool, CallID: "c1", Parts: []trajectory.Part{{Kind: trajectory.PartText, Text: "out"}}}}, nil)
 	for _, part := range []string{`"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"a\":1}"}}]`, `{"role":"tool","content":"out","tool_call_id":"c1"}`} {
-		if !strings.Contains(m.bodies[1], part) {
-			t.Errorf("body lacks %s: %s", part, m.bodies[1])
+		if !strings.Contains(m.sent()[1], part) {
+			t.Errorf("body lacks %s: %s", part, m.sent()[1])
 		}
 	}
 }
@@ -238,8 +250,8 @@ func TestChatReplaysTape(t *testing.T) {
 	first := run(true)
 	tp.next = 0
 	second := run(false)
-	if len(m.bodies) != 2 || first != "onehi" || second != first {
-		t.Errorf("%d requests, %q then %q", len(m.bodies), first, second)
+	if len(m.sent()) != 2 || first != "onehi" || second != first {
+		t.Errorf("%d requests, %q then %q", len(m.sent()), first, second)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
@@ -341,8 +342,15 @@ func arguments(raw json.RawMessage) (string, error) {
 	if raw[0] != '"' {
 		return string(raw), nil
 	}
-	var s string
-	err := json.Unmarshal(raw, &s)
+	return unquote(raw)
+}
+
+// unquote reads a JSON string that is known to be one. Most hold nothing to replace.
+func unquote(raw []byte) (s string, err error) {
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1]), nil
+	}
+	err = json.Unmarshal(raw, &s)
 	return s, err
 }
 
@@ -351,11 +359,10 @@ func flat(raw json.RawMessage) (string, error) {
 	if !present(raw) {
 		return "", nil
 	}
-	var s string
 	if raw[0] == '"' {
-		err := json.Unmarshal(raw, &s)
-		return s, err
+		return unquote(raw)
 	}
+	var s string
 	var list []struct {
 		Text    string `json:"text"`
 		Refusal string `json:"refusal"`

@@ -108,8 +108,8 @@ func TestReasoningFields(t *testing.T) {
 					t.Errorf("reasoning %q, content %q; want %q, %q", msg.Reasoning, msg.Content(), tt.reasoning, tt.want)
 				}
 				ask(t, s, tr, user("y"), nil)
-				if !strings.Contains(m.bodies[1], tt.replay) {
-					t.Errorf("sent back as %s, want %s", m.bodies[1], tt.replay)
+				if !strings.Contains(m.sent()[1], tt.replay) {
+					t.Errorf("sent back as %s, want %s", m.sent()[1], tt.replay)
 				}
 			})
 		}
@@ -129,8 +129,8 @@ func TestSignaturesAreReplayed(t *testing.T) {
 	ask(t, s, tr, user("y"), nil)
 	for _, part := range []string{`"reasoning_details":[{"index":0,"signature":"sig","text":"ab","type":"reasoning.text"}]`,
 		`"arguments":"{}"}},{"id":"b"`, `"arguments":"{\"unreadable_arguments\":\"nope\"}"},"extra_content":{"google":{"thought_signature":"T"}}}`} {
-		if !strings.Contains(m.bodies[1], part) || !json.Valid([]byte(m.bodies[1])) {
-			t.Errorf("%s is not in %s", part, m.bodies[1])
+		if !strings.Contains(m.sent()[1], part) || !json.Valid([]byte(m.sent()[1])) {
+			t.Errorf("%s is not in %s", part, m.sent()[1])
 		}
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], "wrapped") {

@@ -93,7 +93,7 @@ func TestSeedsOfTurns(t *testing.T) {
 		m := serve(t, hello)
 		digests(t, m, "", policy.ChatOptions{}, policy.Options{Seed: &seed})
 		var list []string
-		for _, b := range m.bodies {
+		for _, b := range m.sent() {
 			list = append(list, find.FindStringSubmatch(b)[1])
 		}
 		return list
@@ -126,8 +126,8 @@ func TestProfiles(t *testing.T) {
 		s := open(t, m, tt.co, policy.Options{MaxTokens: 5, ReasoningEffort: "low", Temperature: &temp})
 		ask(t, s, trajectory.New(trajectory.ModeText, nil), user("x"), nil)
 		for _, part := range tt.has {
-			if !strings.Contains(m.bodies[0], part) {
-				t.Errorf("%s: %s lacks %s", tt.profile, m.bodies[0], part)
+			if !strings.Contains(m.sent()[0], part) {
+				t.Errorf("%s: %s lacks %s", tt.profile, m.sent()[0], part)
 			}
 		}
 	}

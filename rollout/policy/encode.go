@@ -61,7 +61,10 @@ const (
 type encoder struct {
 	reasoning string // a replay… constant or a field
 	blob      func(hash string) ([]byte, error)
-	mended    bool // arguments that are no JSON were wrapped
+	mended    bool            // arguments that are no JSON were wrapped
+	blind     bool            // images are replaced by a note
+	unseen    int             // images that were
+	marker    json.RawMessage // cache_control of the first system message; nil: none
 }
 
 func (e *encoder) message(b []byte, m *trajectory.Message) ([]byte, error) {
@@ -128,6 +131,12 @@ func (e *encoder) content(b []byte, m *trajectory.Message) ([]byte, error) {
 	for _, p := range m.Parts {
 		text = text && p.Kind == trajectory.PartText
 	}
+	if text && m.Role == trajectory.System && e.marker != nil && m.Content() != "" {
+		b = appendText(append(b, `[{"type":"text","text":`...), m.Content())
+		b = append(append(b, `,"cache_control":`...), e.marker...)
+		e.marker = nil // the first one only: four are the most that servers take
+		return append(b, "}]"...), nil
+	}
 	if text {
 		s := m.Content()
 		if e.reasoning == replayTags && m.Reasoning != "" && m.Role == trajectory.Assistant && len(m.Opaque) == 0 {
@@ -148,9 +157,17 @@ func (e *encoder) content(b []byte, m *trajectory.Message) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
+// unseenImage stands where a model that sees no images would get one: most servers would
+// refuse the whole request.
+const unseenImage = "[An image stood here. This model cannot see images.]"
+
 func (e *encoder) part(b []byte, p trajectory.Part) ([]byte, error) {
 	if p.Kind == trajectory.PartText {
 		return append(appendText(append(b, `{"type":"text","text":`...), p.Text), '}'), nil
+	}
+	if p.Kind == trajectory.PartImage && e.blind {
+		e.unseen++
+		return append(appendText(append(b, `{"type":"text","text":`...), unseenImage), '}'), nil
 	}
 	url := p.URL
 	if url == "" {

@@ -20,15 +20,17 @@ import (
 // callKey finds the present attempt in a request's context.
 type callKey struct{}
 
-// call is one attempt: how it is sent, and whether the answer is one document.
+// call is one attempt at a stream: how it is sent, and whether the answer is one document
+// all the same.
 type call struct {
 	d     wire.Doer
 	plain bool
 }
 
-// doer is go-openai's HTTP client. The body that go-openai encodes is a neutral stub:
-// the wire replaces it by ours, which is never encoded twice. A plain answer is kept
-// raw, because go-openai's types lose reasoning details, costs and odd arguments.
+// doer is go-openai's HTTP client for streams. The body that go-openai encodes is a
+// neutral stub: the wire replaces it by ours, which is never encoded twice. An answer in
+// one document is kept raw, because go-openai's types lose reasoning details, costs and
+// odd arguments.
 type doer struct{}
 
 // Do sends the request through the attempt in its context.
@@ -41,14 +43,12 @@ func (doer) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, err
 	}
-	if !c.plain {
-		body := bufio.NewReader(resp.Body)
-		first, err := body.Peek(1) // a server without streams, or a stored answer, is one document
-		if resp.Body = (&stream{body, resp.Body}); err != nil || first[0] != '{' {
-			return resp, nil
-		}
-		c.plain = true
+	body := bufio.NewReader(resp.Body)
+	first, err := body.Peek(1) // a server without streams, or a stored answer, is one document
+	if resp.Body = (&stream{body, resp.Body}); err != nil || first[0] != '{' {
+		return resp, nil
 	}
+	c.plain = true
 	defer resp.Body.Close()
 	if _, err = io.Copy(io.Discard, resp.Body); err != nil { // the attempt keeps what is read
 		return nil, err
@@ -72,15 +72,17 @@ func newOpenAI() *openai.Client {
 
 // ask sends one request and feeds a with the answer, whole or in pieces.
 func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a *answer) error {
-	c := &call{d: d, plain: !stream}
+	if stream {
+		return askStream(ctx, client, d, a)
+	}
+	return askWhole(ctx, d, a)
+}
+
+// askStream reads the answer in pieces, as go-openai cuts them.
+func askStream(ctx context.Context, client *openai.Client, d wire.Doer, a *answer) error {
+	c := &call{d: d}
 	ctx = context.WithValue(ctx, callKey{}, c)
 	stub := openai.ChatCompletionRequest{Model: "model"} // its real name would be judged by go-openai
-	if !stream {
-		if _, err := client.CreateChatCompletion(ctx, stub); err != nil {
-			return err
-		}
-		return a.whole(d.Raw())
-	}
 	s, err := client.CreateChatCompletionStream(ctx, stub)
 	if err != nil {
 		return err
@@ -110,6 +112,25 @@ func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a
 	}
 	return cmp.Or(told(d), error(malformed("the stream ended after %d pieces without a finish_reason", a.pieces)))
 }
+
+// askWhole asks for an answer in one document: there is nothing in it for go-openai to
+// do, whose types would lose a part of it.
+func askWhole(ctx context.Context, d wire.Doer, a *answer) error {
+	req := new(http.Request).WithContext(ctx)
+	req.Method = http.MethodPost // the attempt adds address, key and body
+	req.Header = http.Header{"Content-Type": jsonType, "Accept": jsonType}
+	resp, err := d.Do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body) // the attempt keeps what is read
+	if err = cmp.Or(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	return a.whole(d.Raw())
+}
+
+var jsonType = []string{"application/json"}
 
 // broken reports whether a stream ends within a line that is not its end mark: its last
 // event, often the usage, is lost.

@@ -50,6 +50,9 @@ type Options struct {
 	Attempt         int          // from 1
 	Tape            Tape         // stored answers to replay; nil: none
 	Notes           func(string) // moves of replica or model are told here; may be nil
+
+	// Put stores a captured tensor and returns its SHA-256; nil: it is hashed only.
+	Put func([]byte) (string, error)
 }
 
 // Tape holds stored answers of an earlier, interrupted attempt and takes new ones.
@@ -73,11 +76,14 @@ const (
 	Limited     = wire.Limited     // 429 or overload, after retries
 	Auth        = wire.Auth        // 401, 403, no credit
 	NoModel     = wire.NoModel     // the server does not know the model
+	NoTools     = wire.NoTools     // the model, or its server as it was started, calls no tools
 	Unavailable = wire.Unavailable // 5xx, resets, time-outs, after retries
 	Rejected    = wire.Rejected    // 400: the request itself
 	Malformed   = wire.Malformed   // an answer that is no answer
 	Budget      = wire.Budget      // a budget of the run is spent
 	Offline     = wire.Offline     // a cassette that has no such request
+	Inexact     = wire.Inexact     // an answer without trustworthy tokens and log-probs
+	Stale       = wire.Stale       // tokens of weights that are too far apart
 )
 
 // Error is a failed model request.

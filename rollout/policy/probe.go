@@ -23,6 +23,7 @@ type Found struct {
 	Models  []string // what it offers; empty: it does not say
 	Context int      // tokens of Model; 0: unknown
 	Images  bool     // Model is said to see images
+	Blind   bool     // Model is said to take other things only
 	Profile Profile
 }
 
@@ -105,6 +106,7 @@ func (f *Found) choose(list []listed) error {
 	case i >= 0:
 		f.Context = list[i].context()
 		f.Images = slices.Contains(list[i].Architecture.Input, "image")
+		f.Blind = len(list[i].Architecture.Input) > 0 && !f.Images
 	case len(list) > 0 && !f.lenient():
 		return &Error{Kind: NoModel, Status: 404, Err: fmt.Errorf("%s has no model %q; it offers %s", f.Base, f.Model, some(f.Models))}
 	}
@@ -169,7 +171,7 @@ func Discover(ctx context.Context, bases []string, o wire.Options) ([]Found, err
 func discover(ctx context.Context, base string, o wire.Options) (*Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	o.Bases, o.Keys, o.Metrics = []string{base}, nil, 0
+	o.Bases, o.Keys = []string{base}, nil
 	w, err := wire.New(o)
 	if err != nil {
 		return nil, err

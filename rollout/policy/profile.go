@@ -15,19 +15,20 @@ type Profile struct {
 	Learn     bool   // send reasoning back in the field in which it came
 	Effort    string // how effort is asked for: a name, or "reasoning.effort"
 	Routing   bool   // takes provider routing and tells costs when asked
-	Metrics   bool   // has /metrics with the length of its queue
+	Cache     string // prompts are cached where they are marked: "claude" for such models, "asked" when told to
+	Metrics   bool   // may have /metrics with the length of its queue
 	Local     bool   // usually without a key
 }
 
 // Profiles lists the kinds of servers that hermes knows.
 func Profiles() []Profile {
 	return []Profile{
-		{Name: "generic", Learn: true},
+		{Name: "generic", Learn: true, Cache: cacheAsked, Metrics: true},
 		{Name: "openai", MaxTokens: "max_completion_tokens"},
-		{Name: "openrouter", Reasoning: "reasoning", Effort: "reasoning.effort", Routing: true},
+		{Name: "openrouter", Reasoning: "reasoning", Effort: "reasoning.effort", Routing: true, Cache: cacheClaude},
 		{Name: "vllm", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
 		{Name: "sglang", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
-		{Name: "llamacpp", Reasoning: "reasoning_content", Learn: true, Local: true},
+		{Name: "llamacpp", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
 		{Name: "ollama", Reasoning: "reasoning", Learn: true, Local: true},
 	}
 }

@@ -23,20 +23,30 @@ type RoleSpec struct {
 	Base  string // empty: the run's own server
 }
 
-// ParseRole reads ROLE=MODEL[@URL]. A model's name may hold an @ itself: only what
-// begins with http:// or https:// is an address.
+// ParseRole reads ROLE=MODEL[@URL], see [SplitModel].
 func ParseRole(s string) (RoleSpec, error) {
 	name, rest, ok := strings.Cut(s, "=")
-	r := RoleSpec{Role: Role(name), Model: rest}
-	for _, scheme := range []string{"@http://", "@https://"} {
-		if i := strings.LastIndex(rest, scheme); i >= 0 {
-			r.Model, r.Base = rest[:i], rest[i+1:]
-		}
-	}
-	if !ok || r.Model == "" || !slices.Contains([]Role{Judge, User, Summary}, r.Role) {
+	r := RoleSpec{Role: Role(name)}
+	var err error
+	if r.Model, r.Base, err = SplitModel(rest); !ok || err != nil || !slices.Contains([]Role{Judge, User, Summary}, r.Role) {
 		return RoleSpec{}, fmt.Errorf("model role %q: want judge|user|summary=MODEL[@URL]", s)
 	}
 	return r, nil
+}
+
+// SplitModel reads MODEL[@URL]. A model's name may hold an @ itself: only what begins
+// with http:// or https:// is an address.
+func SplitModel(s string) (model, base string, err error) {
+	model = s
+	for _, scheme := range []string{"@http://", "@https://"} {
+		if i := strings.LastIndex(s, scheme); i >= 0 {
+			model, base = s[:i], s[i+1:]
+		}
+	}
+	if model == "" {
+		return "", "", fmt.Errorf("model %q: want MODEL[@URL]", s)
+	}
+	return model, base, nil
 }
 
 // Roles are the policies of a run. It is read-only once made.

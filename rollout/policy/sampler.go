@@ -22,6 +22,8 @@ type sampler struct {
 	heads *heads
 	turn  int // answers so far, abandoned ones too: equal requests of different turns differ
 	told  bool
+	blind int                    // images that were replaced, as far as told
+	look  func(raw []byte) error // at each whole answer, within the attempt; nil: nobody
 }
 
 // Counts tells the bytes that were encoded and sent.
@@ -35,22 +37,39 @@ func (s *sampler) Close() error {
 
 // Next asks for the next turn.
 func (s *sampler) Next(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
-	return s.next(ctx, p, pending, on, false)
+	got, err := s.get(ctx, p, pending, on, false)
+	if err != nil {
+		return trajectory.Turn{}, err
+	}
+	return s.finish(got, pending)
 }
 
 // stored answers from the tape or not at all: wire.ErrNotTaped.
 func (s *sampler) stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
-	return s.next(ctx, p, pending, on, true)
-}
-
-func (s *sampler) next(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk), taped bool) (trajectory.Turn, error) {
-	if s.body.sum == nil {
-		return trajectory.Turn{}, errors.New("the sampler is closed")
-	}
-	if err := s.body.extend(p, pending, &s.enc); err != nil {
+	got, err := s.get(ctx, p, pending, on, true)
+	if err != nil {
 		return trajectory.Turn{}, err
 	}
-	s.tellMended()
+	return s.finish(got, pending)
+}
+
+// gotten is an answer and how it was had.
+type gotten struct {
+	*answer
+	took     time.Duration
+	replayed bool
+	cut      bool // broken off by the caller
+}
+
+// get asks until there is an answer.
+func (s *sampler) get(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk), taped bool) (gotten, error) {
+	if s.body.sum == nil {
+		return gotten{}, errors.New("the sampler is closed")
+	}
+	if err := s.body.extend(p, pending, &s.enc); err != nil {
+		return gotten{}, err
+	}
+	s.tellChanged()
 	stream := s.p.o.Stream || on != nil
 	r := s.request(stream)
 	r.Taped = taped
@@ -62,18 +81,19 @@ func (s *sampler) next(ctx context.Context, p trajectory.Prefix, pending []traje
 			on(Chunk{Restart: true})
 		}
 		a = &answer{on: on, place: len(s.body.at)}
-		return ask(ctx, s.p.client, d, stream, a)
+		err := ask(ctx, s.p.client, d, stream, a)
+		if err == nil && s.look != nil {
+			err = s.look(d.Raw())
+		}
+		return err
 	})
 	cut := err != nil && ctx.Err() != nil && a != nil && a.pieces > 0 && stream
 	if cut {
 		a.end()
 	} else if err != nil {
-		return trajectory.Turn{}, err
+		return gotten{}, err
 	}
-	turn, err := s.finish(a, pending, cut)
-	turn.Took = time.Since(began)
-	turn.Replayed = got != nil && got.Replayed
-	return turn, err
+	return gotten{answer: a, took: time.Since(began), replayed: got != nil && got.Replayed, cut: cut}, nil
 }
 
 // request builds the request of this turn.
@@ -94,8 +114,8 @@ func (s *sampler) request(stream bool) *wire.Request {
 }
 
 // finish makes a turn of an answer.
-func (s *sampler) finish(a *answer, pending []trajectory.Message, cut bool) (trajectory.Turn, error) {
-	delta, ending, err := a.delta(cut)
+func (s *sampler) finish(a gotten, pending []trajectory.Message) (trajectory.Turn, error) {
+	delta, ending, err := a.delta(a.cut)
 	if err != nil {
 		return trajectory.Turn{}, err
 	}
@@ -103,18 +123,23 @@ func (s *sampler) finish(a *answer, pending []trajectory.Message, cut bool) (tra
 		s.enc.reasoning = a.field
 	}
 	s.turn++
-	turn := trajectory.Turn{Given: make([]trajectory.Delta, len(pending)), Sampled: delta, Finish: ending, Model: a.model}
+	turn := trajectory.Turn{Given: make([]trajectory.Delta, len(pending)), Sampled: delta, Finish: ending, Model: a.model,
+		Took: a.took, Replayed: a.replayed}
 	for i, m := range pending {
 		turn.Given[i] = trajectory.Delta{Message: m}
 	}
 	if a.usage != nil {
-		turn.Usage = s.p.o.Price.charge(a.usage.total())
+		turn.Usage = s.p.o.Price.Charge(a.usage.total())
 	}
 	s.p.o.Budget.Spend(turn.Usage)
 	return turn, nil
 }
 
-func (s *sampler) tellMended() {
+func (s *sampler) tellChanged() {
+	if n := s.enc.unseen - s.blind; n > 0 && s.o.Notes != nil {
+		s.blind = s.enc.unseen
+		s.o.Notes(fmt.Sprintf("turn %d: %s sees no images, %d were replaced by a note", s.turn, s.p.o.Model, n))
+	}
 	if s.enc.mended && !s.told && s.o.Notes != nil {
 		s.told = true
 		s.o.Notes(fmt.Sprintf("turn %d: arguments that are no JSON object are sent back to the model wrapped in one", s.turn))

@@ -46,16 +46,21 @@ type LeaseOptions struct {
 type OwnedError struct {
 	Dir   string
 	Owner Owner
-	Age   time.Duration // since its last sign of life
+	Age   time.Duration // since its last sign of life; negative: the clock went back since
 	TTL   time.Duration
+	File  string // the lease; empty: none was read
 }
 
 func (e *OwnedError) Error() string {
 	if e.Owner.Host == "" {
 		return fmt.Sprintf("%s is in use by another process", e.Dir)
 	}
+	if e.Age < -e.TTL {
+		return fmt.Sprintf("%s is in use by process %d on %s, whose last sign of life lies %v in the future: the clock went back; if that process is dead, remove %s",
+			e.Dir, e.Owner.PID, e.Owner.Host, -e.Age.Round(time.Second), e.File)
+	}
 	return fmt.Sprintf("%s is in use by process %d on %s, which gave a sign of life %v ago; were it dead, its lease would end %v after the last one",
-		e.Dir, e.Owner.PID, e.Owner.Host, e.Age.Round(time.Millisecond), e.TTL)
+		e.Dir, e.Owner.PID, e.Owner.Host, max(0, e.Age).Round(time.Millisecond), e.TTL)
 }
 
 // Lease is the right to write into a run directory. On a local file system it is a lock;
@@ -121,7 +126,7 @@ func (l *Lease) take() error {
 			return err
 		}
 		if !locked || !l.over(owner, age) {
-			return &OwnedError{Dir: l.dir, Owner: owner, Age: age, TTL: l.ttl}
+			return &OwnedError{Dir: l.dir, Owner: owner, Age: age, TTL: l.ttl, File: name}
 		}
 	} else if !locked {
 		return &OwnedError{Dir: l.dir, TTL: l.ttl}
@@ -160,7 +165,7 @@ func (l *Lease) newest() (epoch int, name string, err error) {
 }
 
 // inspect reads a lease and how long ago it was written, both times by the clock of the
-// file system.
+// file system. A negative age tells of a clock that went back.
 func (l *Lease) inspect(name string) (Owner, time.Duration, error) {
 	var owner Owner
 	b, err := os.ReadFile(name)
@@ -178,7 +183,7 @@ func (l *Lease) inspect(name string) (Owner, time.Duration, error) {
 	if err != nil {
 		return owner, 0, err
 	}
-	return owner, max(0, now.Sub(st.ModTime())), nil
+	return owner, now.Sub(st.ModTime()), nil
 }
 
 // clock asks the file system what time it is.
@@ -251,6 +256,7 @@ func (l *Lease) renew() error {
 		owned := &OwnedError{Dir: l.dir, TTL: l.ttl}
 		if name != "" {
 			owned.Owner, owned.Age, _ = l.inspect(name)
+			owned.File = name
 		}
 		return owned
 	}

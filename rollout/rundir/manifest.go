@@ -39,8 +39,9 @@ type Fields []Field
 type Extent struct {
 	Dataset  string `yaml:"dataset"` // fingerprint
 	Rollouts int    `yaml:"rollouts"`
-	Limit    int64  `yaml:"limit"`   // rows; 0: all
-	Planned  int64  `yaml:"planned"` // samples
+	Limit    int64  `yaml:"limit"`           // rows; 0: all
+	Shard    string `yaml:"shard,omitempty"` // i/n, several joined by +; empty: the whole
+	Planned  int64  `yaml:"planned"`         // samples
 }
 
 // Books is what the projections need beside the log.
@@ -48,8 +49,10 @@ type Books struct {
 	Mode             string   `yaml:"mode"`             // batch, env or eval
 	Accept           string   `yaml:"accept,omitempty"` // all, passed or an expression
 	RequireReasoning bool     `yaml:"require-reasoning,omitempty"`
+	Dedup            bool     `yaml:"dedup,omitempty"`   // reject samples of a row that are the same
 	Formats          []string `yaml:"formats,omitempty"` // sharegpt, messages
 	Parquet          bool     `yaml:"parquet,omitempty"`
+	LogProbs         string   `yaml:"logprobs,omitempty"` // exact runs: raw or processed
 	Preamble         string   `yaml:"preamble,omitempty"` // text that replaces the ShareGPT preamble
 }
 
@@ -148,6 +151,7 @@ func (e Extent) diff(want Extent) []Difference {
 	add("dataset", e.Dataset, want.Dataset)
 	add("rollouts", e.Rollouts, want.Rollouts)
 	add("limit", e.Limit, want.Limit)
+	add("shard", e.Shard, want.Shard)
 	add("planned", e.Planned, want.Planned)
 	return list
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,10 +128,25 @@ func compare(dir string, have, want Manifest, amend bool) error {
 	if !amend {
 		return &MismatchError{Dir: dir, Differences: extent, Extent: true}
 	}
-	if want.Extent.Rollouts < have.Extent.Rollouts {
+	shrinks := want.Extent.Rollouts < have.Extent.Rollouts || !covers(want.Extent.Shard, have.Extent.Shard)
+	if shrinks {
 		return &MismatchError{Dir: dir, Differences: extent} // an extent only grows
 	}
 	return nil
+}
+
+// covers reports whether a shard, or several joined by +, holds all of another one.
+func covers(whole, part string) bool {
+	if whole == "" {
+		return true
+	}
+	have := strings.Split(whole, "+")
+	for p := range strings.SplitSeq(part, "+") {
+		if !slices.Contains(have, p) {
+			return false
+		}
+	}
+	return true
 }
 
 // grown is the extent of an amended run: rows that were done and are no longer in the

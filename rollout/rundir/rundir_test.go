@@ -192,6 +192,45 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// TestClockGoesBack: a lease that seems to be of the future is kept, since its owner may be
+// alive; the message says what happened and which file is in the way. A dead owner of this
+// machine keeps nobody out, whatever the clock says.
+func TestClockGoesBack(t *testing.T) {
+	dir := leave(t, rundir.Owner{Host: "far", PID: 1, Boot: "b"}, -2*time.Hour)
+	_, err := rundir.Acquire(t.Context(), dir, rundir.LeaseOptions{})
+	var owned *rundir.OwnedError
+	if !errors.As(err, &owned) || !strings.Contains(err.Error(), "the clock went back") || !strings.Contains(err.Error(), filepath.Join(dir, "lease-1.json")) {
+		t.Fatalf("%v", err)
+	}
+	if err := os.Remove(owned.File); err != nil {
+		t.Fatal(err)
+	}
+	l, err := rundir.Acquire(t.Context(), dir, rundir.LeaseOptions{TTL: 40 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Our own heartbeat of the future: the next one brings it back, and the lease is kept.
+	name := filepath.Join(dir, "lease-1.json")
+	future := time.Now().Add(2 * time.Hour)
+	if err := os.Chtimes(name, future, future); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); ; <-tick.C {
+		st, err := os.Stat(name)
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("no heartbeat after the clock went back: %v", err)
+		}
+		if st.ModTime().Before(future.Add(-time.Hour)) {
+			break
+		}
+	}
+	if err := l.Release(); err != nil {
+		t.Errorf("the lease was lost when the clock went back: %v", err)
+	}
+}
+
 func TestLostLease(t *testing.T) {
 	dir := t.TempDir()
 	l, err := rundir.Acquire(t.Context(), dir, rundir.LeaseOptions{TTL: 40 * time.Millisecond})
@@ -199,7 +238,11 @@ func TestLostLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another machine took over, as it may when this one was suspended.
-	if err := os.WriteFile(filepath.Join(dir, "lease-2.json"), []byte(`{"host":"far","pid":1}`), 0o600); err != nil {
+	next := filepath.Join(t.TempDir(), "next")
+	if err := os.WriteFile(next, []byte(`{"host":"far","pid":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, filepath.Join(dir, "lease-2.json")); err != nil { // whole, as the real one appears
 		t.Fatal(err)
 	}
 	<-l.Lost()

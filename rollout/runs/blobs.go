@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,9 +10,9 @@ import (
 	"hermes/rollout/rundir"
 )
 
-// copyBlobs copies the blobs of all runs into the directory out.
-func copyBlobs(out string, all []*Run) error {
-	to := rundir.NewBlobs(nil, out)
+// copyBlobs copies the blobs of all runs.
+func copyBlobs(_ context.Context, d *rundir.Dir, all []*Run) error {
+	to := rundir.NewBlobs(nil, d.Path)
 	for _, r := range all {
 		from := rundir.NewBlobs(nil, r.Dir)
 		err := filepath.WalkDir(filepath.Join(r.Dir, "blobs"), func(path string, e fs.DirEntry, err error) error {

@@ -31,7 +31,7 @@ type Run struct {
 	Dir      string
 	Manifest rundir.Manifest
 	Journal  *journal.Journal
-	rules    sink.Rules
+	clerk    *sink.Clerk
 }
 
 // Open opens a run directory for reading.
@@ -40,15 +40,15 @@ func Open(dir string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := sink.NewRules(m.Books.Mode, m.Books.Accept, m.Books.RequireReasoning)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", rundir.Path(dir), err)
-	}
 	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Run{Dir: dir, Manifest: m, Journal: j, rules: rules}, nil
+	clerk, err := sink.NewClerk(j, m)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", rundir.Path(dir), err), j.Close())
+	}
+	return &Run{Dir: dir, Manifest: m, Journal: j, clerk: clerk}, nil
 }
 
 // Close ends reading.
@@ -56,29 +56,7 @@ func (r *Run) Close() error { return r.Journal.Close() }
 
 // Stats counts the books out of the log.
 func (r *Run) Stats(ctx context.Context) (stats.Statistics, error) {
-	t := stats.New(r.Manifest.Tools)
-	for e, err := range r.Journal.Records(ctx, 0) {
-		if err != nil {
-			return stats.Statistics{}, err
-		}
-		if e.Kind == journal.KindReopen {
-			t.Reopen(e.Key)
-		}
-		if e.Kind != journal.KindFinal && e.Kind != journal.KindAttempt {
-			continue
-		}
-		rec, err := e.Record()
-		if err != nil {
-			return stats.Statistics{}, err
-		}
-		if e.Kind == journal.KindAttempt {
-			t.Attempt(rec)
-			continue
-		}
-		book, sub := r.rules.Book(rec)
-		t.Final(rec, book, sub)
-	}
-	return t.Statistics(r.Manifest.Extent.Planned), nil
+	return sink.Count(ctx, r.Journal, r.Manifest)
 }
 
 // Summary is one line of a list of runs.
@@ -196,8 +174,8 @@ func behind(dir string, counted []byte, now stats.Statistics) error {
 	return nil
 }
 
-// find returns the record in force of a row's sample, by its key or as ROW or ROW/SAMPLE.
-func (r *Run) find(ctx context.Context, what string) (*trajectory.Record, error) {
+// Find returns the record in force of a row's sample, by its key or as ROW or ROW/SAMPLE.
+func (r *Run) Find(ctx context.Context, what string) (*trajectory.Record, error) {
 	for e, err := range r.Journal.Records(ctx, 0) {
 		if err != nil {
 			return nil, err

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"hermes/rollout/artifact"
+	"hermes/rollout/journal"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/rollout/sink"
@@ -20,11 +22,8 @@ import (
 // make makes a run of the samples [from, to); every fifth one fails where failing is set.
 func makeRun(t *testing.T, dir, shard string, from, to int, failing bool) {
 	t.Helper()
-	m := rundir.Manifest{Version: "1", Identity: rundir.Fields{{Name: "model", Value: "m"}}, Extent: rundir.Extent{Planned: 10},
+	m := rundir.Manifest{Version: "1", Identity: rundir.Fields{{Name: "model", Value: "m"}}, Extent: rundir.Extent{Planned: 10, Shard: shard},
 		Books: rundir.Books{Mode: "batch"}, Tools: []string{"terminal"}}
-	if err := m.Config.Encode(map[string]string{"shard": shard}); err != nil {
-		t.Fatal(err)
-	}
 	d, err := rundir.Open(t.Context(), dir, m, rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +123,8 @@ func TestExportGivesTheSameBytes(t *testing.T) {
 func TestMerge(t *testing.T) {
 	parent := t.TempDir()
 	a, b, out := filepath.Join(parent, "a"), filepath.Join(parent, "b"), filepath.Join(parent, "out")
-	makeRun(t, a, "1/2", 0, 10, true)
-	makeRun(t, b, "2/2", 5, 15, false) // overlaps: 5 failed in a and is good here
+	makeRun(t, a, "0/2", 0, 10, true)
+	makeRun(t, b, "1/2", 5, 15, false) // overlaps: 5 failed in a and is good here
 	s, err := runs.Merge(t.Context(), out, []string{a, b})
 	if err != nil || s.Planned != 20 || s.Accepted != 14 || s.Failed["sandbox"] != 1 || s.Pending != 5 {
 		t.Fatalf("%+v, %v", s, err)
@@ -135,6 +134,115 @@ func TestMerge(t *testing.T) {
 	}
 	if again, err := runs.Merge(t.Context(), out, []string{a, b}); err != nil || again.Accepted != 14 {
 		t.Errorf("a second time: %+v, %v", again, err)
+	}
+}
+
+// TestMergeShards: what shards come to, in one merge or in several, whatever their order.
+func TestMergeShards(t *testing.T) {
+	parent := t.TempDir()
+	in := func(name string) string { return filepath.Join(parent, name) }
+	makeRun(t, in("a"), "0/3", 0, 10, true)
+	makeRun(t, in("b"), "1/3", 10, 18, false)
+	makeRun(t, in("c"), "2/3", 20, 30, false)
+	makeRun(t, in("half"), "0/2", 0, 5, false)
+	merge := func(out string, from ...string) string {
+		t.Helper()
+		var dirs []string
+		for _, f := range from {
+			dirs = append(dirs, in(f))
+		}
+		s, err := runs.Merge(t.Context(), in(out), dirs)
+		if err != nil {
+			return err.Error()
+		}
+		m, err := rundir.Read(journal.OS{}, in(out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%q %d = %d + %d", m.Extent.Shard, s.Planned, s.Accepted+s.Failed["sandbox"], s.Pending)
+	}
+	for _, tt := range []struct {
+		out  string
+		from []string
+		want string
+	}{
+		{"ab", []string{"a", "b"}, `"0/3+1/3" 20 = 18 + 2`},
+		{"abc", []string{"c", "ab"}, `"" 30 = 28 + 2`},
+		{"abc2", []string{"ab", "b", "c"}, `"" 30 = 28 + 2`},
+		{"whole", []string{"half", "a", "b", "c"}, `"" 30 = 28 + 2`},
+		{"grows", []string{"a"}, `"0/3" 10 = 10 + 0`},
+		{"grows", []string{"a", "c"}, `"0/3+2/3" 20 = 20 + 0`},
+	} {
+		if got := merge(tt.out, tt.from...); got != tt.want {
+			t.Errorf("%v gives %s, want %s", tt.from, got, tt.want)
+		}
+	}
+	if got := merge("grows", "b"); !strings.Contains(got, "shard is") {
+		t.Errorf("a run lost a shard: %s", got)
+	}
+}
+
+// TestMergeKeepsAnswers: of a sample that nobody finished the merged run holds what was
+// bought for it, and what its attempts cost; artifacts follow the record in force.
+func TestMergeKeepsAnswers(t *testing.T) {
+	parent := t.TempDir()
+	a, b, out := filepath.Join(parent, "a"), filepath.Join(parent, "b"), filepath.Join(parent, "out")
+	k := trajectory.NewKey("7", 0, 0, 0)
+	for dir, n := range map[string]int{a: 2, b: 3} {
+		makeRun(t, dir, map[string]string{a: "0/2", b: "1/2"}[dir], 0, 6, dir == a)
+		j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dir == a {
+			r := &trajectory.Record{Key: k, Row: "row7", Attempt: 1, Outcome: trajectory.Provider, Cause: "unavailable", Usage: trajectory.Usage{Prompt: 70}}
+			if _, err := j.AppendAttempt(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tape, err := j.Tape(k, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			if err := tape.Store([32]byte{byte(i)}, []byte(filepath.Base(dir))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		art := artifact.Dir(filepath.Join(dir, "artifacts"), "row5", 0)
+		if err := errors.Join(os.MkdirAll(art, 0o755), os.WriteFile(filepath.Join(art, "from"), []byte(filepath.Base(dir)), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		s, err := runs.Merge(t.Context(), out, []string{a, b})
+		if err != nil || s.Attempts != 7 || s.Tokens.Prompt != 70 || s.Accepted != 6 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		j, err := journal.Open(filepath.Join(out, "journal"), journal.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for turn, err := range j.Turns(k) {
+			if err != nil || turn.Digest != [32]byte{byte(n)} || string(turn.Answer) != "b" {
+				t.Errorf("answer %d: %+v, %v", n, turn, err)
+			}
+			n++
+		}
+		if n != 3 || j.Attempts(k) != 1 {
+			t.Errorf("%d answers, %d attempts; want 3 and 1", n, j.Attempts(k))
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// Sample 5 failed in a and passed in b.
+		if from, err := os.ReadFile(filepath.Join(artifact.Dir(filepath.Join(out, "artifacts"), "row5", 0), "from")); string(from) != "b" {
+			t.Errorf("the artifacts of row5 are from %q (%v)", from, err)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func Show(ctx context.Context, w io.Writer, dir, what string, asJSON bool) error
 	}
 	defer r.Close()
 	if what != "" {
-		rec, err := r.find(ctx, what)
+		rec, err := r.Find(ctx, what)
 		if err != nil {
 			return err
 		}
@@ -61,6 +61,9 @@ func clip(s string, n int) string {
 	}
 	return s
 }
+
+// Transcript writes a sample as people read it.
+func Transcript(w io.Writer, r *trajectory.Record) error { return transcript(w, r) }
 
 // transcript writes a sample as people read it. Ephemeral messages are left out.
 func transcript(w io.Writer, r *trajectory.Record) error {
@@ -173,9 +176,12 @@ func (r *Run) tell(ctx context.Context, w io.Writer, at journal.Offset, asJSON b
 		l := tailLine{Kind: e.Kind.String(), Key: e.Key, ID: rec.Row, Sample: rec.Sample, Attempt: rec.Attempt, Outcome: rec.Outcome,
 			Turns: rec.Trace.Turns(), Seconds: rec.Seconds, Reason: rec.Reason}
 		if e.Kind == journal.KindFinal {
-			book, sub := r.rules.Book(rec)
-			if l.Book = string(book); sub != "" {
-				l.Book += "." + sub
+			in, err := r.clerk.Enter(e.At, rec)
+			if err != nil {
+				return at, err
+			}
+			if l.Book, l.Reason = string(in.Book), in.Why; in.Sub != "" {
+				l.Book += "." + in.Sub
 			}
 		}
 		if rec.Score != nil {

@@ -22,7 +22,7 @@ type books struct {
 	planned int64
 	layout  sharegpt.Options
 	head    reportHead
-	rules   Rules
+	clerk   *Clerk
 
 	totals *stats.Totals
 	others []journal.Offset // of rejected and failed records, reopened ones too
@@ -109,12 +109,14 @@ func (b *books) writeOthers(ctx context.Context) (first []failure, err error) {
 		r, err := e.Record()
 		if err == nil {
 			it := Item{Entry: e, Record: r}
-			it.Book, it.Sub = b.rules.Book(r)
-			if len(first) < reportFailures {
-				first = append(first, failure{r.Row, r.Sample, it.Book, it.Sub, r.Reason})
+			if it.Entered, err = b.clerk.Enter(at, r); err == nil {
+				r.Reason = it.Why
+				if len(first) < reportFailures {
+					first = append(first, failure{r.Row, r.Sample, it.Book, it.Sub, it.Why})
+				}
+				it.Book = stats.Accepted // into this file
+				err = out.Write(ctx, it)
 			}
-			it.Book = stats.Accepted // into this file
-			err = out.Write(ctx, it)
 		}
 		if err != nil {
 			out.Close()

@@ -86,6 +86,15 @@ func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// Chat gives messages in the form that chat servers know, for JSON.
+func Chat(list []trajectory.Message) []any {
+	out := make([]any, 0, len(list))
+	for _, m := range list {
+		out = append(out, newChatMessage(m))
+	}
+	return out
+}
+
 func newChatMessage(m trajectory.Message) chatMessage {
 	c := chatMessage{Role: m.Role, Content: content(m), Reasoning: m.Reasoning, CallID: m.CallID, Name: m.Name}
 	for _, call := range m.Calls {

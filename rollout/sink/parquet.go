@@ -28,6 +28,7 @@ type parts struct {
 	dir     string
 	fs      journal.FS
 	created string
+	probs   string // of which distribution the log-probs are
 
 	buf    bytes.Buffer
 	writer *columns.Writer
@@ -36,9 +37,10 @@ type parts struct {
 	size   int
 }
 
-// Parquet is the sink of the folder parquet/; created names the writing program.
-func Parquet(fsys journal.FS, dir, created string) Sink {
-	return &parts{dir: filepath.Join(dir, "parquet"), fs: fsys, created: created}
+// Parquet is the sink of the folder parquet/; created names the writing program, logProbs
+// the distribution of the log-probs.
+func Parquet(fsys journal.FS, dir, created, logProbs string) Sink {
+	return &parts{dir: filepath.Join(dir, "parquet"), fs: fsys, created: created, probs: logProbs}
 }
 
 func (p *parts) Name() string { return "parquet" }
@@ -98,7 +100,7 @@ func (p *parts) Write(_ context.Context, it Item) error {
 		return nil
 	}
 	if p.writer == nil {
-		p.writer, p.first = columns.NewWriter(&p.buf, p.created), it.At
+		p.writer, p.first = columns.NewWriter(&p.buf, p.created, p.probs), it.At
 	}
 	n, err := p.writer.Write(it.Record)
 	if err != nil {

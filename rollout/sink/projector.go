@@ -35,7 +35,8 @@ type Options struct {
 type Projector struct {
 	log   *journal.Journal
 	dir   string
-	rules Rules
+	man   rundir.Manifest
+	clerk *Clerk
 	opt   Options
 	setup string // what the projections depend on beside the log
 	sinks []Sink
@@ -69,7 +70,7 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 	}
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	rules, err := NewRules(m.Books.Mode, m.Books.Accept, m.Books.RequireReasoning)
+	clerk, err := NewClerk(j, m)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 	}
 	layout := sharegpt.Options{Preamble: m.Books.Preamble}
 	model, _ := m.Identity.Get("model")
-	p := &Projector{log: j, dir: dir, rules: rules, opt: o, setup: string(setup)}
+	p := &Projector{log: j, dir: dir, man: m, clerk: clerk, opt: o, setup: string(setup)}
 	formats := m.Books.Formats
 	if len(formats) == 0 {
 		formats = []string{"sharegpt", "messages"}
@@ -98,10 +99,10 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 		}
 	}
 	if m.Books.Parquet {
-		p.sinks = append(p.sinks, Parquet(o.FS, dir, "hermes"))
+		p.sinks = append(p.sinks, Parquet(o.FS, dir, "hermes", m.Books.LogProbs))
 	}
 	p.books = &books{
-		dir: dir, fs: o.FS, log: j, tools: m.Tools, planned: m.Extent.Planned, layout: layout, rules: rules,
+		dir: dir, fs: o.FS, log: j, tools: m.Tools, planned: m.Extent.Planned, layout: layout, clerk: clerk,
 		head: reportHead{filepath.Base(dir), m.Version, m.Books.Mode, model, m.Books.Accept},
 	}
 	p.sinks = append(append(p.sinks, o.More...), p.books)
@@ -186,7 +187,9 @@ func (p *Projector) write(ctx context.Context, e journal.Entry) error {
 		}
 	}
 	if e.Kind == journal.KindFinal {
-		it.Book, it.Sub = p.rules.Book(it.Record)
+		if it.Entered, err = p.clerk.Enter(it.At, it.Record); err != nil {
+			return err
+		}
 	}
 	for i, s := range p.sinks {
 		if e.At < p.places[i].Offset {
@@ -260,6 +263,7 @@ func (p *Projector) Err() error {
 
 // Finish projects the rest, writes what stands at the end of a run and returns the
 // statistics. It works after cancellation, too. Books that do not balance are an error.
+// Where the projections cannot be written the statistics are those of the log.
 func (p *Projector) Finish(ctx context.Context) (stats.Statistics, error) {
 	if p.stop != nil {
 		p.stop()
@@ -269,7 +273,8 @@ func (p *Projector) Finish(ctx context.Context) (stats.Statistics, error) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := p.step(ctx); err != nil {
-		return stats.Statistics{}, fmt.Errorf("project %s: %w", p.dir, err)
+		s, cerr := Count(ctx, p.log, p.man)
+		return s, errors.Join(fmt.Errorf("project %s: %w", p.dir, err), cerr)
 	}
 	p.ready = false
 	var errs []error

@@ -51,6 +51,10 @@ func report(h reportHead, s stats.Statistics, failures []failure) []byte {
 	}
 	fmt.Fprintf(&b, "Tokens: %d prompt (%d cached), %d completion (%d reasoning). Cost: %s. Attempts: %d; answers bought twice: %d. From first to last: %.1f s.\n",
 		s.Tokens.Prompt, s.Tokens.Cached, s.Tokens.Completion, s.Tokens.Reasoning, cost, s.Attempts, s.Rebought, s.Seconds)
+	if j := s.Judge; j != nil {
+		fmt.Fprintf(&b, "\nJudge: %s was asked %d times; %d prompt and %d completion tokens, which are not among those above; its cost is.\n",
+			j.Model, j.Asked, j.Tokens.Prompt, j.Tokens.Completion)
+	}
 	tools(&b, s.Tools)
 	if len(s.Causes) > 0 {
 		b.WriteString("\n## Failed attempts by cause\n\n| cause | attempts |\n|---|---:|\n")

@@ -15,15 +15,13 @@ import (
 
 	"hermes/rollout/journal"
 	"hermes/trajectory"
-	"hermes/trajectory/stats"
 )
 
 // Item is one entry of the log with the book that it enters.
 type Item struct {
 	journal.Entry
-	Record *trajectory.Record // attempts and finals
-	Book   stats.Book         // finals
-	Sub    string
+	Record  *trajectory.Record // attempts and finals
+	Entered                    // finals
 }
 
 // Sink is one projection. Its methods are called by one goroutine.

@@ -27,7 +27,7 @@ func record(i int, r *rand.Rand) *trajectory.Record {
 	outcomes := []trajectory.Outcome{trajectory.Answered, trajectory.Answered, trajectory.Answered, trajectory.Truncated,
 		trajectory.Malformed, trajectory.Faulty, trajectory.Sandbox, trajectory.Provider}
 	rec := &trajectory.Record{
-		Key: trajectory.NewKey(fmt.Sprint(i), 0, 0, 0), Row: fmt.Sprint("row <", i, ">"), PromptIndex: int64(i), Attempt: 1,
+		Key: trajectory.NewKey(row(i), 0, 0, i%3), Row: row(i), Sample: i % 3, PromptIndex: int64(i / 3), Attempt: 1,
 		Outcome: outcomes[r.IntN(len(outcomes))], Reason: "because | of é", Started: time.Unix(1e9+int64(i), 0).UTC(), Seconds: 1,
 		ToolStats: map[string]trajectory.ToolCount{"terminal": {Count: 1, Success: 1}}, Model: "m",
 		Usage: trajectory.Usage{Prompt: 3, Completion: 2}, Toolsets: []string{"file"},
@@ -38,7 +38,7 @@ func record(i int, r *rand.Rand) *trajectory.Record {
 	t := trajectory.New(trajectory.ModeText, []trajectory.ToolSpec{{Name: "terminal", Parameters: json.RawMessage(`{"type":"object"}`)}})
 	secret := trajectory.Text(trajectory.System, "EPHEMERAL")
 	secret.Ephemeral = true
-	answer := trajectory.Text(trajectory.Assistant, strings.Repeat("word ", r.IntN(50)))
+	answer := trajectory.Text(trajectory.Assistant, strings.Repeat("word ", 15*r.IntN(4)))
 	answer.Calls = []trajectory.Call{{ID: "c", Name: "terminal", Arguments: `{"command": "ls"}`}}
 	_, err := t.Commit(trajectory.Turn{Finish: trajectory.FinishCalls, Sampled: trajectory.Delta{Message: answer},
 		Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.System, "REAL PROMPT")}, {Message: secret}, {Message: trajectory.Text(trajectory.User, "go")}}})
@@ -48,6 +48,15 @@ func record(i int, r *rand.Rand) *trajectory.Record {
 	t.Finish([]trajectory.Message{{Role: trajectory.Tool, CallID: "c", Parts: []trajectory.Part{{Kind: "text", Text: "a\nb"}}}})
 	rec.Trace = t
 	return rec
+}
+
+func row(i int) string { return fmt.Sprint("row <", i/3, ">") }
+
+// deduped is the manifest of a run of three samples a row, of which equal ones are rejected.
+func deduped(planned int64) rundir.Manifest {
+	m := manifest(planned)
+	m.Books.Dedup, m.Extent.Rollouts = true, 3
+	return m
 }
 
 func manifest(planned int64) rundir.Manifest {
@@ -103,7 +112,7 @@ func TestLongCrashes(t *testing.T) {
 // projections must be what one undisturbed projection makes of the log.
 func crash(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 3))
-	const planned = 40
+	const planned = 42
 	disk := journaltest.NewDisk()
 	for process := range 8 {
 		last := process == 7
@@ -127,7 +136,7 @@ func crash(t *testing.T, seed uint64) {
 	}
 	got := contents(t, disk)
 	j := must2(journal.Open(dir+"/journal", journal.Options{FS: disk}))(t)
-	must2(sink.Rebuild(t.Context(), j, dir, manifest(planned), sink.Options{FS: disk}))(t)
+	must2(sink.Rebuild(t.Context(), j, dir, deduped(planned), sink.Options{FS: disk}))(t)
 	want := contents(t, disk)
 	for name := range want {
 		if got[name] != want[name] {
@@ -167,16 +176,16 @@ func live(t *testing.T, disk *journaltest.Disk, r *rand.Rand, planned int64, all
 			return err
 		}
 		if r.IntN(6) == 0 { // a projection of its own, as one of an earlier process
-			if err := project(t, j, disk, planned); err != nil {
+			if err := project(t, j, disk, deduped(planned)); err != nil {
 				return err
 			}
 		}
 	}
-	return project(t, j, disk, planned)
+	return project(t, j, disk, deduped(planned))
 }
 
-func project(t *testing.T, j *journal.Journal, disk *journaltest.Disk, planned int64) error {
-	p, err := sink.New(j, dir, manifest(planned), sink.Options{FS: disk})
+func project(t *testing.T, j *journal.Journal, disk *journaltest.Disk, m rundir.Manifest) error {
+	p, err := sink.New(j, dir, m, sink.Options{FS: disk})
 	if err != nil {
 		return err
 	}
@@ -246,7 +255,7 @@ func TestProjections(t *testing.T) {
 
 	// A deleted file comes back, alone.
 	must(t, 0, disk.Remove("/run/trajectories.jsonl"))
-	must(t, 0, project(t, j, disk, 30))
+	must(t, 0, project(t, j, disk, manifest(30)))
 	if now := contents(t, disk); now["/run/trajectories.jsonl"] != files["/run/trajectories.jsonl"] || now["/run/messages.jsonl"] != files["/run/messages.jsonl"] {
 		t.Error("the deleted file did not come back")
 	}

@@ -99,6 +99,17 @@ type Sequence struct {
 	LogProbs []float32 `parquet:"logprobs,list"`
 	Sampled  []bool    `parquet:"sampled,list"`
 	Versions []Version `parquet:"versions,list"`
+	Extras   []Extra   `parquet:"extras,list"`
+}
+
+// Extra is a captured tensor about a run of tokens: raw little-endian numbers in the blob
+// of that SHA-256. Its first row belongs to the token at From.
+type Extra struct {
+	Name  string  `parquet:"name"`
+	Dtype string  `parquet:"dtype"`
+	Shape []int64 `parquet:"shape,list"`
+	Blob  string  `parquet:"blob"`
+	From  int64   `parquet:"from"`
 }
 
 // Version says from which token of the sequence on a version of the weights was in use.
@@ -162,8 +173,15 @@ func message(m trajectory.Message) Message {
 
 func sequence(t *trajectory.Trace, s trajectory.Sequence) Sequence {
 	var q Sequence
+	begun := 0 // of the turn under way
 	for i, id := range s.Nodes {
 		d := t.Nodes[id].Delta
+		for _, x := range d.Extras {
+			q.Extras = append(q.Extras, extra(x, begun, len(q.Tokens)+d.Given))
+		}
+		if t.Nodes[id].Sampled() {
+			begun = len(q.Tokens) + len(d.Tokens)
+		}
 		for k, v := range d.Versions {
 			from := int64(len(q.Tokens) + d.Given + v.From)
 			if n := len(q.Versions); k > 0 || n == 0 || q.Versions[n-1].Version != v.Version {
@@ -188,6 +206,19 @@ func sequence(t *trajectory.Trace, s trajectory.Sequence) Sequence {
 	return q
 }
 
+// extra places a tensor: routed experts begin with the last token of the turn before, which
+// was routed only when this one was asked; everything else begins with the answer.
+func extra(x trajectory.Block, begun, sampled int) Extra {
+	e := Extra{Name: x.Name, Dtype: x.Dtype, Blob: x.Blob, From: int64(sampled)}
+	for _, n := range x.Shape {
+		e.Shape = append(e.Shape, int64(n))
+	}
+	if x.Name == "routed_experts" {
+		e.From = int64(max(0, begun-1))
+	}
+	return e
+}
+
 // groupBytes is about how much is collected before a row group is written.
 const groupBytes = 32 << 20
 
@@ -197,10 +228,15 @@ type Writer struct {
 	size int // bytes of the row group, about
 }
 
-// NewWriter starts a file; created names the writing program in it.
-func NewWriter(w io.Writer, created string) *Writer {
-	return &Writer{w: parquet.NewGenericWriter[Row](w, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.MaxRowsPerRowGroup(1000), parquet.CreatedBy(created, "", ""))}
+// NewWriter starts a file; created names the writing program in it. logProbs says of which
+// distribution the log-probs are, raw or processed; it stands in the file's metadata
+// under hermes.logprobs. Empty: the traces have none.
+func NewWriter(w io.Writer, created, logProbs string) *Writer {
+	o := []parquet.WriterOption{parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(1000), parquet.CreatedBy(created, "", "")}
+	if logProbs != "" {
+		o = append(o, parquet.KeyValueMetadata("hermes.logprobs", logProbs))
+	}
+	return &Writer{w: parquet.NewGenericWriter[Row](w, o...)}
 }
 
 // Write appends the row of a record and says how many bytes it has, about.

@@ -24,7 +24,8 @@ func exact(t *testing.T) *trajectory.Record {
 			Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.User, "ask"), Tokens: given, Given: len(given)}},
 			Sampled: trajectory.Delta{Message: trajectory.Message{Role: trajectory.Assistant, Reasoning: "hm",
 				Calls: []trajectory.Call{{ID: "c", Name: "terminal", Arguments: `{"a": 1}`}}},
-				Tokens: sampled, LogProbs: make([]float32, len(sampled)), Versions: []trajectory.Span{{From: 0, Version: version}}},
+				Tokens: sampled, LogProbs: make([]float32, len(sampled)), Versions: []trajectory.Span{{From: 0, Version: version}},
+				Extras: []trajectory.Block{{Name: "topk_ids", Dtype: "int32", Shape: []int{len(sampled), 2}, Blob: "b1"}, {Name: "routed_experts", Dtype: "uint8", Shape: []int{9, 1, 2}, Blob: "b2"}}},
 			Finish: trajectory.FinishStop})
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +51,7 @@ func exact(t *testing.T) *trajectory.Record {
 func file(t *testing.T, recs ...*trajectory.Record) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := columns.NewWriter(&b, "hermes")
+	w := columns.NewWriter(&b, "hermes", "raw")
 	for _, r := range recs {
 		if _, err := w.Write(r); err != nil {
 			t.Fatal(err)
@@ -77,11 +78,18 @@ func TestRowsComeBack(t *testing.T) {
 	if len(got.Messages) != 4 || *got.Messages[1].Reasoning != "hm" || got.Messages[1].Calls[0].Arguments != `{"a": 1}` {
 		t.Errorf("messages %+v", got.Messages)
 	}
+	extras := func(from ...int64) (list []columns.Extra) { // of the answers and, in turn, of their experts
+		for i := 0; i < len(from); i += 3 {
+			list = append(list, columns.Extra{Name: "topk_ids", Dtype: "int32", Shape: []int64{from[i+1], 2}, Blob: "b1", From: from[i]},
+				columns.Extra{Name: "routed_experts", Dtype: "uint8", Shape: []int64{9, 1, 2}, Blob: "b2", From: from[i+2]})
+		}
+		return list
+	}
 	want := []columns.Sequence{
 		{Tokens: []int32{1, 2, 3, 4, 5, 6}, Mask: []int32{0, 0, 1, 1, 0, 1}, LogProbs: make([]float32, 6),
-			Sampled: []bool{false, false, true, true, false, true}, Versions: []columns.Version{{2, "v1"}, {5, "v2"}}},
+			Sampled: []bool{false, false, true, true, false, true}, Versions: []columns.Version{{2, "v1"}, {5, "v2"}}, Extras: extras(2, 2, 0, 5, 1, 3)},
 		{Tokens: []int32{1, 2, 3, 4, 7, 8, 9}, Mask: []int32{0, 0, 0, 0, 0, 1, 1}, LogProbs: make([]float32, 7),
-			Sampled: []bool{false, false, true, true, false, true, true}, Versions: []columns.Version{{2, "v1"}}},
+			Sampled: []bool{false, false, true, true, false, true, true}, Versions: []columns.Version{{2, "v1"}}, Extras: extras(2, 2, 0, 5, 2, 3)},
 	}
 	if !reflect.DeepEqual(got.Sequences, want) {
 		t.Errorf("sequences\n got %+v\nwant %+v", got.Sequences, want)

@@ -44,6 +44,7 @@ type Totals struct {
 	Sum       float64                         `json:"sum"`    // of rewards
 	Square    float64                         `json:"square"` // sum of squared distances from the running mean
 	Usage     trajectory.Usage                `json:"usage"`
+	Judge     *trajectory.Judged              `json:"judge,omitempty"` // the last one's name, the sum of the rest
 	First     time.Time                       `json:"first"`
 	Last      time.Time                       `json:"last"`
 	Tools     map[string]trajectory.ToolCount `json:"tools"`
@@ -70,6 +71,12 @@ func (t *Totals) Attempt(r *trajectory.Record) {
 	t.Attempts++
 	t.Rebought += int64(r.Rebought)
 	t.Usage = t.Usage.Add(r.Usage)
+	if j := r.Judge; j != nil {
+		if t.Judge == nil {
+			t.Judge = &trajectory.Judged{}
+		}
+		*t.Judge = trajectory.Judged{Model: j.Model, Asked: t.Judge.Asked + j.Asked, Usage: t.Judge.Usage.Add(j.Usage)}
+	}
 	if t.First.IsZero() || r.Started.Before(t.First) {
 		t.First = r.Started
 	}
@@ -167,13 +174,22 @@ type Statistics struct {
 	Scored    int64                           `json:"scored"`
 	Reward    *Reward                         `json:"reward"`
 	Tokens    Tokens                          `json:"tokens"`
-	CostUSD   *float64                        `json:"cost_usd"`
+	CostUSD   *float64                        `json:"cost_usd"` // the judge's included
+	Judge     *Judge                          `json:"judge,omitempty"`
 	Seconds   float64                         `json:"seconds"`
 	Tools     map[string]trajectory.ToolCount `json:"tools"`
 	Toolsets  map[string]int64                `json:"toolsets"`
 	Turns     Turns                           `json:"turns"`
 	Reasoning int64                           `json:"with_reasoning"`
 	Causes    map[string]int64                `json:"causes"`
+}
+
+// Judge is what the model that judged did, beside the rollouts' own tokens.
+type Judge struct {
+	Model   string   `json:"model"`
+	Asked   int      `json:"asked"`
+	Tokens  Tokens   `json:"tokens"`
+	CostUSD *float64 `json:"cost_usd"`
 }
 
 // Statistics makes the figures for a run of planned samples.
@@ -198,11 +214,25 @@ func (t *Totals) Statistics(planned int64) Statistics {
 	if t.Scored > 0 {
 		s.Reward = &Reward{Mean: t.mean(), Std: math.Sqrt(t.Square / float64(t.Scored))}
 	}
-	if t.Usage.CostKnown {
-		s.CostUSD = &t.Usage.Cost
+	if j := t.Judge; j != nil {
+		s.Judge = &Judge{Model: j.Model, Asked: j.Asked, Tokens: Tokens{j.Usage.Prompt, j.Usage.Completion, j.Usage.Reasoning, j.Usage.Cached}}
+		if j.Usage.CostKnown {
+			s.Judge.CostUSD = &j.Usage.Cost
+		}
+	}
+	if all := t.cost(); all.CostKnown {
+		s.CostUSD = &all.Cost
 	}
 	s.Pending = planned - s.settled()
 	return s
+}
+
+// cost is that of the rollouts and of their judge.
+func (t *Totals) cost() trajectory.Usage {
+	if t.Judge == nil {
+		return t.Usage
+	}
+	return t.Usage.Add(t.Judge.Usage)
 }
 
 func (s Statistics) settled() int64 {

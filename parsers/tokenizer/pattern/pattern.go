@@ -110,27 +110,50 @@ func (p *Pattern) next(m *matcher, from int) (start, end int, ok bool, err error
 	return 0, 0, false, nil
 }
 
-// All calls yield with every match from left to right, empty ones only where they do not
-// follow the match before, as Oniguruma's and Rust's iterators do.
+// All calls yield with every match from left to right, see [Scan.Next].
 func (p *Pattern) All(text string, yield func(start, end int)) error {
-	last := -1
-	m := matcher{text: text, budget: budget(text)}
-	for at := 0; at <= len(text); {
-		s, e, ok, err := p.next(&m, at)
+	s := p.Scan(text)
+	for s.Next() {
+		yield(s.Start, s.End)
+	}
+	return s.Err
+}
+
+// Scan walks over the matches in one text.
+type Scan struct {
+	Start, End int   // of the last match
+	Err        error // why it ended before the text did, or nil
+	p          *Pattern
+	m          matcher
+	at, last   int
+}
+
+// Scan begins a walk over the matches in text.
+func (p *Pattern) Scan(text string) Scan {
+	return Scan{p: p, m: matcher{text: text, budget: budget(text)}, last: -1}
+}
+
+// Next steps to the next match from left to right, an empty one only where it does not
+// follow the match before, as Oniguruma's and Rust's iterators do.
+func (s *Scan) Next() bool {
+	for s.at <= len(s.m.text) {
+		start, end, ok, err := s.p.next(&s.m, s.at)
 		if err != nil || !ok {
-			return err
+			s.Err = err
+			break
 		}
-		if s == e && e == last {
-			if at == len(text) {
-				return nil
+		if start == end && end == s.last {
+			if s.at == len(s.m.text) {
+				break
 			}
-			at += size(text, at)
+			s.at += size(s.m.text, s.at)
 			continue
 		}
-		yield(s, e)
-		at, last = e, e
+		s.Start, s.End, s.at, s.last = start, end, end, end
+		return true
 	}
-	return nil
+	s.at = len(s.m.text) + 1
+	return false
 }
 
 func size(text string, i int) int {

@@ -1,36 +1,125 @@
-// Package words is a small tokenizer for tests: a token is a byte or one of a list of
-// words. It has special tokens and splits text where a word ends, and needs no file.
+// Package words is a small tokenizer for tests: a token is a known word, a special token
+// or one byte, so that a person can read the ids and every text comes back as it was.
 package words
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"hermes/parsers/tokenizer"
+	"hermes/trajectory"
 )
 
-// New builds a tokenizer whose ids 0 to 255 are bytes, followed by the specials in order
-// and then the words. A word may appear once; a word is found only where no special is.
-func New(specials, words []string) (tokenizer.Tokenizer, error) {
-	vocab, added := map[string]int{}, []any{}
-	for b := range 256 {
-		vocab[tokenizer.ByteSpelling(byte(b))] = b
-	}
-	for i, s := range append(append([]string(nil), specials...), words...) {
-		added = append(added, map[string]any{"id": 256 + i, "content": s, "special": i < len(specials), "normalized": i >= len(specials)})
-	}
-	b, err := json.Marshal(map[string]any{
-		"added_tokens":  added,
-		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false},
-		"decoder":       map[string]any{"type": "ByteLevel"},
-		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("build words: %w", err)
-	}
-	t, err := tokenizer.FromJSON(b)
-	if err != nil {
-		return nil, fmt.Errorf("build words: %w", err)
+// Tokenizer implements [tokenizer.Tokenizer]: ids below 256 are bytes, then come the words
+// in their order, then the special tokens. It does not change and is safe for concurrent
+// use.
+type Tokenizer struct {
+	spellings []string // of the ids from 256 on
+	ids       map[string]trajectory.Token
+	specials  int // how many of spellings, at the end
+	longest   int // bytes of a word
+}
+
+const firstWord = 256
+
+// New makes a tokenizer of words and special tokens. An empty spelling, or one that occurs
+// twice or is a single byte, is an error.
+func New(list, specials []string) (*Tokenizer, error) {
+	t := &Tokenizer{spellings: slices.Concat(list, specials), ids: map[string]trajectory.Token{}, specials: len(specials)}
+	for i, w := range t.spellings {
+		if _, twice := t.ids[w]; twice || len(w) < 2 {
+			return nil, fmt.Errorf("words: spelling %d, %q, is there twice or shorter than two bytes", i, w)
+		}
+		t.ids[w] = trajectory.Token(firstWord + i)
+		if i < len(list) {
+			t.longest = max(t.longest, len(w))
+		}
 	}
 	return t, nil
+}
+
+func (t *Tokenizer) special(id trajectory.Token) bool {
+	return int(id) >= firstWord+len(t.spellings)-t.specials && int(id) < t.Size()
+}
+
+// Encode takes the longest known word at each place, else one byte. Add changes nothing.
+func (t *Tokenizer) Encode(text string, o tokenizer.Options) ([]trajectory.Token, error) {
+	out := make([]trajectory.Token, 0, len(text)/3+1)
+	for text != "" {
+		id, n := t.next(text, o.Special)
+		out, text = append(out, id), text[n:]
+	}
+	return out, nil
+}
+
+func (t *Tokenizer) next(text string, special bool) (trajectory.Token, int) {
+	if special {
+		for i, s := range t.spellings[len(t.spellings)-t.specials:] {
+			if strings.HasPrefix(text, s) {
+				return trajectory.Token(firstWord + len(t.spellings) - t.specials + i), len(s)
+			}
+		}
+	}
+	for n := min(t.longest, len(text)); n > 1; n-- {
+		if id, ok := t.ids[text[:n]]; ok && !t.special(id) {
+			return id, n
+		}
+	}
+	return trajectory.Token(text[0]), 1
+}
+
+// Decode implements [tokenizer.Coder]; bytes that are no text become U+FFFD.
+func (t *Tokenizer) Decode(ids []trajectory.Token) (string, error) { return t.decode(ids, false) }
+
+func (t *Tokenizer) decode(ids []trajectory.Token, skip bool) (string, error) {
+	var b strings.Builder
+	for _, id := range ids {
+		if skip && t.special(id) {
+			continue
+		}
+		s, ok := t.Token(id)
+		if !ok {
+			return "", fmt.Errorf("decode id %d of %d: %w", id, t.Size(), tokenizer.ErrUnknownID)
+		}
+		b.WriteString(s)
+	}
+	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
+}
+
+// Stream implements [tokenizer.Coder].
+func (t *Tokenizer) Stream(o tokenizer.StreamOptions) *tokenizer.Stream {
+	return tokenizer.NewStream(func(ids []trajectory.Token) (string, error) { return t.decode(ids, o.SkipSpecial) })
+}
+
+// ID implements [tokenizer.Tokenizer].
+func (t *Tokenizer) ID(token string) (trajectory.Token, bool) {
+	if len(token) == 1 {
+		return trajectory.Token(token[0]), true
+	}
+	id, ok := t.ids[token]
+	return id, ok
+}
+
+// Token implements [tokenizer.Tokenizer].
+func (t *Tokenizer) Token(id trajectory.Token) (string, bool) {
+	switch {
+	case id < 0 || int(id) >= t.Size():
+		return "", false
+	case id < firstWord:
+		return string([]byte{byte(id)}), true
+	}
+	return t.spellings[id-firstWord], true
+}
+
+// Size implements [tokenizer.Tokenizer].
+func (t *Tokenizer) Size() int { return firstWord + len(t.spellings) }
+
+// Specials implements [tokenizer.Tokenizer].
+func (t *Tokenizer) Specials() []tokenizer.Special {
+	var out []tokenizer.Special
+	for _, s := range t.spellings[len(t.spellings)-t.specials:] {
+		out = append(out, tokenizer.Special{ID: t.ids[s], Text: s, Special: true})
+	}
+	return out
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -22,6 +23,7 @@ import (
 
 // Metrics counts. Make it with [New].
 type Metrics struct {
+	more     []func(io.Writer) error
 	mu       sync.Mutex
 	planned  int64
 	flying   map[trajectory.Key]struct{}
@@ -130,7 +132,17 @@ func (m *Metrics) Text() []byte {
 	p.calls("hermes_tool_calls_total", "Tool calls by tool and result.", m.calls)
 	p.histogram("hermes_model_request_seconds", "Time of one model answer, retries included.", m.model)
 	p.histogram("hermes_tool_call_seconds", "Time of one tool call.", m.tools)
+	for _, write := range m.more {
+		_ = write(&p) // a buffer takes everything
+	}
 	return p.Bytes()
+}
+
+// Also adds what somebody else writes in the same format to the page.
+func (m *Metrics) Also(write func(io.Writer) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.more = append(m.more, write)
 }
 
 // ServeHTTP answers with the page.

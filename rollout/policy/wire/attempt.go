@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -41,6 +42,8 @@ type attempt struct {
 	raw    []byte
 	status int
 	timer  *time.Timer
+	began  time.Time
+	wait   time.Duration         // until the answer began; 0: it did not
 	armed  atomic.Pointer[error] // the cause with which the timer ends the attempt
 }
 
@@ -64,7 +67,7 @@ func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 		// A plain answer is bounded by the whole time alone; a stream still waits for its
 		// first byte, because servers send the header before the request leaves their queue.
 		if n := resp.ContentLength; n > 0 && n <= a.c.opt.MaxAnswer && cap(a.raw) < int(n) {
-			a.raw = make([]byte, 0, n)
+			a.raw = make([]byte, 0, n+1) // and one byte to see its end
 		}
 		resp.Body = &tap{ReadCloser: resp.Body, a: a}
 		return resp, nil
@@ -82,7 +85,11 @@ func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 // Raw is what was read of the answer so far.
 func (a *attempt) Raw() []byte { return a.raw }
 
+// agent is our name, where the options say no other.
+var agent = []string{"hermes"}
+
 func (a *attempt) fill(req *http.Request) error {
+	req.Header["User-Agent"] = agent
 	for k, v := range a.c.opt.Header {
 		req.Header[k] = v
 	}
@@ -127,12 +134,34 @@ func (a *attempt) end() {
 	a.cancel(nil)
 }
 
+// late is how long the answer took to begin, as a share of the time after which it
+// would have been given up; 0: it did not begin, or nothing would give it up.
+func (a *attempt) late() float64 {
+	allowed := a.c.opt.Whole
+	if a.r.Stream && a.c.opt.FirstByte > 0 {
+		allowed = a.c.opt.FirstByte
+	}
+	if allowed <= 0 {
+		return 0
+	}
+	return float64(a.wait) / float64(allowed)
+}
+
+// overdue marks the failure of an answer that did not begin in time: the server has
+// more than it can do, even if it does not say so.
+func (a *attempt) overdue(e *Error) *Error {
+	if e != nil && a.wait == 0 && (errors.Is(e, errFirstByte) || errors.Is(e, errWhole)) && !a.at.limit.told() {
+		e.overload = true
+	}
+	return e
+}
+
 // join puts a path behind a base URL; the query of the path is kept.
 func join(base *url.URL, path string) *url.URL {
 	u := *base
 	u.User = nil
-	if strings.HasPrefix(path, "//") { // from the root of the server: //metrics
-		u.Path, path = "", path[1:]
+	if strings.HasPrefix(path, "//") { // beside the OpenAI routes: //metrics, //generate
+		u.Path, path = strings.TrimSuffix(u.Path, "/v1"), path[1:]
 	}
 	path, u.RawQuery, _ = strings.Cut(path, "?")
 	u.Path += path
@@ -148,11 +177,41 @@ type tap struct {
 
 func (t *tap) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
+	t.a.raw = append(t.a.raw, p[:n]...)
+	return t.a.took(n, err)
+}
+
+// WriteTo reads to the end, into what is kept; w gets it from there.
+func (t *tap) WriteTo(w io.Writer) (total int64, err error) {
 	a := t.a
-	if int64(len(a.raw)+n) > a.c.opt.MaxAnswer {
+	for {
+		a.raw = slices.Grow(a.raw, 1)
+		free := a.raw[len(a.raw):cap(a.raw)]
+		n, err := t.ReadCloser.Read(free)
+		a.raw = a.raw[:len(a.raw)+n]
+		n, err = a.took(n, err)
+		total += int64(n)
+		if _, werr := w.Write(free[:n]); werr != nil {
+			return total, werr
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// took judges a piece of n bytes that was added to what is kept.
+func (a *attempt) took(n int, err error) (int, error) {
+	if a.wait == 0 && n > 0 {
+		a.wait = max(1, time.Since(a.began))
+	}
+	if int64(len(a.raw)) > a.c.opt.MaxAnswer {
+		a.raw = a.raw[:len(a.raw)-n]
 		return 0, errTooLarge
 	}
-	a.raw = append(a.raw, p[:n]...)
 	if a.r.Stream && err == nil && n > 0 {
 		a.arm(a.c.opt.Idle, &errIdle)
 	}

@@ -27,6 +27,14 @@ var overflow = []string{
 	"tokens in request more than max tokens allowed", "model_context_window_exceeded",
 }
 
+// toolless lists how servers say that they take no tools, in lower case: Ollama, vLLM,
+// OpenRouter, llama.cpp, Groq and others.
+var toolless = []string{
+	"does not support tools", "tool choice requires", "support tool use", "requires --jinja", "does not support function calling",
+	"tools are not supported", "tools is not supported", "`tools` is not supported", "tool use is not supported",
+	"tool calling is not supported", "function calling is not supported", "function calling is not enabled",
+}
+
 // body is what servers write about an error, in the shapes in use.
 type body struct {
 	Error   json.RawMessage `json:"error"`
@@ -128,6 +136,8 @@ func kindOf(status int, low string, e *Error) Kind {
 		return Auth
 	case has(low, overflow...):
 		return Overlong
+	case has(low, toolless...):
+		return NoTools
 	case has(low, "model_not_found", "not a valid model", "no such model", "unknown model"),
 		(status == http.StatusNotFound || status == http.StatusBadRequest) && has(low, "model") && has(low, "does not exist", "not found", "no endpoints"):
 		return NoModel

@@ -10,8 +10,7 @@ import (
 
 // transport is net/http's with small buffers for each connection, since there are as
 // many connections as requests in flight; large bodies pass them by, see [conn].
-func transport(o Options) *http.Transport {
-	dialer := &net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}
+func transport(o Options, dialer *net.Dialer) *http.Transport {
 	return &http.Transport{
 		Proxy: o.Proxy,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -43,11 +42,4 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 		}
 	}
 	return io.Copy(struct{ io.Writer }{c.Conn}, r)
-}
-
-// Body is a request's body that knows how much of it is left.
-type Body interface {
-	io.ReadCloser
-	io.WriterTo
-	Len() int64
 }

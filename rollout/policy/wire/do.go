@@ -143,20 +143,20 @@ type tries struct {
 
 // once is one attempt at one replica, with a place of its limiter.
 func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) (_ *Answer, failed *Error, rested bool, _ error) {
-	epoch, err := at.limit.acquire(ctx)
+	place, err := at.limit.acquire(ctx)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	if r.Admit != nil {
 		if err := r.Admit(); err != nil {
-			at.limit.release(epoch, &Error{})
+			at.limit.release(place, &Error{}, 0)
 			return nil, nil, false, err
 		}
 	}
 	c.stats.attempts.Add(1)
 	actx, cancel := context.WithCancelCause(ctx)
 	key, n := c.keys.take(time.Now())
-	a := &attempt{c: c, r: r, at: at, key: key, cancel: cancel}
+	a := &attempt{c: c, r: r, at: at, key: key, cancel: cancel, began: time.Now()}
 	var whole *time.Timer
 	if c.opt.Whole > 0 {
 		whole = time.AfterFunc(c.opt.Whole, func() { cancel(errWhole) })
@@ -171,17 +171,17 @@ func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) 
 	}
 	a.end()
 	if failed != nil && ctx.Err() != nil {
-		at.limit.release(epoch, &Error{})
+		at.limit.release(place, &Error{}, 0)
 		return nil, nil, false, ctx.Err()
 	}
 	if failed != nil && failed.keyed {
 		rested = c.keys.tired(n, time.Now(), keyPause(failed))
 	}
 	if rested {
-		at.limit.release(epoch, &Error{}) // the key's fault, not the server's
+		at.limit.release(place, &Error{}, 0) // the key's fault, not the server's
 		return nil, failed, true, nil
 	}
-	at.limit.release(epoch, failed)
+	at.limit.release(place, a.overdue(failed), a.late())
 	if failed != nil {
 		return nil, failed, false, nil
 	}

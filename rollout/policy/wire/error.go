@@ -14,11 +14,14 @@ const (
 	Limited     Kind = "limited"     // 429 or overload, after retries
 	Auth        Kind = "auth"        // 401, 403, no credit
 	NoModel     Kind = "no_model"    // the server does not know the model
+	NoTools     Kind = "no_tools"    // the model, or its server as it was started, calls no tools
 	Unavailable Kind = "unavailable" // 5xx, resets, time-outs, after retries
 	Rejected    Kind = "rejected"    // 400: the request itself
 	Malformed   Kind = "malformed"   // an answer that is no answer
 	Budget      Kind = "budget"      // a budget of the run is spent
 	Offline     Kind = "offline"     // a cassette that has no such request
+	Inexact     Kind = "inexact"     // an answer without trustworthy tokens and log-probs
+	Stale       Kind = "stale"       // tokens of weights that are too far apart
 )
 
 // Error is a failed model request.

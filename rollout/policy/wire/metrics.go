@@ -11,41 +11,63 @@ import (
 	"unicode/utf8"
 )
 
-// poll reads /metrics of every replica until ctx ends: the queues of vLLM and SGLang
-// take everything, so that only their length says that they are full.
-func (c *Client) poll(ctx context.Context) {
-	tick := time.NewTicker(c.opt.Metrics)
-	defer tick.Stop()
-	seen := map[*replica]float64{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for _, r := range c.fleet.replicas() {
-			wg.Go(func() {
-				gctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-				defer cancel()
-				raw, err := c.get(gctx, r, "//metrics")
-				if err != nil {
-					return // a server without metrics is no fault
-				}
-				queue, evicted, ok := readMetrics(raw)
-				if !ok {
-					return
-				}
-				mu.Lock()
-				before, known := seen[r]
-				seen[r] = evicted
-				mu.Unlock()
-				r.limit.observe(queue, known && evicted > before)
-			})
-		}
-		wg.Wait()
+// Watch reads /metrics of every replica now and then every so often, and reports
+// whether one of them has the length of its queue there: the queues of vLLM, SGLang and
+// llama.cpp take everything, so that only their length says that they are full. Where
+// none has, nothing is read again. It is called before the first request.
+func (c *Client) Watch(ctx context.Context, every time.Duration) bool {
+	if c.opt.Replay != nil || every <= 0 {
+		return false
 	}
+	seen := map[*replica]float64{}
+	if c.look(ctx, seen); len(seen) == 0 {
+		return false
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	before := c.stop
+	c.stop = func() { before(); stop() }
+	c.done.Go(func() { c.poll(ctx, every, seen) })
+	return true
+}
+
+// poll looks at the replicas until ctx ends.
+func (c *Client) poll(ctx context.Context, every time.Duration, seen map[*replica]float64) {
+	for {
+		pause := every
+		for _, r := range c.fleet.replicas() {
+			if r.limit.rising() {
+				pause = every / 4 // the way up from a careful start is short
+			}
+		}
+		if sleep(ctx, pause) != nil {
+			return
+		}
+		c.look(ctx, seen)
+	}
+}
+
+// look reads the page of every replica once. seen are the preempted requests so far.
+func (c *Client) look(ctx context.Context, seen map[*replica]float64) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, r := range c.fleet.replicas() {
+		wg.Go(func() {
+			gctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			raw, err := c.get(gctx, r, "//metrics")
+			queue, evicted, ok := readMetrics(raw)
+			if err != nil || !ok { // a server without metrics is no fault
+				r.limit.unwatched()
+				return
+			}
+			mu.Lock()
+			before, known := seen[r]
+			seen[r] = evicted
+			mu.Unlock()
+			r.limit.observe(queue, known && evicted > before)
+		})
+	}
+	wg.Wait()
 }
 
 // readMetrics sums, over all engines, the waiting requests and the preempted ones.
@@ -55,7 +77,7 @@ func readMetrics(raw []byte) (queue, evicted float64, ok bool) {
 		name := line[:max(0, strings.IndexAny(line, "{ "))]
 		var sum *float64
 		switch name {
-		case "vllm:num_requests_waiting", "sglang:num_queue_reqs":
+		case "vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred":
 			sum, ok = &queue, true
 		case "vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs_total":
 			sum = &evicted

@@ -40,10 +40,9 @@ type Options struct {
 	Idle           time.Duration                         // between two pieces of an answer; 0 means 120 s, negative never
 	Whole          time.Duration                         // one attempt; 0 means 30 min, negative never
 	MaxAnswer      int64                                 // bytes; 0 means 64 MiB
-	Metrics        time.Duration                         // how often /metrics of vLLM or SGLang is read; 0 means never
 	Seed           uint64                                // of the jitter
 	Proxy          func(*http.Request) (*url.URL, error) // nil: none
-	Transport      http.RoundTripper                     // nil: net/http's, with Connect and Proxy
+	Transport      http.RoundTripper                     // nil: our own for plain HTTP/1.1, else net/http's, with Connect and Proxy
 	Record         *Recorder                             // every (digest, answer) goes to a cassette
 	Replay         *Cassette                             // answers come from a cassette only; nothing is sent
 	Log            *slog.Logger
@@ -71,7 +70,7 @@ type Stats struct{ Attempts, Retries, Replays, Bought, Moves int64 }
 
 // New returns a client; it reads the file of an "@file" and sends nothing.
 func New(o Options) (*Client, error) {
-	for _, n := range []int64{int64(o.Concurrency), o.MaxAnswer, int64(o.Backoff), int64(o.Metrics)} {
+	for _, n := range []int64{int64(o.Concurrency), o.MaxAnswer, int64(o.Backoff)} {
 		if n < 0 {
 			return nil, fmt.Errorf("model client: %d is negative", n)
 		}
@@ -87,7 +86,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{opt: o, keys: newKeys(o.Keys), send: o.Transport, rand: rand.New(rand.NewPCG(o.Seed, 0x77697265))}
 	if c.send == nil {
-		c.send = transport(o)
+		c.send = newDirect(o)
 	}
 	var err error
 	if len(o.Bases) == 0 && o.Replay != nil {
@@ -96,11 +95,7 @@ func New(o Options) (*Client, error) {
 	if c.fleet, err = newFleet(o.Bases, o.Concurrency, time.Now); err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	if o.Metrics > 0 && o.Replay == nil {
-		c.done.Go(func() { c.poll(ctx) })
-	}
+	c.stop = func() {}
 	return c, nil
 }
 

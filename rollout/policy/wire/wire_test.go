@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -359,22 +360,27 @@ func TestKeyPool(t *testing.T) {
 
 func TestMetricsShrinkTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		waiting := 40
+		var waiting atomic.Int64
 		tr := &trip{f: func(_ int, r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/metrics" {
-				return respond(200, fmt.Sprintf("# HELP x\nvllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} %d.0\nvllm:num_preemptions_total{engine=\"0\"} 0.0\n", waiting)), nil
+				return respond(200, fmt.Sprintf("# HELP x\nvllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} %d.0\nvllm:num_preemptions_total{engine=\"0\"} 0.0\n", waiting.Load())), nil
 			}
 			time.Sleep(10 * time.Second)
 			return respond(200, "{}"), nil
 		}}
-		c := client(t, tr, wire.Options{Bases: []string{"http://a/v1"}, Concurrency: 64, Metrics: time.Second})
+		c := client(t, tr, wire.Options{Bases: []string{"http://a/v1"}, Concurrency: 64})
+		if !c.Watch(t.Context(), time.Second) {
+			t.Error("no metrics")
+		}
 		var wg sync.WaitGroup
 		for range 64 {
 			wg.Go(func() { c.Do(t.Context(), &wire.Request{}, fetch) })
 		}
-		time.Sleep(1500 * time.Millisecond)
-		if l := c.Loads()[0]; l.Limit != 44 || l.Flying != 64 {
-			t.Errorf("load %+v with 40 of 64 waiting", l)
+		time.Sleep(900 * time.Millisecond) // 16, 32, 64
+		waiting.Store(20)
+		time.Sleep(time.Second)
+		if l := c.Loads()[0]; l.Limit != 45 || l.Flying != 64 {
+			t.Errorf("load %+v with 20 of 64 waiting", l)
 		}
 		wg.Wait()
 		c.Close()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"hermes/backends"
+	"hermes/rollout/diff"
 	"hermes/rollout/tool"
 )
 
@@ -151,7 +152,7 @@ func (w *writing) change(ctx context.Context, f file, after string) (string, err
 		name = ""
 		w.res.Created = append(w.res.Created, f.path)
 	}
-	w.res.Diff += unified(name, f.path, f.text, after)
+	w.res.Diff += diff.Unified(name, f.path, f.text, after)
 	w.lints = append(w.lints, lintOf{f.path, f.text, after})
 	return "", nil
 }
@@ -260,7 +261,7 @@ func (w *writing) step(ctx context.Context, st step) (string, error) {
 			return fault, err
 		}
 		w.res.Deleted = append(w.res.Deleted, st.f.path)
-		w.res.Diff += unified(st.f.path, "", st.f.text, "")
+		w.res.Diff += diff.Unified(st.f.path, "", st.f.text, "")
 		return "", nil
 	case "move":
 		return w.move(ctx, st)
@@ -286,7 +287,7 @@ func (w *writing) move(ctx context.Context, st step) (string, error) {
 	w.x.wrote(st.to.path, nil, []byte(st.after), false)
 	w.res.Created = append(w.res.Created, st.to.path)
 	w.res.Deleted = append(w.res.Deleted, st.f.path)
-	w.res.Diff += unified(st.f.path, st.to.path, st.f.text, st.after)
+	w.res.Diff += diff.Unified(st.f.path, st.to.path, st.f.text, st.after)
 	if st.after == st.f.text {
 		w.res.Diff += fmt.Sprintf("rename from %s\nrename to %s\n", st.f.path, st.to.path)
 	}

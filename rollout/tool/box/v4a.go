@@ -161,7 +161,7 @@ type row struct{ text, end string }
 
 func rowsOf(content string) []row {
 	var rows []row
-	for _, l := range noEmptyEnd(strings.SplitAfter(content, "\n")) {
+	for l := range strings.Lines(content) {
 		switch {
 		case strings.HasSuffix(l, "\r\n"):
 			rows = append(rows, row{l[:len(l)-2], "\r\n"})

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A hunk made of real lines changes exactly the lines it names; the reverse hunk undoes it;
-// the diff of the two versions holds every line of both.
+// A hunk made of real lines changes exactly the lines it names; the reverse hunk undoes it.
 func FuzzApply(f *testing.F) {
 	f.Add("a\nb\nc\nd\n", uint8(1), uint8(2), "X")
 	f.Add("a\r\n\r\n b\r\nend", uint8(0), uint8(3), "\tq")
@@ -47,18 +46,6 @@ func FuzzApply(f *testing.F) {
 		}
 		if undone, err := apply(got, []hunk{back}); err != nil || !slices.Equal(texts(undone), texts(content)) {
 			t.Fatalf("undone: %q, %v; want %q", undone, err, content)
-		}
-		var a, b strings.Builder
-		for _, e := range lineEdits(strings.SplitAfter(content, "\n"), strings.SplitAfter(got, "\n")) {
-			if e.op != '+' {
-				a.WriteString(e.text)
-			}
-			if e.op != '-' {
-				b.WriteString(e.text)
-			}
-		}
-		if a.String() != content || b.String() != got {
-			t.Fatalf("the diff of %q and %q gives %q and %q", content, got, a.String(), b.String())
 		}
 	})
 }

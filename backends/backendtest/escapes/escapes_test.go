@@ -1,0 +1,41 @@
+package escapes_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"hermes/backends/backendtest/escapes"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := escapes.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// TestAttemptsAreReal: outside of any box, where nothing forbids it, attempts work or are
+// refused by the kernel, and what is no attempt is told apart.
+func TestAttemptsAreReal(t *testing.T) {
+	if n := len(escapes.Names()); n < 60 {
+		t.Errorf("%d attempts", n)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := func(name string) int {
+		err := exec.CommandContext(t.Context(), self, "hermes-escape", name).Run()
+		if exit, ok := err.(*exec.ExitError); ok {
+			return exit.ExitCode()
+		}
+		return 0
+	}
+	if c := code("links of nothing"); c != 3 {
+		t.Errorf("an unknown attempt ended with %d", c)
+	}
+	if c := code("host devices"); c != 1 {
+		t.Errorf("the machine's devices can be listed here, and the attempt ended with %d", c)
+	}
+}

@@ -1,0 +1,33 @@
+package docker
+
+import (
+	"context"
+	"strings"
+
+	"github.com/docker/docker/api/types/image"
+)
+
+// Kill ends a box from outside, as a machine that dies would.
+func (b *Backend) Kill(name string) error {
+	return b.engine.web.ContainerKill(context.Background(), name, "KILL")
+}
+
+// Labels of containers, for tests that look with the engine's own client.
+const (
+	LabelOwner = labelOwner
+	LabelBoot  = labelBoot
+)
+
+// RemoveImage removes what a test made.
+func (b *Backend) RemoveImage(ref string) {
+	b.engine.web.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true})
+}
+
+// ImageEnv is the environment that an image carries.
+func (b *Backend) ImageEnv(ref string) string {
+	i, err := b.engine.web.ImageInspect(context.Background(), ref)
+	if err != nil || i.Config == nil {
+		return ""
+	}
+	return strings.Join(i.Config.Env, "\n")
+}

@@ -1,0 +1,156 @@
+package docker_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"hermes/backends"
+	"hermes/backends/docker"
+)
+
+// fakeEngine answers on a unix socket as an engine does; more adds calls.
+func fakeEngine(t *testing.T, more map[string]http.HandlerFunc) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hermes-fake-") // short: a socket's path ends at 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]http.HandlerFunc{
+		"/_ping": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") },
+		"/info": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"ServerVersion":"fake","OSType":"linux","Driver":"vfs","MemoryLimit":true}`)
+		},
+		"/version":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) },
+		"/containers/json": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[]`) },
+	}
+	for k, f := range more {
+		calls[k] = f
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		if rest, ok := strings.CutPrefix(path, "/v1.41"); ok {
+			path = rest
+		}
+		if f := calls[path]; f != nil {
+			f(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintf(w, `{"message":"No such image: %s"}`, path)
+	})}
+	go srv.Serve(l)
+	t.Cleanup(func() { srv.Close() })
+	return "unix://" + l.Addr().String()
+}
+
+// openFake opens a back-end on it.
+func openFake(t *testing.T, host, config string) *docker.Backend {
+	t.Helper()
+	b, err := docker.Open(t.Context(), docker.Config{Host: host, Slotd: server(t)}, docker.Surroundings{ConfigDir: config, Tell: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close(t.Context()) })
+	return b
+}
+
+func TestPull(t *testing.T) {
+	var auth atomic.Value
+	host := fakeEngine(t, map[string]http.HandlerFunc{
+		"/images/create": func(w http.ResponseWriter, r *http.Request) {
+			raw, _ := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
+			auth.Store(string(raw))
+			fmt.Fprint(w, `{"status":"Pulling"}{"id":"a","progressDetail":{"current":1,"total":2}}{"errorDetail":{"message":"manifest unknown"}}`)
+		},
+		"/images/other:arch/json": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"Os":"linux","Architecture":"s390x"}`) },
+	})
+	config := t.TempDir()
+	secret := base64.StdEncoding.EncodeToString([]byte("me:pass"))
+	if err := os.WriteFile(filepath.Join(config, "config.json"), []byte(`{"auths":{"https://registry.example/v2/":{"auth":"`+secret+`"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := openFake(t, host, config)
+	_, err := b.Open(t.Context(), backends.Spec{Image: "registry.example/team/image:1"})
+	if !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "manifest unknown") {
+		t.Errorf("an error inside the answer: %v", err)
+	}
+	if got, _ := auth.Load().(string); !strings.Contains(got, `"username":"me"`) || !strings.Contains(got, `"password":"pass"`) {
+		t.Errorf("credentials sent: %s", got)
+	}
+	if _, err := b.Open(t.Context(), backends.Spec{Image: "elsewhere/image"}); !errors.Is(err, backends.ErrImage) {
+		t.Error(err)
+	}
+	if got, _ := auth.Load().(string); strings.Contains(got, "pass") {
+		t.Errorf("another registry got %s", got)
+	}
+	_, err = b.Open(t.Context(), backends.Spec{Image: "other:arch"})
+	if !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "it is for linux/s390x") {
+		t.Errorf("another architecture: %v", err)
+	}
+	if _, err := b.Open(t.Context(), backends.Spec{Image: "Not An Image"}); !errors.Is(err, backends.ErrImage) {
+		t.Errorf("not a name: %v", err)
+	}
+}
+
+// connectArg makes this test's program say what opening an engine gives.
+const connectArg = "connect"
+
+func connect(host string) int {
+	_, err := docker.Open(context.Background(), docker.Config{Host: host}, docker.Surroundings{})
+	fmt.Println(err)
+	if errors.Is(err, backends.ErrUnavailable) {
+		return 0
+	}
+	return 1
+}
+
+func TestNoPermission(t *testing.T) {
+	host := fakeEngine(t, nil)
+	path := strings.TrimPrefix(host, "unix://")
+	if err := errors.Join(os.Chmod(filepath.Dir(path), 0o755), os.Chmod(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("becoming a user without permission needs root")
+	}
+	cmd := exec.Command("/proc/self/exe", connectArg, host)
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "no permission on the socket") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for want, c := range map[string]docker.Config{
+		"pull":     {Pull: "sometimes"},
+		"inject":   {Inject: "magic"},
+		"network":  {Network: "host"},
+		"home":     {Home: "x"},
+		"user":     {User: "root"},
+		"memory":   {Limits: docker.Limits{Memory: 1}},
+		"creates":  {Creates: -1},
+		"unix:///": {Host: "ssh://somewhere"},
+	} {
+		if _, err := docker.Open(t.Context(), c, docker.Surroundings{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+
+	"hermes/backends"
+)
+
+// images makes images ready: pulled or built, and of the engine's architecture. Each is
+// made ready once a process, however many boxes ask for it at the same time.
+type images struct {
+	life   context.Context // of the back-end: a pull does not end with the box that asked first
+	engine *engine
+	conf   Config
+	config string // folder of credentials
+	tell   func(string)
+
+	mu    sync.Mutex
+	known map[string]*readied
+}
+
+// readied is an image that is being made ready, or is.
+type readied struct {
+	done chan struct{}
+	ref  string
+	err  error
+}
+
+// ready returns the name under which the engine has an image. An error is kept for no
+// longer than the boxes that wait for it.
+func (i *images) ready(ctx context.Context, name string) (string, error) {
+	name = cmp.Or(name, i.conf.Image)
+	i.mu.Lock()
+	r := i.known[name]
+	if r == nil {
+		r = &readied{done: make(chan struct{})}
+		i.known[name] = r
+		go func() {
+			r.ref, r.err = i.provide(i.life, name)
+			if r.err != nil {
+				i.forget(name)
+			}
+			close(r.done)
+		}()
+	}
+	i.mu.Unlock()
+	select {
+	case <-r.done:
+		if r.err != nil {
+			return "", fmt.Errorf("image %s: %w", name, r.err)
+		}
+		return r.ref, nil
+	case <-ctx.Done():
+		return "", fmt.Errorf("image %s: %w", name, context.Cause(ctx))
+	}
+}
+
+// forget has an image looked at anew.
+func (i *images) forget(name string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for known, r := range i.known {
+		if known == name || r.ref == name {
+			delete(i.known, known)
+		}
+	}
+}
+
+// provide pulls or builds an image where needed, and looks at its architecture.
+func (i *images) provide(ctx context.Context, name string) (string, error) {
+	if path, ok := strings.CutPrefix(name, buildPrefix); ok {
+		return i.build(ctx, path)
+	}
+	found, err := i.engine.web.ImageInspect(ctx, name)
+	missing := err != nil && cerrdefs.IsNotFound(err)
+	switch {
+	case err != nil && !missing && refused(err):
+		return "", fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
+	case err != nil && !missing:
+		return "", fmt.Errorf("%w: %w", backends.ErrImage, err)
+	case missing && i.conf.Pull == "never":
+		return "", fmt.Errorf("%w: the engine does not have it, and pull is never", backends.ErrImage)
+	case missing || i.conf.Pull == "always":
+		if err := i.pull(ctx, name); err != nil {
+			return "", err
+		}
+		if found, err = i.engine.web.ImageInspect(ctx, name); err != nil {
+			return "", fmt.Errorf("%w: %w", backends.ErrImage, err)
+		}
+	}
+	if found.Os != "" && found.Os != "linux" || found.Architecture != "" && found.Architecture != i.engine.arch {
+		return "", fmt.Errorf("%w: it is for %s/%s, the engine runs linux/%s", backends.ErrImage, found.Os, found.Architecture, i.engine.arch)
+	}
+	return name, nil
+}
+
+// pull fetches an image and tells of the progress.
+func (i *images) pull(ctx context.Context, name string) error {
+	auth, err := credentials(ctx, i.config, name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", backends.ErrImage, err)
+	}
+	i.say("pulling image " + name)
+	body, err := i.engine.web.ImagePull(ctx, name, image.PullOptions{RegistryAuth: auth})
+	if err != nil {
+		return i.notPulled(err)
+	}
+	defer body.Close() // ends the pull where we left early
+	began := time.Now()
+	if err := i.follow(body, name); err != nil {
+		return i.notPulled(err)
+	}
+	i.say(fmt.Sprintf("pulled image %s in %.1f s", name, time.Since(began).Seconds()))
+	return nil
+}
+
+func (i *images) notPulled(err error) error {
+	if refused(err) && !strings.Contains(err.Error(), "daemon:") {
+		return fmt.Errorf("pull: %w: %w", backends.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: the engine does not have it and could not pull it: %w", backends.ErrImage, err)
+}
+
+func (i *images) say(text string) {
+	if i.tell != nil {
+		i.tell(text)
+	}
+}
+
+// message is one object of the stream of a pull or a build.
+type message struct {
+	ID       string
+	Stream   string
+	Progress *struct{ Current, Total int64 } `json:"progressDetail"`
+	Error    *struct{ Message string }       `json:"errorDetail"`
+}
+
+// follow reads the stream of a pull or a build to its end. Failures stand inside of it:
+// the engine has answered 200 by then.
+func (i *images) follow(body io.Reader, name string) error {
+	layers := map[string][2]int64{}
+	told := time.Now()
+	var last strings.Builder // what a build printed, for its error
+	for d := json.NewDecoder(body); ; {
+		var m message
+		err := d.Decode(&m)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the engine's answer broke off: %w", err)
+		}
+		if m.Error != nil {
+			return fmt.Errorf("daemon: %s%s", m.Error.Message, tail(last.String()))
+		}
+		if m.Stream != "" && last.Len() < 64<<10 {
+			last.WriteString(m.Stream)
+		}
+		if m.Progress != nil && m.Progress.Total > 0 && len(layers) < 1000 {
+			layers[m.ID] = [2]int64{m.Progress.Current, m.Progress.Total}
+		}
+		if time.Since(told) > 2*time.Second && len(layers) > 0 {
+			told = time.Now()
+			var have, all int64
+			for _, l := range layers {
+				have, all = have+l[0], all+l[1]
+			}
+			i.say(fmt.Sprintf("image %s: %d of %d MB in %d layers", name, have/1e6, all/1e6, len(layers)))
+		}
+	}
+}
+
+// tail is the end of what a failed build printed.
+func tail(text string) string {
+	if text = strings.TrimSpace(text); text == "" {
+		return ""
+	}
+	if len(text) > 2000 {
+		text = "…" + text[len(text)-2000:]
+	}
+	return "\n" + text
+}

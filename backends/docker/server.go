@@ -1,0 +1,112 @@
+package docker
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends"
+	"hermes/backends/slotd"
+	"hermes/backends/slotd/program"
+)
+
+// Where things of ours are in a container.
+const (
+	inside     = "/.hermes"
+	serverPath = inside + "/" + slotd.Name
+	socketPath = inside + "/socket"
+	setupPath  = inside + "/setup"
+)
+
+// findServer finds a program that is slotd wherever it is put: the configured one, the
+// one that is embedded, this program where it is static, else the one named slotd beside
+// it. forget removes what was made for it.
+func findServer(configured, arch string, owner backends.Owner) (path string, forget func() error, err error) {
+	forget = func() error { return nil }
+	if configured != "" {
+		path, err := filepath.Abs(configured)
+		if err == nil {
+			err = static(path, arch)
+		}
+		return path, forget, err
+	}
+	if arch == runtime.GOARCH {
+		if path, err := writeServer(owner); err == nil {
+			return path, func() error { return os.RemoveAll(filepath.Dir(path)) }, nil
+		}
+	}
+	path, err = ownServer(arch)
+	return path, forget, err
+}
+
+// writeServer puts the embedded program where an engine can find it.
+func writeServer(owner backends.Owner) (string, error) {
+	f, err := program.Open()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var at unix.Statfs_t
+	if err := unix.Statfs(os.TempDir(), &at); err != nil || at.Flags&unix.ST_NOEXEC != 0 {
+		return "", fmt.Errorf("nothing can be started from %s", os.TempDir())
+	}
+	dir, err := os.MkdirTemp("", fmt.Sprintf("hermes-%s-0-", owner)) // swept like those of boxes
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, slotd.Name)
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err == nil {
+		_, err = io.Copy(to, io.NewSectionReader(f, 0, 1<<40))
+		err = errors.Join(err, to.Close())
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return path, nil
+}
+
+// ownServer is this program, or its neighbour.
+func ownServer(arch string) (string, error) {
+	if arch != runtime.GOARCH {
+		return "", fmt.Errorf("the engine's machine is %s and this program %s: name a slotd for it (slotd: PATH in the section backends.docker)", arch, runtime.GOARCH)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	cause := static(own, arch)
+	if cause == nil {
+		return own, nil
+	}
+	beside := filepath.Join(filepath.Dir(own), "slotd")
+	if err := static(beside, arch); err != nil {
+		return "", errors.Join(cause, err)
+	}
+	return beside, nil
+}
+
+// static objects to programs that need more than the kernel.
+func static(path, arch string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("slotd for boxes: %w", err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("slotd for boxes: %s is not static (build it with CGO_ENABLED=0)", path)
+		}
+	}
+	want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]
+	if f.Machine != want {
+		return fmt.Errorf("slotd for boxes: %s is for %v, the engine's machine is %s", path, f.Machine, arch)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package nomad
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"hermes/backends"
+)
+
+// Alloc is the allocation of a box.
+func Alloc(x backends.Sandbox) string { return x.(*box).slot.alloc }
+
+// Cut breaks the connections to a box and leaves it alive.
+func Cut(x backends.Sandbox) error {
+	b, ok := x.(*box)
+	if !ok {
+		return fmt.Errorf("%T is no box of this back-end", x)
+	}
+	b.slot.links.sever(false)
+	return nil
+}
+
+// Die ends everything that the back-end does by itself, as the death of hermes would.
+func (b *Backend) Die() { b.stop() }
+
+// LookAtNodes does what is done now and then.
+func (b *Backend) LookAtNodes(ctx context.Context) {
+	for _, g := range b.others(nil) {
+		g.nodes(ctx)
+	}
+}
+
+// Task is what a job of c does, without what is random.
+func Task(t *testing.T, c Config) any {
+	c, err := c.complete(Surroundings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.task("TOKEN", shape{c.Image, c.Memory, c.CPU})
+}

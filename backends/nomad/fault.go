@@ -1,0 +1,165 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/nomad/api"
+
+	"hermes/backends"
+)
+
+// Reasons why there is no slot, or no longer. They stand beside one of backends' errors.
+var (
+	ErrNodeLost  = errors.New("the node was lost")
+	ErrDrained   = errors.New("the node is drained")
+	ErrStopped   = errors.New("the allocation was stopped")
+	ErrPlacement = errors.New("no node can take a slot")
+	ErrPull      = errors.New("the image could not be pulled")
+	ErrStart     = errors.New("the slot could not be started")
+)
+
+// answered turns an error of the API into one that says what to do. Refusals do not pass
+// by waiting; the others may.
+func answered(what string, err error) error {
+	var u api.UnexpectedResponseError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &u) || !u.HasStatusCode():
+		return fmt.Errorf("%s: no Nomad agent answers: %w", what, err)
+	case u.StatusCode() == http.StatusForbidden:
+		return fmt.Errorf("%s: the ACL token does not allow it (submit-job, read-job, list-jobs, scale-job, alloc-lifecycle and node:read are needed): %w", what, err)
+	}
+	return fmt.Errorf("%s: %s", what, strings.TrimSpace(err.Error()))
+}
+
+// passing reports errors that another try may not meet.
+func passing(err error) bool {
+	var u api.UnexpectedResponseError
+	if !errors.As(err, &u) || !u.HasStatusCode() {
+		return true
+	}
+	body := u.Body()
+	return u.StatusCode() == http.StatusTooManyRequests || u.StatusCode() == http.StatusBadGateway || u.StatusCode() == http.StatusServiceUnavailable ||
+		strings.Contains(body, "No cluster leader") || strings.Contains(body, "rpc error") || strings.Contains(body, "active deployment")
+}
+
+// missing reports that what was asked for is not there.
+func missing(err error) bool {
+	var u api.UnexpectedResponseError
+	return errors.As(err, &u) && u.StatusCode() == http.StatusNotFound
+}
+
+// placement says why a slot could not be placed. hopeless says that no node will ever do.
+func placement(m *api.AllocationMetric) (err error, hopeless bool) {
+	var why []string
+	for _, k := range slices.Sorted(maps.Keys(m.DimensionExhausted)) {
+		why = append(why, fmt.Sprintf("%s exhausted on %d nodes", k, m.DimensionExhausted[k]))
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.ConstraintFiltered)) {
+		why = append(why, fmt.Sprintf("%s on %d nodes", k, m.ConstraintFiltered[k]))
+	}
+	for _, q := range m.QuotaExhausted {
+		why = append(why, "quota "+q+" exhausted")
+	}
+	if len(why) == 0 {
+		why = append(why, "no node is ready")
+	}
+	return fmt.Errorf("%w: %w: %s (%d nodes looked at)", backends.ErrUnavailable, ErrPlacement, strings.Join(why, ", "), m.NodesEvaluated),
+		m.NodesExhausted == 0 && len(m.ConstraintFiltered) > 0 && len(m.QuotaExhausted) == 0
+}
+
+// lastEvent is the latest event of a slot's task of one of the kinds, or nil.
+func lastEvent(states map[string]*api.TaskState, kinds ...string) *api.TaskEvent {
+	s := states[taskName]
+	if s == nil {
+		return nil
+	}
+	for _, e := range slices.Backward(s.Events) {
+		if slices.Contains(kinds, e.Type) {
+			return e
+		}
+	}
+	return nil
+}
+
+func text(e *api.TaskEvent) string {
+	if e.DisplayMessage != "" {
+		return e.DisplayMessage
+	}
+	return e.Message
+}
+
+// unstarted says why a slot that failed never answered. Images that cannot be had are
+// told from nodes that cannot run them.
+func unstarted(image string, states map[string]*api.TaskState) error {
+	if e := lastEvent(states, api.TaskDriverFailure); e != nil {
+		t := text(e)
+		for _, sign := range []string{"Failed to pull", "pull access denied", "Failed to find docker image", "no such image", "manifest unknown", "no matching manifest"} {
+			if strings.Contains(strings.ToLower(t), strings.ToLower(sign)) {
+				return fmt.Errorf("image %s: %w: %w: %s", image, backends.ErrImage, ErrPull, t)
+			}
+		}
+		return fmt.Errorf("%w: %w: %s", backends.ErrUnavailable, ErrStart, t)
+	}
+	if e := lastEvent(states, api.TaskFailedValidation, api.TaskArtifactDownloadFailed, api.TaskSetupFailure, api.TaskTerminated, api.TaskNotRestarting); e != nil {
+		return fmt.Errorf("%w: %w: %s: %s", backends.ErrUnavailable, ErrStart, e.Type, text(e))
+	}
+	return fmt.Errorf("%w: %w", backends.ErrUnavailable, ErrStart)
+}
+
+// outside is a loss that the slot's commands cannot have caused, or nil. What counts is
+// what the servers want: the status of a box on a lost node may come back.
+func outside(desired, client, description string) error {
+	switch {
+	case client == api.AllocClientStatusLost || client == api.AllocClientStatusUnknown:
+		return fmt.Errorf("%w: %w", backends.ErrLost, ErrNodeLost)
+	case desired != api.AllocDesiredStatusRun && strings.Contains(description, "drain"):
+		return fmt.Errorf("%w: %w", backends.ErrLost, ErrDrained)
+	case desired != api.AllocDesiredStatusRun && strings.Contains(description, "lost"):
+		return fmt.Errorf("%w: %w", backends.ErrLost, ErrNodeLost)
+	case desired != api.AllocDesiredStatusRun:
+		return fmt.Errorf("%w: %w: %s", backends.ErrLost, ErrStopped, description)
+	}
+	return nil
+}
+
+// node says what is wrong with the node of a slot, or nil.
+func (b *Backend) node(ctx context.Context, id string) error {
+	n, _, err := b.web.Nodes().Info(id, b.query(ctx))
+	switch {
+	case missing(err) || err == nil && n.Status != api.NodeStatusReady:
+		return fmt.Errorf("%w: %w", backends.ErrLost, ErrNodeLost)
+	case err != nil:
+		return nil // no right to look, or nobody to ask
+	case n.DrainStrategy != nil || n.Drain:
+		return fmt.Errorf("%w: %w", backends.ErrLost, ErrDrained)
+	}
+	return nil
+}
+
+// ended says whose doing the end of a slot's server was. In a container nothing can send
+// it a KILL; where slotd shares the node with its commands, they can, and when one had run
+// on a node that is well they are taken to have done it.
+func ended(driver string, ran bool, states map[string]*api.TaskState) error {
+	e := lastEvent(states, api.TaskTerminated)
+	if e == nil {
+		return nil
+	}
+	code, signal := e.Details["exit_code"], e.Details["signal"]
+	switch {
+	case e.Details["oom_killed"] == "true":
+		return fmt.Errorf("%w: the slot's memory limit was hit and its server with it", backends.ErrBroken)
+	case !ran || code == "0" && (signal == "" || signal == "0"):
+		return nil
+	case driver != driverDocker || code == "1" || code == "2":
+		return fmt.Errorf("%w: its server ended with exit code %s, signal %s", backends.ErrBroken, code, signal)
+	}
+	return nil
+}

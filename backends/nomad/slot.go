@@ -1,0 +1,302 @@
+package nomad
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+
+	"hermes/backends"
+	"hermes/backends/slotd"
+)
+
+// state is what a slot is good for.
+type state int
+
+const (
+	starting state = iota // placed; its slotd does not answer yet
+	idle                  // leased by us and free
+	busy                  // a box
+	wiping                // being reset or given up
+	leaving               // to be stopped
+)
+
+// slot is one allocation. Fields below links are guarded by the group.
+type slot struct {
+	g     *group
+	alloc string
+	node  string
+	index int
+	admin *slotd.Client
+	links *links
+	over  chan struct{} // closed when why is set
+
+	missed atomic.Int32 // renewals without an answer
+	ran    atomic.Bool  // a command ran since the slot was last clean
+
+	state  state
+	since  time.Time // of being idle
+	lease  slotd.Lease
+	doomed error // what is wrong with its node
+	why    error // why it is gone
+}
+
+func newSlot(g *group, a *api.AllocationListStub) *slot {
+	s := &slot{g: g, alloc: a.ID, node: a.NodeID, index: indexOf(a.Name), over: make(chan struct{})}
+	s.links = &links{open: map[net.Conn]bool{}, dial: g.b.at.Dial}
+	s.admin = slotd.NewClient(s.links.connect, slotd.ClientOptions{Token: g.token, ID: a.ID})
+	return s
+}
+
+// indexOf reads the number in an allocation's name, job.group[3].
+func indexOf(name string) int {
+	_, rest, _ := strings.Cut(name, "[")
+	n, err := strconv.Atoi(strings.TrimSuffix(rest, "]"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// gone says why the slot is gone, or nil.
+func (s *slot) gone() error {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	return s.why
+}
+
+// bring waits until the slot answers, leases it and puts it into use. The port is probed
+// from the placement on: Nomad's own status lags.
+func (s *slot) bring(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.g.b.conf.Start)
+	defer cancel()
+	var last error
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		if s.gone() != nil {
+			return
+		}
+		if last = s.answer(ctx); last == nil {
+			s.g.ready(s)
+			return
+		}
+		if errors.Is(last, slotd.ErrRetired) {
+			s.g.retire(s, last)
+			return
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+			continue
+		case <-s.over:
+		case <-ctx.Done():
+			if s.g.b.life.Err() == nil {
+				err := fmt.Errorf("%w: %w: slot %s did not answer within %v: %w", backends.ErrUnavailable, ErrStart, s.alloc, s.g.b.conf.Start, last)
+				s.g.mu.Lock()
+				s.g.trouble(err)
+				s.g.mu.Unlock()
+				s.g.retire(s, err)
+			}
+		}
+		t.Stop()
+		return
+	}
+}
+
+// answer finds the slot's port and asks for the lease.
+func (s *slot) answer(ctx context.Context) error {
+	if !s.links.known() {
+		a, _, err := s.g.b.web.Allocations().Info(s.alloc, s.g.b.query(ctx))
+		if err != nil {
+			return answered("look at slot "+s.alloc, err)
+		}
+		address, err := addressOf(a)
+		if err != nil {
+			return err
+		}
+		s.links.set(address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	l, err := s.admin.Lease(ctx, slotd.LeaseRequest{Key: s.alloc, Owner: s.g.b.owner.String(), TTL: s.g.b.conf.TTL})
+	if err != nil {
+		return err
+	}
+	s.ran.Store(false)
+	s.g.mu.Lock()
+	s.lease = l
+	s.g.mu.Unlock()
+	return nil
+}
+
+// addressOf is where an allocation's slotd listens.
+func addressOf(a *api.Allocation) (string, error) {
+	if r := a.AllocatedResources; r != nil {
+		for _, p := range r.Shared.Ports {
+			if p.Label == portLabel {
+				return net.JoinHostPort(p.HostIP, strconv.Itoa(p.Value)), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("allocation %s has no port %q", a.ID, portLabel)
+}
+
+// touch renews the lease.
+func (s *slot) touch(ctx context.Context) error {
+	s.g.mu.Lock()
+	id := s.lease.ID
+	s.g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	_, err := s.admin.Renew(ctx, id, s.g.b.conf.TTL)
+	return err
+}
+
+// release takes a slot back from its box: it is reset and leased again, or replaced.
+func (s *slot) release(ctx context.Context) {
+	s.g.mu.Lock()
+	s.state = wiping
+	id, doomed, why := s.lease.ID, s.doomed, s.why
+	s.g.mu.Unlock()
+	defer s.g.nudge()
+	level := s.g.b.conf.Reset
+	switch {
+	case why != nil:
+		return
+	case doomed != nil:
+		s.g.retire(s, doomed)
+		return
+	case level == resetReplace:
+		s.g.retire(s, errors.New("it was used"))
+		return
+	}
+	done, err := s.admin.GiveBack(ctx, id, backends.Level(level))
+	if err == nil && len(done.Left) > 0 {
+		err = fmt.Errorf("it is not clean: %s", strings.Join(done.Left, "; "))
+	}
+	if err != nil {
+		s.g.retire(s, err)
+		return
+	}
+	s.g.work.Go(func() { s.bring(s.g.b.life) })
+}
+
+// fateTime is how long the cluster may take to notice the end of a server.
+const fateTime = 5 * time.Second
+
+// fate says why the slot does not answer; nil means that nothing is known.
+func (s *slot) fate() error {
+	ctx, cancel := context.WithTimeout(s.g.b.life, fateTime)
+	defer cancel()
+	for {
+		if why := s.gone(); why != nil {
+			return why
+		}
+		if _, err := s.admin.Health(ctx); err == nil {
+			return nil // only the connection broke, or the lease is over
+		}
+		a, _, err := s.g.b.web.Allocations().Info(s.alloc, s.g.b.query(ctx))
+		if err != nil {
+			s.g.doubted()
+		} else {
+			if why := outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription); why != nil {
+				return why
+			}
+			if a.ClientStatus == api.AllocClientStatusFailed || a.ClientStatus == api.AllocClientStatusComplete {
+				if why := s.g.b.node(ctx, a.NodeID); why != nil {
+					return why
+				}
+				s.g.mu.Lock()
+				doubt := time.Since(s.g.doubt) < doubtTime
+				s.g.mu.Unlock()
+				if doubt {
+					return nil
+				}
+				return ended(s.g.b.conf.Driver, s.ran.Load(), a.TaskStates)
+			}
+		}
+		if !pause(ctx, 50*time.Millisecond) {
+			return s.g.b.node(s.g.b.life, s.node)
+		}
+	}
+}
+
+// links are the connections to one slot.
+type links struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu      sync.Mutex
+	address string
+	shut    bool
+	open    map[net.Conn]bool
+}
+
+func (l *links) known() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.address != ""
+}
+
+func (l *links) set(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.address = address
+}
+
+// errSevered is what a connection to a slot that is gone ends with.
+var errSevered = errors.New("the slot is gone")
+
+func (l *links) connect(ctx context.Context) (net.Conn, error) {
+	l.mu.Lock()
+	address, shut := l.address, l.shut
+	l.mu.Unlock()
+	if shut {
+		return nil, errSevered
+	}
+	c, err := l.dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shut {
+		c.Close()
+		return nil, errSevered
+	}
+	t := &link{Conn: c, of: l}
+	l.open[t] = true
+	return t, nil
+}
+
+// sever cuts all connections; with shut there will be no others.
+func (l *links) sever(shut bool) {
+	l.mu.Lock()
+	l.shut = l.shut || shut
+	all := make([]net.Conn, 0, len(l.open))
+	for c := range l.open {
+		all = append(all, c)
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+// link is a connection that leaves the list when it is closed.
+type link struct {
+	net.Conn
+	of *links
+}
+
+func (c *link) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,364 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"hermes/backends"
+	"hermes/backends/backendtest"
+	"hermes/backends/local"
+	"hermes/backends/namespace"
+	"hermes/backends/pool"
+)
+
+var long = flag.Bool("long", false, "run the long forms")
+
+// times is a number of repeats: all of them with -long, few without.
+func times(few, all int) int {
+	if *long {
+		return all
+	}
+	return few
+}
+
+func TestMain(m *testing.M) {
+	if code, ok := namespace.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// drivers are real back-ends, as far as this machine can make them, with boxes that can
+// be reset.
+func drivers(t *testing.T) map[string]func(t *testing.T) backends.Backend {
+	return map[string]func(t *testing.T) backends.Backend{
+		"fake": func(*testing.T) backends.Backend { return backendtest.NewFake(nil) },
+		"local": func(t *testing.T) backends.Backend {
+			b, err := local.New(local.Config{Dir: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		},
+		"namespace": func(t *testing.T) backends.Backend { return openNamespace(t, namespace.Config{Resets: true}) },
+	}
+}
+
+func openNamespace(t *testing.T, c namespace.Config) *namespace.Backend {
+	t.Helper()
+	b, err := namespace.Open(t.Context(), c)
+	if errors.Is(err, backends.ErrUnavailable) {
+		t.Skip("this machine cannot make boxes: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestContract: a pool is a back-end like those behind it.
+func TestContract(t *testing.T) {
+	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
+	b, err := local.New(local.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pool.New(t.Context(), b, pool.Options{Uses: 50, Reset: backends.ResetFiles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(context.Background())
+	backendtest.Run(t, func(*testing.T) backends.Backend { return p }, backendtest.Options{
+		// Resetting is the pool's own, so rows 74 and 75 cannot be asked of a lease.
+		Skips: []int{12, 29, 35, 46, 50, 51, 52, 53, 54, 55, 56, 57, 59, 64, 65, 66, 67, 68, 69, 71, 72, 73, 74, 75, 84},
+	})
+}
+
+// use is a rollout: it prepares, works, looks whether the box was really its own, and
+// gives it back in one of the ways that rollouts end.
+func use(p *pool.Pool, me string, r *rand.Rand, real bool) (err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b, err := p.Open(ctx, backends.Spec{Image: "", Labels: map[string]string{pool.RunLabel: fmt.Sprint(r.IntN(3))}})
+	if err != nil {
+		return err
+	}
+	if r.IntN(8) == 0 {
+		cancel() // interrupted: what follows fails, and the box goes back all the same
+	}
+	defer b.Close(context.WithoutCancel(ctx))
+	if err := b.WriteFile(ctx, "mine", []byte(me), 0); err != nil {
+		return err
+	}
+	res, err := b.Exec(ctx, backends.Cmd{Shell: "cat mine; touch .left; (sleep 1000 >/dev/null 2>&1 &) ; ls -A"})
+	if err != nil {
+		return err
+	}
+	if got := string(res.Stdout); real && got != me+".left\nmine\n" {
+		return fmt.Errorf("%w: %q sees %q", errWrong, me, got)
+	}
+	return nil
+}
+
+var errWrong = errors.New("a box was not clean or not one's own")
+
+// TestFaults: whatever calls fail, the books balance and nothing is left.
+func TestFaults(t *testing.T) {
+	for name, open := range drivers(t) {
+		t.Run(name, func(t *testing.T) {
+			inner := open(t)
+			f := backendtest.NewFaulty(inner, 5, 0.08)
+			p, err := pool.New(t.Context(), f, pool.Options{Max: 4, Uses: 6, Reset: backends.ResetFull, Breaker: 100, Seed: 3})
+			if name == "local" { // it cannot vouch for a full reset
+				p.Close(t.Context())
+				inner = open(t)
+				f = backendtest.NewFaulty(inner, 5, 0.08)
+				p, err = pool.New(t.Context(), f, pool.Options{Max: 4, Uses: 6, Reset: backends.ResetFiles, Breaker: 100, Seed: 3})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := times(35, 350)
+			var all sync.WaitGroup
+			for w := range 6 {
+				all.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(w), 1))
+					for i := 0; f.Injected() < want; i++ {
+						if err := use(p, fmt.Sprintf("%d-%d", w, i), r, name != "fake"); errors.Is(err, errWrong) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			s := p.Status()
+			if err := p.Close(context.Background()); err != nil && f.Live() == 0 {
+				t.Errorf("close: %v", err)
+			} else if err == nil && f.Live() > 0 {
+				t.Errorf("%d boxes are left and Close said nothing", f.Live())
+			}
+			end := p.Status()
+			if end.Used != 0 || end.Leased != 0 || end.Waiting != 0 || end.Created != end.Removed {
+				t.Errorf("books: %+v", end)
+			}
+			t.Logf("%d faults: %d leases of %d boxes, %d lost, %d broken, %d resets, %d dirty", f.Injected(), s.Leases, s.Created, s.Lost, s.Broken, s.Resets, s.Dirty)
+		})
+	}
+}
+
+// traces are what a process can leave behind.
+type traces struct {
+	fds, goroutines, children, mounts, groups int
+}
+
+func lookAround(t *testing.T, dir string) traces {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := traces{fds: len(fds), goroutines: runtime.NumGoroutine(), mounts: strings.Count(string(mounts), dir)}
+	tasks, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, f := range tasks {
+		raw, _ := os.ReadFile(f)
+		tr.children += len(strings.Fields(string(raw)))
+	}
+	filepath.WalkDir("/sys/fs/cgroup", func(p string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() && strings.HasPrefix(d.Name(), "hermes-") && strings.Contains(d.Name(), fmt.Sprintf("-%d-", os.Getpid())) {
+			tr.groups++
+		}
+		return nil
+	})
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("files left: %v", left)
+	}
+	return tr
+}
+
+// TestSoak: after many leases nothing is left of them.
+func TestSoak(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	cycle := func(n int) {
+		b := openNamespace(t, namespace.Config{Resets: true})
+		p, err := pool.New(t.Context(), b, pool.Options{Max: 4, Uses: 3, Reset: backends.ResetFull})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for w := range 4 {
+			all.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(w), 2))
+				for i := range n / 4 {
+					if err := use(p, fmt.Sprintf("%d-%d", w, i), r, true); err != nil && !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if s := p.Status(); s.Leases < int64(n)/2 || s.Resets == 0 {
+			t.Errorf("%+v", s)
+		}
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	cycle(8) // what is made once
+	before := lookAround(t, dir)
+	cycle(times(200, 10_000))
+	var after traces
+	for range 10_000 { // goroutines that have nothing left to do but end
+		if after = lookAround(t, dir); after.goroutines <= before.goroutines && after.fds <= before.fds {
+			break
+		}
+		runtime.Gosched()
+	}
+	if after.fds > before.fds || after.goroutines > before.goroutines || after.children > before.children || after.mounts > before.mounts || after.groups > before.groups {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
+
+// TestAttribution: whose doing the end of a box was is told right. Half of the boxes are
+// worn out by their own commands, half are taken away by us while a command runs.
+func TestAttribution(t *testing.T) {
+	b := openNamespace(t, namespace.Config{})
+	p, err := pool.New(t.Context(), b, pool.Options{Max: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(context.Background())
+	if b.Traits().MemoryBy != "cgroup" {
+		t.Skip("no cgroup for memory here: boxes cannot be broken by it")
+	}
+	model := []string{ // what a command may try; the box breaks, or survives and says how the command ended
+		"x=x; while :; do x=$x$x; done",
+		"head -c 200M /dev/zero | tail -n 1 | wc -c",
+		"f() { f | f & }; f; sleep 0.2",
+		"dd if=/dev/zero of=big bs=1M count=500",
+		"kill -9 1; kill -9 -1",
+		"for p in /proc/[0-9]*; do kill -SEGV ${p#/proc/}; done",
+	}
+	ours := 0
+	wrong := 0
+	n := times(40, 2000)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range 4 {
+		all.Go(func() {
+			for i := range next {
+				byModel := i%2 == 0
+				x, err := p.Open(t.Context(), backends.Spec{Limits: backends.Limits{Memory: 32 << 20, Processes: 24, Disk: 8 << 20}})
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				told := end(t, b, x, byModel, model[i/2%len(model)])
+				mu.Lock()
+				if byModel && told == "ours" || !byModel && told != "ours" {
+					wrong++
+					t.Logf("death %d, by the model: %v, was told as %s", i, byModel, told)
+				}
+				if !byModel {
+					ours++
+				}
+				mu.Unlock()
+				x.Close(context.Background())
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	t.Logf("%d deaths, %d of them ours, %d told wrong", n, ours, wrong)
+	if wrong*1000 > n {
+		t.Errorf("%d of %d deaths were told wrong", wrong, n)
+	}
+}
+
+// end brings about the end of a box, and says whose doing it was told to be.
+func end(t *testing.T, b *namespace.Backend, x backends.Sandbox, byModel bool, script string) string {
+	ctx := t.Context()
+	if !byModel {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Error(err)
+			return "?"
+		}
+		defer r.Close()
+		s, _ := backends.As[backends.Streamer](x)
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Stream(ctx, backends.Cmd{Shell: "echo up; exec sleep 1000"}, backends.Streams{Out: w})
+			w.Close()
+			done <- err
+		}()
+		r.Read(make([]byte, 8))
+		if err := kill(x.ID()); err != nil {
+			t.Error(err)
+		}
+		err = <-done
+		return told(err)
+	}
+	_, err := x.Exec(ctx, backends.Cmd{Shell: script, Timeout: 2e9})
+	if err == nil {
+		_, err = x.Exec(ctx, backends.Cmd{Shell: "true"})
+	}
+	return told(err)
+}
+
+func told(err error) string {
+	switch {
+	case err == nil:
+		return "a result"
+	case errors.Is(err, backends.ErrBroken):
+		return "the model's"
+	case errors.Is(err, backends.ErrLost):
+		return "ours"
+	}
+	return err.Error()
+}
+
+// kill ends a box as the death of its machine would: pid 1 of the box is one of our
+// children, and the members of its cgroup are named after it.
+func kill(id string) error {
+	var pids []string
+	filepath.WalkDir("/sys/fs/cgroup", func(p string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() && d.Name() == id {
+			raw, _ := os.ReadFile(p + "/cgroup.procs")
+			pids = append(pids, strings.Fields(string(raw))...)
+		}
+		return nil
+	})
+	slices.Sort(pids)
+	for _, pid := range slices.Compact(pids) {
+		var n int
+		fmt.Sscan(pid, &n)
+		stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+		if f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); len(f) > 1 && f[1] == fmt.Sprint(os.Getpid()) {
+			p, err := os.FindProcess(n)
+			if err != nil {
+				return err
+			}
+			return p.Kill()
+		}
+	}
+	return fmt.Errorf("no first process of box %s among %v", id, pids)
+}

@@ -1,0 +1,228 @@
+package slotd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends/slotd/filter"
+)
+
+// maxSetup bounds a Setup and the answer to it.
+const maxSetup = 8 << 20
+
+// Setup is what the first process of an engine's box is told by its maker. It travels
+// apart from arguments and environment, which the engine shows and keeps.
+type Setup struct {
+	ID    string            `json:"id"`
+	Home  string            `json:"home,omitempty"` // empty: the image's HOME, or /root
+	Dir   string            `json:"dir,omitempty"`  // empty: the image's, or home; relative to home; made where missing
+	Env   map[string]string `json:"env,omitempty"`  // over the image's
+	User  *User             `json:"user,omitempty"` // of commands; nil: the server's own
+	Grace time.Duration     `json:"grace,omitempty"`
+	Token string            `json:"token,omitempty"` // what calls must bear; none on a passage
+	Alone time.Duration     `json:"alone,omitempty"` // ends the box when nobody calls for so long; 0: never
+	Reset bool              `json:"reset,omitempty"` // the box can be reset
+}
+
+// boxed is the first process of a box that an engine made from an image.
+//
+// With --connect it calls its maker on a unix socket and becomes the end of a passage:
+// there is no token, and the box ends with its maker. With --listen it answers on a
+// socket inside the box, for engines on another machine.
+func boxed(args []string, stderr io.Writer) error {
+	f := flag.NewFlagSet("box", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	connect := f.String("connect", "", "socket of the maker")
+	listen := f.String("listen", "", "socket to answer on")
+	file := f.String("setup", "", "with --listen: file with the setup as JSON, which is removed")
+	if err := f.Parse(args); err != nil {
+		return usageError{err}
+	}
+	// Commands may share our uid. They must not look into this process nor stop it by a
+	// signal: caught, unlike ignored, is not inherited.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide the server's memory: %w", err)
+	}
+	signal.Notify(make(chan os.Signal, 1))
+	spareThreads(8)
+	switch {
+	case *connect != "" && *listen == "":
+		return boxedOn(*connect)
+	case *listen != "" && *file != "":
+		return boxedAt(*listen, *file)
+	}
+	return usageError{errors.New("need --connect, or --listen and --setup")}
+}
+
+// boxedOn serves a passage.
+func boxedOn(path string) error {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		return err
+	}
+	file, err := conn.File() // blocking, as Passed wants it
+	conn.Close()
+	if err != nil {
+		return err
+	}
+	end := Passed{FD: int(file.Fd())}
+	raw, err := ReadMessage(end, maxSetup)
+	if err != nil {
+		return fmt.Errorf("read the setup: %w", err)
+	}
+	o, err := parseSetup(raw)
+	if err == nil {
+		err = Serve(context.Background(), &announced{Listener: end, say: func() { WriteMessage(end, nil) }}, o)
+	}
+	if err != nil {
+		WriteMessage(end, []byte(err.Error()))
+	}
+	runtime.KeepAlive(file)
+	return err
+}
+
+// announced is a listener that says once when it is listened to.
+type announced struct {
+	net.Listener
+	say  func()
+	once sync.Once
+}
+
+func (l *announced) Accept() (net.Conn, error) {
+	l.once.Do(l.say)
+	return l.Listener.Accept()
+}
+
+// boxedAt serves a socket in the box.
+func boxedAt(path, file string) error {
+	raw, err := os.ReadFile(file)
+	if err = errors.Join(err, os.Remove(file)); err != nil {
+		return fmt.Errorf("read the setup: %w", err)
+	}
+	o, err := parseSetup(raw)
+	if err != nil {
+		return err
+	}
+	if o.Token == "" {
+		return errors.New("the setup has no token")
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	return Serve(context.Background(), l, o)
+}
+
+// parseSetup turns a Setup into the server's options, with what the image says.
+func parseSetup(raw []byte) (o ServerOptions, err error) {
+	var s Setup
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return o, fmt.Errorf("read the setup: %w", err)
+	}
+	env := map[string]string{}
+	for _, kv := range os.Environ() {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	maps.Copy(env, s.Env)
+	home := cmp.Or(s.Home, env["HOME"])
+	if !filepath.IsAbs(home) || home == "/" {
+		home = "/root"
+	}
+	env["HOME"] = home
+	dir := s.Dir
+	if dir == "" {
+		if dir, err = os.Getwd(); err != nil || dir == "/" {
+			dir = home
+		}
+	}
+	for _, d := range []string{home, at(home, dir)} {
+		if err := makeDir(d, s.User); err != nil {
+			return o, err
+		}
+	}
+	o.Options = Options{ID: s.ID, Home: home, Dir: dir, Env: env, User: s.User, Grace: s.Grace,
+		Spawn:  func() error { return filter.Load(false) }, // engines differ in what theirs refuses
+		Resets: s.Reset, Private: s.Reset, Scratch: []string{"/tmp", "/var/tmp", "/dev/shm"}, Reap: os.Getpid() == 1, OOM: ownOOM()}
+	o.Token, o.Orphan = s.Token, s.Alone
+	return o, nil
+}
+
+// makeDir makes a folder, where it is missing, that the user of commands may write to.
+func makeDir(path string, u *User) error {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	if u == nil {
+		return nil
+	}
+	return os.Chown(path, int(u.UID), int(u.GID))
+}
+
+// ownOOM opens the counter of out-of-memory kills of the cgroup that this process sees
+// as its own; nil where it sees none.
+func ownOOM() func() int64 {
+	for _, path := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
+		if f, err := os.Open(path); err == nil {
+			return OOMCounter(f)
+		}
+	}
+	return nil
+}
+
+// OOMCounter reads the out-of-memory kills of a cgroup from its open file memory.events
+// (v2) or memory.oom_control (v1).
+func OOMCounter(f io.ReaderAt) func() int64 {
+	return func() int64 {
+		raw := make([]byte, 4096)
+		n, _ := f.ReadAt(raw, 0)
+		for line := range bytes.Lines(raw[:n]) {
+			if rest, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
+				n, _ := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
+				return n
+			}
+		}
+		return 0
+	}
+}
+
+// spareThreads makes n OS threads, which the runtime keeps. A box that is full of its
+// commands' processes has no room for new ones, and a runtime that cannot make a thread
+// ends its process.
+func spareThreads(n int) {
+	var all sync.WaitGroup
+	hold := make(chan struct{})
+	for range n {
+		all.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			all.Done()
+			<-hold
+		}()
+	}
+	all.Wait()
+	close(hold)
+}

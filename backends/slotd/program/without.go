@@ -1,0 +1,5 @@
+//go:build !slotd
+
+package program
+
+func bytes() []byte { return nil }

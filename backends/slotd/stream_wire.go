@@ -1,0 +1,209 @@
+package slotd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hermes/backends"
+)
+
+// maxChunk bounds a frame of a streamed command, either way.
+const maxChunk = 1 << 20
+
+// framer writes whole frames to one connection from many goroutines.
+type framer struct {
+	mu     sync.Mutex
+	to     io.Writer
+	failed func(error) // called for the first error
+}
+
+func (f *framer) send(kind byte, data []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := writeFrame(f.to, kind, data)
+	if err != nil {
+		f.failed(err)
+	}
+	return err
+}
+
+// chunks is a framer's writer of one kind of frame.
+type chunks struct {
+	f      *framer
+	kind   byte
+	hungUp atomic.Bool // the other end wants no more
+}
+
+func (c *chunks) Write(p []byte) (n int, err error) {
+	for len(p) > n {
+		if c.hungUp.Load() {
+			return n, io.ErrClosedPipe
+		}
+		part := p[n:min(len(p), n+maxChunk)]
+		if err := c.f.send(c.kind, part); err != nil {
+			return n, err
+		}
+		n += len(part)
+	}
+	return n, nil
+}
+
+// stream runs a command on a connection of its own: frames of input come in, frames of
+// output go out. The command ends with the connection.
+func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
+	if err := s.h.alive(r.Context(), "stream"); err != nil {
+		return err
+	}
+	conn, buf, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if !s.h.keep(conn) {
+		return nil
+	}
+	defer s.h.drop(conn)
+	conn.SetDeadline(time.Time{})
+	fmt.Fprint(conn, switching)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	out := &framer{to: conn, failed: cancel}
+	kind, body, err := readFrame(buf, 4+maxRequest)
+	if err != nil || kind != frameCommand {
+		return nil // whoever it is does not speak the protocol
+	}
+	c, _, err := decodeCommand(body)
+	if err != nil {
+		sendResult(conn, backends.Result{}, err)
+		return nil
+	}
+	input, feed := io.Pipe()
+	stdout, stderr := &chunks{f: out, kind: frameOut}, &chunks{f: out, kind: frameErr}
+	go func() { cancel(takeInput(buf, feed, stdout, stderr)) }()
+	stop := make(chan struct{})
+	var beats sync.WaitGroup
+	beats.Go(func() { beat(out, stop) })
+	res, err := s.h.Stream(ctx, c, backends.Streams{In: input, Out: stdout, Err: stderr})
+	close(stop)
+	beats.Wait()
+	input.Close()
+	sendResult(conn, res, err)
+	return nil
+}
+
+// takeInput passes frames of input on. It ends when the connection does.
+func takeInput(from io.Reader, to *io.PipeWriter, outputs ...*chunks) error {
+	for {
+		kind, data, err := readFrame(from, maxChunk)
+		switch {
+		case err != nil:
+			to.CloseWithError(err)
+			return context.Canceled
+		case kind == frameIn:
+			to.Write(data) // an error says that the command reads no more
+		case kind == frameInEnd:
+			to.Close()
+		case kind == frameHangUp:
+			for _, o := range outputs {
+				if bytes.Equal(data, []byte{o.kind}) {
+					o.hungUp.Store(true)
+				}
+			}
+		}
+	}
+}
+
+// beat sends heartbeats, which find out that the client is gone while its input waits.
+func beat(to *framer, stop <-chan struct{}) {
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			if to.send(frameBeat, nil) != nil {
+				return
+			}
+		}
+	}
+}
+
+// Stream implements backends.Streamer on a connection of its own.
+func (c *Client) Stream(ctx context.Context, cmd backends.Cmd, s backends.Streams) (backends.Result, error) {
+	const what = "stream"
+	if err := ctx.Err(); err != nil {
+		return backends.Result{}, fmt.Errorf("%s: %w", what, err)
+	}
+	cmd.Dir, cmd.Stdin = c.path(cmd.Dir), nil
+	body, err := encodeCommand(cmd, backends.StartOptions{})
+	if err != nil {
+		return backends.Result{}, err
+	}
+	own, cancel := c.bind(ctx)
+	defer cancel(nil)
+	conn, err := c.upgrade(own, what, "stream")
+	if err != nil {
+		return backends.Result{}, c.lost(ctx, what, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(own, func() { conn.Close() })
+	defer stop()
+	out := &framer{to: conn, failed: func(error) {}}
+	if out.send(frameCommand, body) == nil { // what is wrong shows when we read
+		go giveInput(out, s.In)
+	}
+	return c.takeOutput(ctx, what, conn, out, s, func() { cancel(errors.New("no sign of life")) })
+}
+
+func giveInput(to *framer, in io.Reader) {
+	if in != nil {
+		io.Copy(&chunks{f: to, kind: frameIn}, in)
+	}
+	to.send(frameInEnd, nil)
+}
+
+// takeOutput passes the frames of a streamed command on to their writers.
+func (c *Client) takeOutput(ctx context.Context, what string, conn io.Reader, back *framer, s backends.Streams, silent func()) (r backends.Result, err error) {
+	watch := time.AfterFunc(silence, silent)
+	defer watch.Stop()
+	writers := map[byte]*gate{frameOut: {to: s.Out}, frameErr: {to: s.Err}}
+	broken := map[byte]bool{}
+	for {
+		kind, data, err := readFrame(conn, maxChunk)
+		if err != nil {
+			return r, c.lost(ctx, what, err)
+		}
+		watch.Stop()
+		switch kind {
+		case frameOut, frameErr:
+			if _, err := writers[kind].Write(data); err != nil && !broken[kind] {
+				broken[kind] = true
+				back.send(frameHangUp, []byte{kind})
+			}
+		case frameExit:
+			if err := fill(&r, data); err != nil {
+				return backends.Result{}, c.lost(ctx, what, err)
+			}
+			return r, nil
+		case frameError:
+			var f fault
+			if err := json.Unmarshal(data, &f); err != nil {
+				return r, c.lost(ctx, what, err)
+			}
+			return r, c.fromFault(ctx, what, "", f)
+		case frameBeat:
+		default:
+			return r, c.lost(ctx, what, fmt.Errorf("frame of unknown type %d", kind))
+		}
+		watch.Reset(silence)
+	}
+}

@@ -1,0 +1,289 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"hermes/backends"
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/envtest"
+	"hermes/envs/skeleton"
+	"hermes/internal/app"
+)
+
+// envCmd is `hermes env`.
+type envCmd struct {
+	List    envList    `cmd:"" help:"List the environments."`
+	Show    envShow    `cmd:"" help:"Show an environment: its settings and first tasks."`
+	Check   envCheck   `cmd:"" help:"Run the contract of environments: the oracle earns 1, doing nothing 0, repeats agree, answers are hidden."`
+	Process envProcess `cmd:"" help:"Roll out groups without a trainer: groups.jsonl, groups.html and a run directory."`
+	Debug   envDebug   `cmd:"" help:"Play a finished sample again in a fresh box, score it aloud, and open a shell in the box."`
+	New     envNew     `cmd:"" help:"Write the sources of a new environment."`
+}
+
+type envList struct {
+	JSON bool `name:"json" nokey:"" help:"A JSON array."`
+}
+
+// Run lists the kinds.
+func (c *envList) Run(h *host) error {
+	if c.JSON {
+		type line struct {
+			Name    string `json:"name"`
+			Summary string `json:"summary"`
+		}
+		list := []line{}
+		for _, k := range h.Parts.Envs {
+			list = append(list, line{k.Name, k.Summary})
+		}
+		return printJSON(h.Stdio.Out, list)
+	}
+	w := tabwriter.NewWriter(h.Stdio.Out, 0, 0, 2, ' ', 0)
+	for _, k := range h.Parts.Envs {
+		fmt.Fprintf(w, "%s\t%s\n", k.Name, k.Summary)
+	}
+	return w.Flush()
+}
+
+type envShow struct {
+	app.EnvFlags
+	Rows int  `default:"1" range:"0:1000" help:"Tasks to show."`
+	JSON bool `name:"json" nokey:"" help:"One JSON object."`
+}
+
+// shownTask is a task as `env show --json` tells it. What is hidden stays hidden.
+type shownTask struct {
+	ID       string         `json:"id"`
+	Messages []shownMessage `json:"messages"`
+	Image    string         `json:"image,omitempty"`
+	Files    []string       `json:"files,omitempty"`
+}
+
+type shownMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Run opens the environment and shows tasks.
+func (c *envShow) Run(h *host) error {
+	k, err := envs.Find(h.Parts.Envs, c.Name)
+	if err != nil {
+		return &Exit{Code: ExitUsage, Err: err}
+	}
+	env, err := c.Open(h.Ctx, h.app())
+	if err != nil {
+		return exitOf(err)
+	}
+	tasks, err := c.tasks(h.Ctx, env)
+	if err != nil {
+		return inputError(err)
+	}
+	if c.JSON {
+		return printJSON(h.Stdio.Out, map[string]any{"name": k.Name, "summary": k.Summary, "settings": k.Settings, "tasks": tasks})
+	}
+	fmt.Fprintf(h.Stdio.Out, "%s: %s\n\nsettings (envs.%s in a run file, or --set KEY=VALUE):\n", k.Name, k.Summary, k.Name)
+	w := tabwriter.NewWriter(h.Stdio.Out, 0, 0, 2, ' ', 0)
+	for _, s := range k.Settings {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", s.Key, s.Type, s.Help)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		fmt.Fprintf(h.Stdio.Out, "\nrow %s\n", t.ID)
+		for _, m := range t.Messages {
+			fmt.Fprintf(h.Stdio.Out, "[%s] %s\n", m.Role, m.Content)
+		}
+	}
+	return nil
+}
+
+func (c *envShow) tasks(ctx context.Context, env *app.ChosenEnv) (out []shownTask, err error) {
+	out = []shownTask{}
+	if c.Rows == 0 {
+		return out, nil
+	}
+	d, err := env.Rows(ctx, env.Split, datasets.Options{Limit: int64(c.Rows)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for row, err := range d.Rows(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		t, err := env.Task(row)
+		if err != nil {
+			return nil, err
+		}
+		s := shownTask{ID: row.ID, Image: t.Image}
+		for _, m := range t.Messages {
+			s.Messages = append(s.Messages, shownMessage{string(m.Role), m.Content()})
+		}
+		for name := range t.Files {
+			s.Files = append(s.Files, name)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+type envCheck struct {
+	app.EnvFlags
+	Rows    int    `default:"3" range:"1:" help:"Rows to play."`
+	Repeats int    `default:"10" range:"2:" help:"Rollouts of each."`
+	AtOnce  int    `name:"concurrency" aliases:"in-flight" default:"4" range:"1:" help:"Rollouts at once."`
+	Seed    int64  `default:"0" help:"Seed of everything random."`
+	Backend string `default:"auto" help:"Where boxes live: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
+	Image   string `help:"Image of boxes whose row names none." placeholder:"IMAGE"`
+	JSON    bool   `name:"json" nokey:"" help:"One JSON object a check."`
+}
+
+// checkedEnv is one check as `env check --json` tells it.
+type checkedEnv struct {
+	Check   string  `json:"check"`
+	Result  string  `json:"result"` // ok, skip or FAIL
+	Promise string  `json:"promise"`
+	Text    string  `json:"text,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Run asks every check; the exit code is 1 when one fails.
+func (c *envCheck) Run(h *host) error {
+	ctx, stop := h.untilSignal()
+	defer stop()
+	var broken error
+	err := app.CheckEnv(ctx, h.app(), c.EnvFlags, app.ToolFlags{Backend: c.Backend, Image: c.Image, MissingTools: "fail"},
+		envtest.Options{Rows: c.Rows, Repeats: c.Repeats, AtOnce: c.AtOnce, Seed: c.Seed}, func(r envtest.Report) {
+			line := checkedEnv{Check: r.Name, Result: "ok", Promise: r.Promise, Text: r.Skipped, Seconds: r.Took.Seconds()}
+			switch {
+			case r.Err != nil:
+				line.Result, line.Text = "FAIL", r.Err.Error()
+			case r.Skipped != "":
+				line.Result = "skip"
+			}
+			broken = errors.Join(broken, c.tell(h, line))
+		})
+	return errors.Join(broken, exitOf(err))
+}
+
+func (c *envCheck) tell(h *host, l checkedEnv) error {
+	if c.JSON {
+		return printJSON(h.Stdio.Out, l)
+	}
+	text := ""
+	if l.Text != "" {
+		text = "\n      " + l.Text
+	}
+	_, err := fmt.Fprintf(h.Stdio.Out, "%-4s  %-8s %6.2f s  %s%s\n", l.Result, l.Check, l.Seconds, l.Promise, text)
+	return err
+}
+
+type envProcess struct {
+	app.EnvFlags
+	Groups  int64 `range:"1:" default:"10" help:"Groups to roll out, one a row."`
+	Shuffle bool  `help:"Seeded order of the rows."`
+	app.ModelFlags
+	app.SamplingFlags
+	app.ProviderFlags
+	app.ToolFlags
+	app.BudgetFlags
+	app.ExactFlags
+	app.RunFlags
+	app.RoleFlags
+}
+
+// Run rolls out the groups and writes them.
+func (c *envProcess) Run(h *host) error {
+	env, err := c.EnvFlags.Open(h.Ctx, h.app())
+	if err != nil {
+		return exitOf(err)
+	}
+	b := app.Batch{Env: env, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags, ToolFlags: c.ToolFlags,
+		BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RowFlags: app.RowFlags{Limit: c.Groups, Shuffle: c.Shuffle, BadRows: "fail"}, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
+		Settings: h.Layers.Settings(h.parsed)}
+	if c.Grader != "" {
+		return Usage("--grader %s: an environment scores by itself", c.Grader)
+	}
+	books, groups, err := app.ProcessEnv(h.Ctx, h.app(), b)
+	if err == nil || books.Planned > 0 && !isUsage(err) {
+		b.Summary(h.Stdio.Err, books)
+		for _, text := range groups.Void {
+			fmt.Fprintln(h.Stdio.Err, "hermes: void: "+text)
+		}
+		if !c.DryRun {
+			fmt.Fprintf(h.Stdio.Err, "%d groups written, %d incomplete ones left out\n", groups.Written, groups.Incomplete)
+		}
+		if c.JSON {
+			err = errors.Join(err, printJSON(h.Stdio.Out, map[string]any{"books": books, "groups": groups}))
+		}
+	}
+	return exitOf(err)
+}
+
+type envDebug struct {
+	app.EnvFlags
+	Record  string `required:"" nokey:"" placeholder:"ID" help:"KEY, ROW or ROW/SAMPLE."`
+	RunName string `name:"run" placeholder:"NAME" help:"Run: a name or a path (default: the environment's name)."`
+	NoShell bool   `name:"no-shell" help:"Open no shell, on a terminal either."`
+	Backend string `default:"auto" help:"Where boxes live: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
+	Image   string `help:"Image of boxes whose row names none." placeholder:"IMAGE"`
+	Out     string `default:"runs" placeholder:"DIR" help:"Parent of run directories."`
+}
+
+// Run plays the sample again; on a terminal a shell opens in its box.
+func (c *envDebug) Run(h *host) error {
+	name := c.RunName
+	if name == "" {
+		name = c.Name
+	}
+	dir, err := runPlace{Out: c.Out}.dir(name)
+	if err != nil {
+		return err
+	}
+	var shell func(context.Context, backends.Sandbox) error
+	if h.Stdio.InTerminal && !c.NoShell {
+		shell = func(ctx context.Context, box backends.Sandbox) error {
+			fmt.Fprintln(h.Stdio.Err, "hermes: a shell in the box; exit ends it")
+			_, err := (&sandboxExec{}).exec(ctx, h, box, backends.Cmd{Argv: []string{"sh", "-i"}})
+			return err
+		}
+	}
+	return exitOf(app.DebugEnv(h.Ctx, h.app(), c.EnvFlags, app.ToolFlags{Backend: c.Backend, Image: c.Image, MissingTools: "fail"}, dir, c.Record, shell))
+}
+
+type envNew struct {
+	Name string `arg:"" help:"Name: lower-case letters and digits."`
+	Dir  string `default:"envs" placeholder:"DIR" help:"Where the folder of the environment is made."`
+}
+
+// Run writes the sources into a folder that must not be there yet.
+func (c *envNew) Run(h *host) error {
+	files, err := skeleton.Files(c.Name)
+	if err != nil {
+		return Usage("%w", err)
+	}
+	if _, err := envs.Find(h.Parts.Envs, c.Name); err == nil {
+		return Usage("there is an environment %s already", c.Name)
+	}
+	dir := filepath.Join(c.Dir, c.Name)
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return inputError(err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return inputError(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return inputError(err)
+		}
+	}
+	fmt.Fprintf(h.Stdio.Out, "%s\n", dir)
+	fmt.Fprintf(h.Stdio.Err, "hermes: add %s.Kind to app.Envs, or to Parts.Envs of a program of your own; then: go test ./%s\n", c.Name, filepath.ToSlash(dir))
+	return nil
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hermes/internal/fakellm"
+)
+
+// A block of shell in a page: ```sh, whose every line is a command, or ```console, where
+// commands begin with "$ " and what follows them must stand in their output. A comment
+// before a block says what it needs:
+//
+//	<!-- needs server docker -->   a server of the model NAME at http://127.0.0.1:8000/v1; a program
+//	<!-- not run: REASON -->       the block is shown only
+//
+// The blocks of one page run in one fresh folder, one after the other.
+type shellBlock struct {
+	line    int
+	console bool
+	needs   []string
+	notRun  string
+	text    []string
+}
+
+var (
+	needsMark  = regexp.MustCompile(`^<!-- needs (.+?) -->$`)
+	notRunMark = regexp.MustCompile(`^<!-- not run: (.+?) -->$`)
+)
+
+func shellBlocks(page string) (blocks []shellBlock) {
+	var b shellBlock
+	inside := false
+	for i, line := range strings.Split(page, "\n") {
+		mark := strings.TrimSpace(line)
+		switch {
+		case inside && mark == "```":
+			blocks, b, inside = append(blocks, b), shellBlock{}, false
+		case inside:
+			b.text = append(b.text, line)
+		case mark == "```sh" || mark == "```console":
+			b.line, b.console, inside = i+1, mark == "```console", true
+		case needsMark.MatchString(mark):
+			b.needs = strings.Fields(needsMark.FindStringSubmatch(mark)[1])
+		case notRunMark.MatchString(mark):
+			b.notRun = notRunMark.FindStringSubmatch(mark)[1]
+		case mark != "":
+			b = shellBlock{} // a mark holds for the block right behind it
+		}
+	}
+	return blocks
+}
+
+// step is one command of a block with the lines that its output must hold.
+type step struct {
+	command string
+	output  []string
+}
+
+func (b shellBlock) steps() (list []step) {
+	if !b.console {
+		return []step{{command: strings.Join(b.text, "\n")}}
+	}
+	for _, l := range b.text {
+		switch command, ok := strings.CutPrefix(l, "$ "); {
+		case ok:
+			list = append(list, step{command: command})
+		case len(list) > 0 && strings.HasSuffix(list[len(list)-1].command, "\\"):
+			list[len(list)-1].command += "\n" + l
+		case len(list) > 0 && strings.TrimSpace(l) != "":
+			list[len(list)-1].output = append(list[len(list)-1].output, l)
+		}
+	}
+	return list
+}
+
+func pages(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	return append(list, "../../README.md")
+}
+
+// TestDocs runs the commands of README.md and docs/*.md against the real program.
+func TestDocs(t *testing.T) {
+	ran := 0
+	for _, page := range pages(t) {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := shellBlocks(string(raw))
+		if len(blocks) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			dir := t.TempDir()
+			run := docShell(t, dir)
+			url := ""
+			for _, b := range blocks {
+				if why := missing(b); why != "" {
+					t.Logf("line %d is left out: %s", b.line, why)
+					continue
+				}
+				if slices.Contains(b.needs, "server") && url == "" {
+					_, url = server(t, fakellm.Options{Models: []string{"NAME"}})
+				}
+				for _, s := range b.steps() {
+					ran++
+					command := s.command
+					if url != "" {
+						command = strings.ReplaceAll(command, "http://127.0.0.1:8000/v1", url)
+					}
+					run(t, b.line, command, s.output)
+				}
+			}
+		})
+	}
+	if ran == 0 {
+		t.Error("the pages hold no commands")
+	}
+}
+
+// missing says why a block cannot run here.
+func missing(b shellBlock) string {
+	if b.notRun != "" {
+		return b.notRun
+	}
+	for _, need := range b.needs {
+		switch need {
+		case "server":
+		case "namespace":
+			if boxesHere() == "local" {
+				return "no isolated back-end here"
+			}
+		case "docker": // a client alone is no engine
+			if os.Getenv("HERMES_TEST_DOCKER") == "" {
+				return "no Docker engine for tests (HERMES_TEST_DOCKER; see make engine)"
+			}
+		default:
+			if _, err := exec.LookPath(need); err != nil {
+				return "there is no " + need + " here"
+			}
+		}
+	}
+	return ""
+}
+
+// docShell makes a shell in which hermes is this test binary.
+func docShell(t *testing.T, dir string) func(t *testing.T, line int, command string, output []string) {
+	t.Helper()
+	bin := t.TempDir()
+	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", filepath.Join(bin, "real", "hermes"))
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Mkdir(filepath.Join(bin, "real"), 0o755)
+	}
+	if err == nil { // the test binary looks at the name by which it was called
+		err = os.Symlink(self, filepath.Join(bin, "real", "hermes"))
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(bin, "hermes"), []byte(wrapper), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(t *testing.T, line int, command string, output []string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		c := exec.CommandContext(ctx, "sh", "-e", "-c", command)
+		c.Dir = dir
+		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HERMES_HOME="+filepath.Join(bin, "home"), "HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
+		if engine := os.Getenv("HERMES_TEST_DOCKER"); engine != "" {
+			c.Env = append(c.Env, "DOCKER_HOST="+engine)
+		}
+		var text bytes.Buffer
+		c.Stdout, c.Stderr = &text, &text
+		if err := c.Run(); err != nil {
+			t.Errorf("line %d: %v\n$ %s\n%s", line, err, command, &text)
+			return
+		}
+		for _, want := range output {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("line %d: the output does not hold %q\n$ %s\n%s", line, want, command, &text)
+			}
+		}
+	}
+}
+
+var (
+	codeSpan = regexp.MustCompile("`(hermes [^`]+)`")
+	longFlag = regexp.MustCompile(`(?:^|[\s\[(])--([a-z][a-z0-9-]*)`)
+)
+
+// TestDocsNameRealFlags: a code span that begins with hermes names a command that exists,
+// and only flags that it has.
+func TestDocsNameRealFlags(t *testing.T) {
+	help := map[string]string{}
+	dir := t.TempDir()
+	helpOf := func(words []string) (string, bool) {
+		key := strings.Join(words, " ")
+		if _, ok := help[key]; !ok {
+			out, err := hermes(t, dir, append(slices.Clone(words), "--help")...).CombinedOutput()
+			if err != nil {
+				out = nil
+			}
+			help[key] = string(out)
+		}
+		return help[key], help[key] != ""
+	}
+	seen := 0
+	for _, page := range pages(t) {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range codeSpan.FindAllStringSubmatch(string(raw), -1) {
+			seen++
+			var words []string
+			for _, w := range strings.Fields(m[1])[1:] {
+				if !regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(w) {
+					break
+				}
+				words = append(words, w)
+			}
+			text, ok := helpOf(words)
+			for !ok && len(words) > 1 { // the last words may be arguments
+				words = words[:len(words)-1]
+				text, ok = helpOf(words)
+			}
+			if !ok {
+				t.Errorf("%s: `%s` is no command", filepath.Base(page), m[1])
+				continue
+			}
+			for _, f := range longFlag.FindAllStringSubmatch(m[1], -1) {
+				if !regexp.MustCompile(`--(\[no-\])?` + f[1] + `\b`).MatchString(text) {
+					t.Errorf("%s: `%s` names --%s, which hermes %s does not have", filepath.Base(page), m[1], f[1], strings.Join(words, " "))
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no page names a command")
+	}
+}

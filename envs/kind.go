@@ -1,0 +1,134 @@
+package envs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"hermes/datasets"
+)
+
+// Split is a part of an environment's rows. Rows of one split never stand in the other.
+type Split string
+
+// The splits.
+const (
+	Train Split = "train"
+	Eval  Split = "eval"
+)
+
+// Bundled is an environment with rows of its own. Rows opens a split; the caller closes
+// the dataset. The same settings give the same rows, on any machine.
+type Bundled interface {
+	Env
+	Rows(ctx context.Context, split Split, o datasets.Options) (*datasets.Dataset, error)
+}
+
+// Kind makes environments of one kind from their section of the run file.
+type Kind struct {
+	Name     string
+	Summary  string // one line for people
+	Settings []Setting
+	check    func(section *yaml.Node) error
+	open     func(ctx context.Context, section *yaml.Node) (Bundled, error)
+}
+
+// Setting is one key of a kind's section.
+type Setting struct {
+	Key  string `json:"key"`
+	Type string `json:"type"`
+	Help string `json:"help"`
+}
+
+// NewKind builds a Kind from the config struct C of an environment (tags yaml and help;
+// its zero value must be usable or lead to an error that says what to set). Unknown keys
+// of the section are refused.
+func NewKind[C any](name, summary string, open func(context.Context, C) (Bundled, error)) Kind {
+	decode := func(section *yaml.Node) (C, error) {
+		var c C
+		if section == nil || section.IsZero() {
+			return c, nil
+		}
+		err := strict(section, &c)
+		if err != nil {
+			err = fmt.Errorf("envs.%s: %w", name, err)
+		}
+		return c, err
+	}
+	return Kind{
+		Name: name, Summary: summary, Settings: settings(reflect.TypeFor[C]()),
+		check: func(n *yaml.Node) error { _, err := decode(n); return err },
+		open: func(ctx context.Context, n *yaml.Node) (Bundled, error) {
+			c, err := decode(n)
+			if err != nil {
+				return nil, err
+			}
+			env, err := open(ctx, c)
+			if err != nil {
+				return nil, fmt.Errorf("envs.%s: %w", name, err)
+			}
+			return env, nil
+		},
+	}
+}
+
+// Check reads the section without opening anything.
+func (k Kind) Check(section *yaml.Node) error { return k.check(section) }
+
+// Open makes an environment from its section; nil is the zero config.
+func (k Kind) Open(ctx context.Context, section *yaml.Node) (Bundled, error) {
+	return k.open(ctx, section)
+}
+
+// ErrUnknown says that no kind has a name.
+var ErrUnknown = errors.New("no environment")
+
+// Find returns the kind called name.
+func Find(kinds []Kind, name string) (Kind, error) {
+	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
+		return kinds[i], nil
+	}
+	return Kind{}, fmt.Errorf("%w %q (have %s)", ErrUnknown, name, strings.Join(Names(kinds), ", "))
+}
+
+// Names lists the kinds by name, in their order.
+func Names(kinds []Kind) []string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+func settings(t reflect.Type) []Setting {
+	var out []Setting
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.IsExported() && key != "" && key != "-" {
+			out = append(out, Setting{Key: key, Type: f.Type.String(), Help: f.Tag.Get("help")})
+		}
+	}
+	return out
+}
+
+// strict decodes a node and refuses keys that the struct does not have.
+func strict(n *yaml.Node, into any) error {
+	raw, err := yaml.Marshal(n)
+	if err != nil {
+		return err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	d.KnownFields(true)
+	if err := d.Decode(into); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+// Package procedural is a family of reasoning tasks that are made, not collected: ten
+// generators, each with an exact checker. The same generator, version, seed and level
+// give the same task on any machine; the level says how hard it is.
+//
+// A row holds no answer: the task is made anew from its seed whenever it is scored. The
+// answer stands in <answer> tags; of several, the last counts. A task with more than one
+// solution accepts all of them. There is no credit for parts.
+package procedural
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/grade"
+	"hermes/trajectory"
+)
+
+// Config is the section envs.procedural of a run file.
+type Config struct {
+	Generators []string `yaml:"generators" help:"names of generators, in turn (default: all)"`
+	Level      int      `yaml:"level" help:"difficulty, 1 to 10 (default: 3)"`
+	MaxLevel   int      `yaml:"max-level" help:"draw the level of each row from level to this (default: level)"`
+	Size       int      `yaml:"size" help:"rows of a split (default: 1000)"`
+	Seed       uint64   `yaml:"seed" help:"of the rows (default: 0)"`
+}
+
+// Kind is the environment of this package for run files.
+var Kind = envs.NewKind("procedural", "ten generators of reasoning tasks with exact checkers", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
+
+// Puzzle is one made task.
+type Puzzle struct {
+	Question string
+	Answer   string                    // one that Check accepts
+	Check    func(answer string) error // nil: as Answer, white space aside
+}
+
+// Generator makes puzzles. Make may draw from r only; a change of what it makes is a new
+// version.
+type Generator struct {
+	Name    string
+	Version int
+	Make    func(r *rand.Rand, level int) Puzzle
+}
+
+// Builtin lists the generators. A new one is a function and a line here.
+func Builtin() []Generator {
+	return []Generator{
+		{"chain_sum", 1, chainSum}, {"base_conversion", 1, baseConversion}, {"prime_factorization", 1, primeFactorization},
+		{"simple_equations", 1, simpleEquations}, {"countdown", 1, countdown}, {"number_sorting", 1, numberSorting},
+		{"caesar_cipher", 1, caesarCipher}, {"game_of_life", 1, gameOfLife}, {"shortest_path", 1, shortestPath},
+		{"knights_knaves", 1, knightsKnaves},
+	}
+}
+
+// Env is the environment.
+type Env struct {
+	c    Config
+	gens []Generator
+}
+
+// New checks the config.
+func New(c Config) (*Env, error) {
+	e := &Env{c: c, gens: Builtin()}
+	if e.c.Level == 0 {
+		e.c.Level = 3
+	}
+	if e.c.MaxLevel == 0 {
+		e.c.MaxLevel = e.c.Level
+	}
+	if e.c.Size == 0 {
+		e.c.Size = 1000
+	}
+	if e.c.Level < 1 || e.c.MaxLevel > 10 || e.c.MaxLevel < e.c.Level {
+		return nil, fmt.Errorf("level %d to max-level %d: want 1 to 10, the smaller first", e.c.Level, e.c.MaxLevel)
+	}
+	if e.c.Size < 0 || e.c.Size > 1_000_000 {
+		return nil, fmt.Errorf("size %d: want 1 to 1000000", c.Size)
+	}
+	if len(c.Generators) == 0 {
+		return e, nil
+	}
+	e.gens = nil
+	for _, name := range c.Generators {
+		g, err := find(name)
+		if err != nil {
+			return nil, err
+		}
+		e.gens = append(e.gens, g)
+	}
+	return e, nil
+}
+
+func find(name string) (Generator, error) {
+	var names []string
+	for _, g := range Builtin() {
+		if g.Name == name {
+			return g, nil
+		}
+		names = append(names, g.Name)
+	}
+	return Generator{}, fmt.Errorf("generator %q: have %s", name, strings.Join(names, ", "))
+}
+
+// row is one line of the rows.
+type row struct {
+	ID        string `json:"id"`
+	Question  string `json:"question"`
+	Generator string `json:"generator"`
+	Version   int    `json:"version"`
+	Seed      uint64 `json:"seed"`
+	Level     int    `json:"level"`
+}
+
+// Rows makes the rows of a split. Seeds of the evaluation split have the highest bit set,
+// those of training never.
+func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	n := e.c.Size
+	if !o.Shuffle && o.Limit > 0 {
+		n = min(n, int(o.Limit))
+	}
+	r := rand.New(rand.NewPCG(e.c.Seed, 0x726f7773))
+	seen := map[string]bool{}
+	for i := 0; i < n; i++ {
+		seed := r.Uint64() >> 1
+		if split == envs.Eval {
+			seed |= 1 << 63
+		}
+		g := e.gens[i%len(e.gens)]
+		p := row{Generator: g.Name, Version: g.Version, Seed: seed, Level: e.c.Level + r.IntN(e.c.MaxLevel-e.c.Level+1)}
+		p.ID = fmt.Sprintf("%s/%d/%d/%016x", p.Generator, p.Version, p.Level, p.Seed)
+		if seen[p.ID] {
+			continue
+		}
+		seen[p.ID] = true
+		p.Question = g.make(p.Seed, p.Level).Question
+		if err := enc.Encode(p); err != nil {
+			return nil, err
+		}
+	}
+	return datasets.Inline("procedural:"+string(split), b.String(), o)
+}
+
+// make makes one puzzle: the seed alone decides.
+func (g Generator) make(seed uint64, level int) Puzzle {
+	return g.Make(rand.New(rand.NewPCG(seed, uint64(level))), level)
+}
+
+const form = "\n\nThink as long as you like. Then give the final answer between <answer> and </answer>."
+
+// Task makes the row's puzzle again.
+func (e *Env) Task(r datasets.Row) (envs.Task, error) {
+	var p row
+	for key, into := range map[string]any{"generator": &p.Generator, "version": &p.Version, "seed": &p.Seed, "level": &p.Level} {
+		if err := json.Unmarshal(r.Extra[key], into); err != nil {
+			return envs.Task{}, fmt.Errorf("row %s: key %s: %w", r.ID, key, err)
+		}
+	}
+	g, err := find(p.Generator)
+	if err != nil {
+		return envs.Task{}, fmt.Errorf("row %s: %w", r.ID, err)
+	}
+	if g.Version != p.Version || p.Level < 1 || p.Level > 10 {
+		return envs.Task{}, fmt.Errorf("row %s: version %d level %d of %s: this is version %d, levels 1 to 10", r.ID, p.Version, p.Level, g.Name, g.Version)
+	}
+	z := g.make(p.Seed, p.Level)
+	return envs.Task{Row: r, Hidden: z, Messages: []trajectory.Message{trajectory.Text(trajectory.User, z.Question+form)}}, nil
+}
+
+// Toolsets are none: the tasks are for thinking.
+func (e *Env) Toolsets() []string { return []string{} }
+
+var tagged = regexp.MustCompile(`(?s)<answer>(.*?)</answer>`)
+
+// Score reads the last answer in tags.
+func (e *Env) Score(_ context.Context, t envs.Task, _ envs.World, ep envs.Episode) (trajectory.Score, error) {
+	z := t.Hidden.(Puzzle)
+	found := tagged.FindAllStringSubmatch(grade.Answer(ep), -1)
+	if found == nil {
+		return trajectory.Score{Metrics: map[string]float64{"answered": 0}, Detail: "no <answer>"}, nil
+	}
+	s := trajectory.Score{Metrics: map[string]float64{"answered": 1}, Reward: 1}
+	if err := z.judge(found[len(found)-1][1]); err != nil {
+		s.Reward, s.Detail = 0, err.Error()
+	}
+	return s, nil
+}
+
+func (z Puzzle) judge(answer string) error {
+	answer = strings.TrimSpace(answer)
+	if z.Check != nil {
+		return z.Check(answer)
+	}
+	if !slices.Equal(strings.Fields(answer), strings.Fields(z.Answer)) {
+		return fmt.Errorf("%q is not the answer", clip(answer))
+	}
+	return nil
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > 100 {
+		return string(r[:100]) + "…"
+	}
+	return s
+}
+
+// Oracle answers from the puzzle's own solution.
+func (e *Env) Oracle(t envs.Task) ([]trajectory.Message, error) {
+	return []trajectory.Message{trajectory.Text(trajectory.Assistant, "<answer>"+t.Hidden.(Puzzle).Answer+"</answer>")}, nil
+}
+
+// Hidden is the solution.
+func (e *Env) Hidden(t envs.Task) []string { return []string{t.Hidden.(Puzzle).Answer} }

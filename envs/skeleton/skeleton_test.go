@@ -1,0 +1,20 @@
+package skeleton_test
+
+import (
+	"testing"
+
+	"hermes/envs"
+	"hermes/envs/envtest"
+	"hermes/envs/skeleton"
+	"hermes/rollout/play"
+)
+
+func TestContract(t *testing.T) {
+	env, err := skeleton.Kind.Open(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, split := range []envs.Split{envs.Train, envs.Eval} {
+		envtest.Run(t, env, play.Player{}, envtest.Options{Split: split}, "hidden")
+	}
+}

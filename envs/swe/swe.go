@@ -1,0 +1,355 @@
+// Package swe is work on repositories, with rows in the form of SWE-bench: an issue, the
+// commit to start from, and tests that judge.
+//
+// The repository lies in the box: in the row's image, or made by its setup, a shell text
+// that runs before the model. What leads to later commits is removed from it. To score,
+// the files that the test patch touches are set back to the base commit, the test patch
+// is applied, the tests run, and their names are read from the output. The reward is 1
+// when every test of FAIL_TO_PASS and PASS_TO_PASS passes, else 0. Afterwards the
+// repository is as the model left it.
+//
+// The tests run in the model's own box: a model that sets out to deceive its verifier
+// can; its changes to test files that the patch does not touch stay.
+package swe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"time"
+
+	"hermes/backends"
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/rollout/tool"
+	"hermes/trajectory"
+)
+
+// Config is the section envs.swe of a run file.
+type Config struct {
+	Dataset string        `yaml:"dataset" help:"file or hf:owner/name with the rows for training; needed"`
+	Eval    string        `yaml:"eval" help:"the same for evaluation"`
+	Image   string        `yaml:"image" help:"image of rows that name none; {id} is the instance, {id_} the instance with __ as _1776_"`
+	Dir     string        `yaml:"dir" help:"where the repository lies (default: /testbed)"`
+	Test    string        `yaml:"test" help:"shell text that runs the tests of rows without test_command; {files} are the files of the test patch (default: python3 -m pytest -rA {files})"`
+	Timeout time.Duration `yaml:"timeout" help:"of the tests (default: 4m)"`
+}
+
+// Kind is the environment of this package for run files.
+var Kind = envs.NewKind("swe", "issues of repositories in the form of SWE-bench, judged by tests", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
+
+// Env is the environment.
+type Env struct{ c Config }
+
+// New checks the config.
+func New(c Config) (*Env, error) {
+	if c.Dataset == "" {
+		return nil, errors.New("no rows: set dataset to a file or hf:owner/name")
+	}
+	if c.Dir == "" {
+		c.Dir = "/testbed"
+	}
+	if c.Test == "" {
+		c.Test = "python3 -m pytest -rA {files}"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 4 * time.Minute
+	}
+	if c.Timeout < 0 {
+		return nil, fmt.Errorf("timeout %v: want more than 0", c.Timeout)
+	}
+	return &Env{c: c}, nil
+}
+
+// Rows opens the dataset of a split; instance_id names the rows.
+func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
+	spec := e.c.Dataset
+	if split == envs.Eval {
+		spec = e.c.Eval
+	}
+	if spec == "" {
+		return nil, fmt.Errorf("split %s: set envs.swe.eval to a dataset", split)
+	}
+	if _, ok := o.Map["instance_id"]; !ok {
+		o.Map = maps.Clone(o.Map)
+		if o.Map == nil {
+			o.Map = map[string]string{}
+		}
+		o.Map["instance_id"] = "id"
+	}
+	return datasets.Open(ctx, o, spec)
+}
+
+// row is what a row has beside its issue.
+type row struct {
+	repo, base, patch, testPatch string
+	setup, test                  string
+	failToPass, passToPass       []string
+	files                        []string // that the test patch touches
+}
+
+func read(r datasets.Row) (row, error) {
+	var w row
+	for key, into := range map[string]*string{"repo": &w.repo, "base_commit": &w.base, "patch": &w.patch, "test_patch": &w.testPatch, "setup": &w.setup, "test_command": &w.test} {
+		raw, ok := r.Extra[key]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			return w, fmt.Errorf("%s: want text: %w", key, err)
+		}
+	}
+	var err error
+	if w.failToPass, err = names(r.Extra["FAIL_TO_PASS"]); err != nil {
+		return w, fmt.Errorf("FAIL_TO_PASS: %w", err)
+	}
+	if w.passToPass, err = names(r.Extra["PASS_TO_PASS"]); err != nil {
+		return w, fmt.Errorf("PASS_TO_PASS: %w", err)
+	}
+	switch {
+	case len(w.failToPass) == 0:
+		return w, errors.New("FAIL_TO_PASS is empty: doing nothing would resolve it")
+	case w.testPatch == "":
+		return w, errors.New("no test_patch")
+	case !commit.MatchString(w.base):
+		return w, fmt.Errorf("base_commit %q is no commit", w.base)
+	}
+	w.files = touched(w.testPatch)
+	if len(w.files) == 0 {
+		return w, errors.New("test_patch touches no file")
+	}
+	return w, nil
+}
+
+var commit = regexp.MustCompile(`^([0-9a-f]{7,64}|HEAD)$`)
+
+// names reads a list, or text that holds one as JSON.
+func names(raw json.RawMessage) (list []string, err error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if raw = json.RawMessage(text); text == "" {
+			return nil, nil
+		}
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("want a list of tests, or text that holds one: %w", err)
+	}
+	return list, nil
+}
+
+var fileLine = regexp.MustCompile(`(?m)^(?:--- a/|\+\+\+ b/)(.+?)\t?$`)
+
+// touched lists the files of a patch.
+func touched(patch string) (files []string) {
+	seen := map[string]bool{}
+	for _, m := range fileLine.FindAllStringSubmatch(patch, -1) {
+		if !seen[m[1]] {
+			seen[m[1]] = true
+			files = append(files, m[1])
+		}
+	}
+	return files
+}
+
+const words = `The repository %s lies in %s. Resolve the following issue by changing its code there. Tests that you cannot see will judge the result; leave no files behind that do not belong to the solution.
+
+%s`
+
+// Task is the issue.
+func (e *Env) Task(r datasets.Row) (envs.Task, error) {
+	w, err := read(r)
+	if err != nil {
+		return envs.Task{}, fmt.Errorf("row %s: %w", r.ID, err)
+	}
+	if len(r.Prompt) == 0 {
+		return envs.Task{}, fmt.Errorf("row %s: no problem_statement", r.ID)
+	}
+	t := envs.Task{Row: r, Hidden: w, Image: r.Hermes.Image, Env: r.Hermes.Env}
+	if t.Image == "" {
+		t.Image = strings.NewReplacer("{id}", r.ID, "{id_}", strings.ToLower(strings.ReplaceAll(r.ID, "__", "_1776_"))).Replace(e.c.Image)
+	}
+	t.Messages = []trajectory.Message{trajectory.Text(trajectory.User, fmt.Sprintf(words, w.repo, e.c.Dir, r.Prompt[len(r.Prompt)-1].Content()))}
+	return t, nil
+}
+
+// Toolsets are a shell and files.
+func (e *Env) Toolsets() []string { return []string{"terminal", "file"} }
+
+// NeedsBox is always so: the tests run there.
+func (e *Env) NeedsBox(envs.Task) bool { return true }
+
+// git is the way to call it: no hooks, no settings of the user.
+const git = "git -c core.hooksPath=/dev/null -c safe.directory='*' -c user.name=hermes -c user.email=hermes@localhost -c advice.detachedHead=false"
+
+// Prepare runs the row's setup and takes away what leads beyond the base commit.
+func (e *Env) Prepare(ctx context.Context, t envs.Task, w envs.World) error {
+	x := t.Hidden.(row)
+	if x.setup != "" {
+		if _, err := e.must(ctx, w, "setup", backends.Cmd{Shell: x.setup}); err != nil {
+			return err
+		}
+	}
+	script := `set -e
+GIT="` + git + `"
+eval "$GIT checkout -q -f --detach $0"
+for r in $(eval "$GIT for-each-ref --format='%(refname)'"); do eval "$GIT update-ref -d $r"; done
+eval "$GIT reflog expire --expire=now --all"
+rm -f .git/FETCH_HEAD .git/ORIG_HEAD .git/packed-refs.lock
+eval "$GIT gc -q --prune=now"`
+	if _, err := e.must(ctx, w, "prepare", backends.Cmd{Argv: []string{"sh", "-c", script, x.base}, Dir: e.c.Dir}); err != nil {
+		return err
+	}
+	id, err := e.must(ctx, w, "base", backends.Cmd{Argv: []string{"sh", "-c", git + " rev-parse HEAD"}, Dir: e.c.Dir})
+	if err == nil {
+		baseOf(w, strings.TrimSpace(string(id)))
+	}
+	return err
+}
+
+type baseKey struct{}
+
+// baseOf is the commit from which a rollout started: the model may move HEAD.
+func baseOf(w envs.World, name string) string {
+	return w.State.Get(baseKey{}, func() any { return name }).(string)
+}
+
+// must runs a command of ours that has to succeed.
+func (e *Env) must(ctx context.Context, w envs.World, name string, c backends.Cmd) ([]byte, error) {
+	res, err := w.Exec(ctx, name, c)
+	if err != nil {
+		return nil, err
+	}
+	if res.Code != 0 {
+		return nil, fmt.Errorf("%s: exit code %d: %s", name, res.Code, clip(string(res.Stdout)+string(res.Stderr)))
+	}
+	return res.Stdout, nil
+}
+
+func clip(s string) string {
+	s = strings.TrimSpace(s)
+	if r := []rune(s); len(r) > 400 {
+		return "… " + string(r[len(r)-400:])
+	}
+	return s
+}
+
+// Score applies the test patch, runs the tests and puts everything back.
+func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) (s trajectory.Score, err error) {
+	if w.Box == nil {
+		return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil // the model broke it
+	}
+	x := t.Hidden.(row)
+	x.base = baseOf(w, x.base)
+	s.Metrics = map[string]float64{"f2p": 0, "p2p": 0}
+	in := func(name, shell string, more ...string) backends.Cmd {
+		return backends.Cmd{Argv: append([]string{"sh", "-c", shell, name}, more...), Dir: e.c.Dir, Timeout: time.Minute}
+	}
+	tree, err := w.Exec(ctx, "snapshot", in("snapshot", git+` add -A && `+git+` write-tree`))
+	if err != nil {
+		return s, err
+	}
+	if tree.Code != 0 {
+		s.Detail = "the repository is broken: " + clip(string(tree.Stderr)) // setup made it; the model broke it
+		return s, nil
+	}
+	id := strings.TrimSpace(string(tree.Stdout))
+	diff, err := e.must(ctx, w, "patch", in("patch", git+` diff --cached --binary --no-ext-diff "$1"`, x.base))
+	if err != nil {
+		return s, err
+	}
+	s.Metrics["patch_bytes"] = float64(len(diff))
+	defer func() {
+		_, rerr := e.must(context.WithoutCancel(ctx), w, "restore", in("restore", git+` read-tree --reset -u "$1" && `+git+` clean -fdq`, id))
+		if err == nil {
+			err = rerr
+		}
+	}()
+	reset := `for f; do if ` + git + ` cat-file -e "$0:$f" 2>/dev/null; then ` + git + ` checkout -q "$0" -- "$f"; else rm -rf -- "$f"; fi || exit 1; done`
+	if _, err := e.must(ctx, w, "reset", backends.Cmd{Argv: append([]string{"sh", "-c", reset, x.base}, x.files...), Dir: e.c.Dir, Timeout: time.Minute}); err != nil {
+		return s, err
+	}
+	apply := in("apply", git+" apply --whitespace=nowarn -")
+	apply.Stdin = []byte(x.testPatch)
+	if _, err := e.must(ctx, w, "test patch", apply); err != nil {
+		return s, err
+	}
+	return e.run(ctx, x, w, s)
+}
+
+// run runs the tests and reads their names.
+func (e *Env) run(ctx context.Context, x row, w envs.World, s trajectory.Score) (trajectory.Score, error) {
+	command := x.test
+	if command == "" {
+		command = e.c.Test
+	}
+	var quoted []string
+	for _, f := range x.files {
+		quoted = append(quoted, "'"+strings.ReplaceAll(f, "'", `'\''`)+"'")
+	}
+	res, err := w.Exec(ctx, "tests", backends.Cmd{Shell: strings.ReplaceAll(command, "{files}", strings.Join(quoted, " ")), Dir: e.c.Dir, Timeout: e.c.Timeout, MaxOutput: 16 << 20, Merge: true})
+	if err != nil {
+		return s, err
+	}
+	switch {
+	case res.TimedOut:
+		s.Detail = fmt.Sprintf("the tests did not end within %v", e.c.Timeout)
+		return s, nil
+	case res.Code == 126 || res.Code == 127:
+		return s, fmt.Errorf("tests: exit code %d: %s", res.Code, clip(string(res.Stdout)))
+	}
+	got := Parse(string(res.Stdout))
+	count := func(list []string, also ...string) (share float64, missed []string) {
+		n := 0
+		for _, name := range list {
+			if got.passed(name, also...) {
+				n++
+			} else {
+				missed = append(missed, name)
+			}
+		}
+		if len(list) == 0 {
+			return 1, nil
+		}
+		return float64(n) / float64(len(list)), missed
+	}
+	var f, p []string
+	s.Metrics["f2p"], f = count(x.failToPass)
+	s.Metrics["p2p"], p = count(x.passToPass, "SKIPPED")
+	switch missed := append(f, p...); {
+	case len(missed) > 0:
+		s.Detail = fmt.Sprintf("%d of %d tests do not pass, the first: %s", len(missed), len(x.failToPass)+len(x.passToPass), missed[0])
+	case res.Code != 0 && !got.failed():
+		s.Detail = fmt.Sprintf("the tests ended with exit code %d though none failed: no evidence", res.Code)
+	default:
+		s.Reward = 1
+	}
+	return s, nil
+}
+
+// Oracle applies the reference patch.
+func (e *Env) Oracle(t envs.Task) ([]trajectory.Message, error) {
+	x := t.Hidden.(row)
+	if x.patch == "" {
+		return nil, fmt.Errorf("%w: row %s has no patch", errors.ErrUnsupported, t.Row.ID)
+	}
+	end := "END_OF_PATCH"
+	for strings.Contains(x.patch, end) {
+		end += "_"
+	}
+	command := fmt.Sprintf("cd '%s' && git apply --whitespace=nowarn - <<'%s'\n%s\n%s", e.c.Dir, end, strings.TrimSuffix(x.patch, "\n"), end)
+	call := trajectory.Call{Name: "terminal", Arguments: tool.JSON(map[string]string{"command": command})}
+	return []trajectory.Message{{Calls: []trajectory.Call{call}}, trajectory.Text(trajectory.Assistant, "The issue is resolved.")}, nil
+}
+
+// Hidden are the two patches.
+func (e *Env) Hidden(t envs.Task) []string {
+	x := t.Hidden.(row)
+	return []string{x.testPatch, x.patch}
+}

@@ -1,0 +1,247 @@
+package swe_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/envtest"
+	"hermes/envs/swe"
+	"hermes/rollout/play"
+	"hermes/rollout/play/playtest"
+	"hermes/rollout/tool"
+	"hermes/trajectory"
+)
+
+// setup makes a tiny repository: add.sh is wrong, a later commit holds its repair.
+const setup = `set -e
+export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+git init -q repo
+cd repo
+printf 'echo $(( $1 - $2 ))\n' >add.sh
+printf 'echo $(( $1 * $2 ))\n' >mul.sh
+cat >check.sh <<'END'
+t() { if [ "$(sh $2 $3 $4)" = "$5" ]; then echo "PASSED check.sh::$1"; else echo "FAILED check.sh::$1 - wrong"; bad=1; fi; }
+t mul mul.sh 2 3 6
+exit $bad
+END
+git add . && git commit -qm base && git tag v1
+printf 'echo $(( $1 + $2 ))\n' >add.sh
+git commit -qam repair
+printf 'the future\n' >future.txt
+git add . && git commit -qm later`
+
+const patch = `diff --git a/add.sh b/add.sh
+--- a/add.sh
++++ b/add.sh
+@@ -1 +1 @@
+-echo $(( $1 - $2 ))
++echo $(( $1 + $2 ))
+`
+
+const testPatch = `diff --git a/check.sh b/check.sh
+--- a/check.sh
++++ b/check.sh
+@@ -1,3 +1,5 @@
+ t() { if [ "$(sh $2 $3 $4)" = "$5" ]; then echo "PASSED check.sh::$1"; else echo "FAILED check.sh::$1 - wrong"; bad=1; fi; }
+ t mul mul.sh 2 3 6
++t add add.sh 2 3 5
++t more add.sh 20 4 24
+ exit $bad
+`
+
+func tiny(t *testing.T, change func(map[string]any)) (*swe.Env, datasets.Row) {
+	t.Helper()
+	row := map[string]any{"instance_id": "tiny__tiny-1", "repo": "tiny/tiny", "base_commit": "HEAD", "problem_statement": "add.sh subtracts.", "patch": patch,
+		"test_patch": testPatch, "FAIL_TO_PASS": `["check.sh::add", "check.sh::more"]`, "PASS_TO_PASS": []string{"check.sh::mul"},
+		"setup": setup + "\ngit checkout -q v1", "test_command": "sh check.sh"}
+	if change != nil {
+		change(row)
+	}
+	raw, err := json.Marshal(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := os.WriteFile(name, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := swe.New(swe.Config{Dataset: name, Dir: "repo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, row
+	}
+	t.Fatal("no row")
+	return nil, datasets.Row{}
+}
+
+func needGit(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git here:", err)
+	}
+}
+
+func TestContract(t *testing.T) {
+	needGit(t)
+	e, row := tiny(t, nil)
+	if row.ID != "tiny__tiny-1" {
+		t.Errorf("the row is called %q", row.ID)
+	}
+	envtest.Run(t, e, playtest.New(t), envtest.Options{Repeats: 2})
+}
+
+func run(t *testing.T, p play.Player, e *swe.Env, row datasets.Row, commands ...string) *trajectory.Record {
+	t.Helper()
+	var turns []trajectory.Message
+	for _, c := range commands {
+		turns = append(turns, trajectory.Message{Calls: []trajectory.Call{{Name: "terminal", Arguments: tool.JSON(map[string]string{"command": c})}}})
+	}
+	rec, err := p.Play(t.Context(), e, row, 0, turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+func TestWhatCounts(t *testing.T) {
+	needGit(t)
+	p := playtest.New(t)
+	repair := `printf 'echo $(( $1 + $2 ))\n' >repo/add.sh`
+	e, row := tiny(t, nil)
+	for name, tt := range map[string]struct {
+		command string
+		want    float64
+	}{
+		"repaired":                      {repair, 1},
+		"committed":                     {repair + "; cd repo; git -c user.name=a -c user.email=a@b commit -qam x", 1},
+		"with junk beside it":           {repair + "; touch repo/junk", 1},
+		"tests rewritten":               {"printf 'echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n' >repo/check.sh", 0},
+		"tests removed, code repaired":  {repair + "; rm repo/check.sh", 1},
+		"another test broken":           {repair + "; echo false >repo/mul.sh", 0},
+		"tests rewritten and committed": {"cd repo && printf 'echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n' >check.sh && git -c user.name=a -c user.email=a@b commit -qam x", 0},
+		"only one case":                 {"echo echo 5 >repo/add.sh", 0},
+		"the repository is gone":        {"rm -rf repo/.git", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := run(t, p, e, row, tt.command)
+			if rec.Score == nil || rec.Score.Reward != tt.want {
+				t.Errorf("%+v (%s), want %v", rec.Score, rec.Reason, tt.want)
+			}
+		})
+	}
+	t.Run("exit code without a failure", func(t *testing.T) {
+		e, row := tiny(t, func(r map[string]any) { r["test_command"] = "sh check.sh; exit 3" })
+		if rec := run(t, p, e, row, repair); rec.Score == nil || rec.Score.Reward != 0 || !strings.Contains(rec.Score.Detail, "no evidence") {
+			t.Errorf("%+v", rec.Score)
+		}
+	})
+	t.Run("a test patch that does not fit is no zero", func(t *testing.T) {
+		e, row := tiny(t, func(r map[string]any) { r["test_patch"] = strings.ReplaceAll(testPatch, "mul.sh", "gone.sh") })
+		if rec := run(t, p, e, row, repair); rec.Outcome != trajectory.Environment || rec.Score != nil {
+			t.Errorf("%s %+v", rec.Outcome, rec.Score)
+		}
+	})
+	t.Run("a setup that fails is no zero", func(t *testing.T) {
+		e, row := tiny(t, func(r map[string]any) { r["setup"] = "exit 4" })
+		if rec := run(t, p, e, row); rec.Outcome != trajectory.Environment || !strings.Contains(rec.Reason, "setup: exit code 4") {
+			t.Errorf("%s %s", rec.Outcome, rec.Reason)
+		}
+	})
+}
+
+// TestNoFuture: neither later commits nor tags can be reached.
+func TestNoFuture(t *testing.T) {
+	needGit(t)
+	e, row := tiny(t, nil)
+	rec := run(t, playtest.New(t), e, row, "cd repo && git log --all --oneline | wc -l; git tag; git reflog; git fsck --unreachable --no-reflogs; git grep -c 'the future' $(git rev-list --all) || echo nothing; git cat-file --batch-all-objects --batch-check | wc -l")
+	for _, m := range rec.Trace.Visible() {
+		if m.Role == trajectory.Tool && (!strings.Contains(m.Content(), "nothing") || strings.Contains(m.Content(), "unreachable") || strings.Contains(m.Content(), "v1")) {
+			t.Error(m.Content())
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	got := swe.Parse("PASSED a.py::x\nFAILED a.py::y - assert 1\nPASSED a.py::y\n\x1b[32mPASSED\x1b[0m a.py::z[1-a b]\nSKIPPED [1] a.py:3: no\nb.py::w PASSED   [ 50%]\n" +
+		"test_q (m.C) ... ok\ntest_r (m.C) ... skipped 'x'\ntest_s (m.C) ... FAIL\nERROR: test_u (m.C)\nXFAIL a.py::f\nnoise PASSED\n")
+	for name, want := range map[string]string{"a.py::x": "PASSED", "a.py::y": "FAILED", "a.py::z[1-a b]": "PASSED", "b.py::w": "PASSED",
+		"test_q (m.C)": "PASSED", "test_r (m.C)": "SKIPPED", "test_s (m.C)": "FAILED", "test_u (m.C)": "ERROR", "a.py::f": "XFAIL"} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
+	}
+}
+
+func TestBadRows(t *testing.T) {
+	for name, change := range map[string]func(map[string]any){
+		"no tests":       func(r map[string]any) { r["FAIL_TO_PASS"] = "[]" },
+		"tests no list":  func(r map[string]any) { r["FAIL_TO_PASS"] = "a b" },
+		"no test patch":  func(r map[string]any) { delete(r, "test_patch") },
+		"patch of prose": func(r map[string]any) { r["test_patch"] = "change it" },
+		"a bad commit":   func(r map[string]any) { r["base_commit"] = "--upload-pack=x" },
+		"setup no text":  func(r map[string]any) { r["setup"] = 3 },
+	} {
+		e, row := tiny(t, change)
+		if _, err := e.Task(row); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := swe.New(swe.Config{}); err == nil {
+		t.Error("no dataset: accepted")
+	}
+}
+
+// TestRealRows reads every real row.
+func TestRealRows(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "shared", "data", "swe-rows")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("no real data beside the checkout:", err)
+	}
+	for _, file := range []string{"verified.jsonl", "swe.jsonl", "humanevalfix.jsonl"} {
+		e, err := swe.New(swe.Config{Dataset: filepath.Join(dir, file), Image: "sweb.eval.x86_64.{id_}"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := e.Rows(t.Context(), envs.Train, datasets.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for row, err := range d.Rows(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			task, err := e.Task(row)
+			if file == "humanevalfix.jsonl" { // its rows name no tests that could judge
+				if err == nil || !strings.Contains(err.Error(), "FAIL_TO_PASS is empty") {
+					t.Errorf("%s: %v", file, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			n++
+			if !strings.HasPrefix(task.Image, "sweb.eval.x86_64.") || strings.Contains(task.Image, "__") {
+				t.Errorf("image %q", task.Image)
+			}
+		}
+		t.Logf("%s: %d rows", file, n)
+	}
+}

@@ -1,0 +1,263 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"hermes/internal/hfhub"
+	"hermes/parsers"
+	"hermes/parsers/chattemplate"
+	"hermes/parsers/tokenizer"
+	"hermes/rollout/journal"
+	"hermes/rollout/policy"
+	"hermes/rollout/policy/wire"
+	"hermes/rollout/rundir"
+	"hermes/trajectory"
+)
+
+// ExactFlags roll out with the exact tokens.
+type ExactFlags struct {
+	Exact          bool   `help:"Record the exact tokens and log-probs; send tokens, never text that was tokenized again."`
+	Wire           string `enum:"chat,sglang,vllm,vllm-completions,llamacpp" default:"chat" help:"What the server is asked: chat, or with --exact sglang, vllm, vllm-completions, llamacpp."`
+	ModelFiles     string `name:"model-files" help:"The model's tokenizer and chat template: a folder or hf:owner/name[@revision]." placeholder:"DIR|hf:NAME"`
+	Tokenizer      string `help:"Tokenizer file or folder (default: of --model-files)." placeholder:"FILE|DIR"`
+	Template       string `help:"Chat template: a Jinja file, or a name among the model files' (default: the model's own)." placeholder:"FILE|NAME"`
+	TemplateKwargs string `name:"template-kwargs" help:"JSON object of template variables, such as {\"enable_thinking\": false}." placeholder:"JSON"`
+	Family         string `help:"How the model writes its calls (default: as the template tells; 'hermes model parse --list')." placeholder:"NAME"`
+	Dialect        string `enum:"ours,vllm,sglang,upstream" default:"ours" help:"Whose reading of calls counts: ours, vllm, sglang, upstream."`
+	History        string `enum:"append,template" default:"append" help:"Earlier thinking that the template would drop: append (it stays), or template (the trace forks)."`
+	VersionFrom    string `name:"version-from" enum:",server,trainer,none" default:"" help:"Who tells the version of the weights: server, trainer, none (default: the server, where it does)."`
+	MaxStaleness   int    `name:"max-staleness" help:"Versions of the weights that the tokens of one rollout may lie apart (default: any)."`
+	CacheSalt      string `name:"cache-salt" help:"Keep prefix caches of the server apart by this text, such as the version of the weights." placeholder:"TEXT"`
+	Capture        string `help:"Also keep routed_experts, topk=K (comma-separated)." placeholder:"LIST"`
+	LogProbs       string `name:"logprobs" enum:",raw,processed" default:"" help:"Of which distribution the server's log-probs are: raw or processed (default: as the server's kind does by default)."`
+}
+
+// exactModel is what --exact was given, read.
+type exactModel struct {
+	flags  ExactFlags
+	form   string // the wire form in use
+	now    time.Time
+	tok    tokenizer.Tokenizer
+	tmpl   *chattemplate.Template
+	family parsers.Family
+	length int // of the context, as the model's files say; 0: unknown
+
+	tokenizerID, templateID string // SHA-256 of what was read
+	capture                 policy.Capture
+	dialect                 parsers.Dialect
+}
+
+// check refuses flags that make no sense without --exact or together.
+func (f ExactFlags) check() error {
+	if !f.Exact {
+		for _, x := range []struct{ name, value, none string }{{"--wire", f.Wire, "chat"}, {"--tokenizer", f.Tokenizer, ""}, {"--template", f.Template, ""},
+			{"--template-kwargs", f.TemplateKwargs, ""}, {"--family", f.Family, ""}, {"--model-files", f.ModelFiles, ""}, {"--capture", f.Capture, ""},
+			{"--version-from", f.VersionFrom, ""}, {"--cache-salt", f.CacheSalt, ""}, {"--logprobs", f.LogProbs, ""}} {
+			if x.value != x.none && x.value != "" {
+				return fmt.Errorf("%s %s is for rollouts with exact tokens: add --exact", x.name, x.value)
+			}
+		}
+		if f.MaxStaleness != 0 {
+			return errors.New("--max-staleness is for rollouts with exact tokens: add --exact")
+		}
+		return nil
+	}
+	switch {
+	case f.VersionFrom == string(policy.FromTrainer):
+		return errors.New("--version-from trainer: in a batch no trainer tells the version of its weights; use server or none")
+	case f.MaxStaleness < 0:
+		return fmt.Errorf("--max-staleness %d: want 0 or more", f.MaxStaleness)
+	case f.Wire == "chat" && (f.Capture != "" || f.MaxStaleness > 0 || f.VersionFrom == "server"):
+		return errors.New("--wire chat tells neither versions of the weights nor what --capture asks for: choose sglang, vllm or llamacpp")
+	}
+	return nil
+}
+
+// scripted gives the embedded model the parts that need no file.
+func (f *ExactFlags) scripted() {
+	if f.Tokenizer == "" && f.ModelFiles == "" {
+		f.Tokenizer = builtinTokenizer
+		f.Template = cmp.Or(f.Template, builtinTemplate)
+	}
+}
+
+// probs is of which distribution the log-probs are.
+func (m *exactModel) probs() string {
+	if m.flags.LogProbs != "" {
+		return m.flags.LogProbs
+	}
+	if m.form == "sglang" {
+		return "processed"
+	}
+	return "raw"
+}
+
+// openExact reads tokenizer and template. now is the clock of the template.
+func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Time) (*exactModel, error) {
+	m := &exactModel{flags: f, form: f.Wire, now: now}
+	var err error
+	if m.capture, err = policy.ParseCapture(f.Capture); err != nil {
+		return nil, fmt.Errorf("--capture: %w", err)
+	}
+	if m.dialect, err = parsers.ParseDialect(f.Dialect); err != nil {
+		return nil, fmt.Errorf("--dialect: %w", err)
+	}
+	if f.Wire == "chat" {
+		return m, nil // the server has all of it
+	}
+	files, err := modelParts(ctx, f, hub)
+	if err != nil {
+		return nil, err
+	}
+	spec := cmp.Or(f.Tokenizer, files.Tokenizer)
+	if spec == "" {
+		return nil, errors.New("--exact: name the model's tokenizer with --tokenizer or --model-files")
+	}
+	if m.tok, err = LoadTokenizer(spec); err != nil {
+		return nil, fmt.Errorf("--tokenizer: %w", err)
+	}
+	text, err := templateText(f.Template, files)
+	if err != nil {
+		return nil, fmt.Errorf("--template: %w", err)
+	}
+	m.length = files.Context
+	o := chattemplate.Options{Source: text, BOS: files.BOS, EOS: files.EOS, Now: now, History: chattemplate.History(f.History)}
+	if f.TemplateKwargs != "" {
+		if err := json.Unmarshal([]byte(f.TemplateKwargs), &o.Variables); err != nil {
+			return nil, fmt.Errorf("--template-kwargs %q: want a JSON object: %w", f.TemplateKwargs, err)
+		}
+	}
+	for _, s := range m.tok.Specials() {
+		o.Special = append(o.Special, s.Text)
+	}
+	if f.Family != "" {
+		if m.family, err = parsers.Standard().Get(f.Family); err != nil {
+			return nil, fmt.Errorf("--family: %w", err)
+		}
+		o.Family = m.family.Name
+	}
+	if m.tmpl, err = chattemplate.New(o); err != nil {
+		return nil, fmt.Errorf("--template: %w", err)
+	}
+	if f.Family == "" {
+		m.family = m.tmpl.Family()
+	}
+	m.templateID = digest(text + "\x00" + files.BOS + "\x00" + files.EOS + "\x00" + f.TemplateKwargs)
+	m.tokenizerID = tokenizerDigest(m.tok)
+	return m, nil
+}
+
+// tokenizerDigest identifies a vocabulary.
+func tokenizerDigest(t tokenizer.Tokenizer) string {
+	h := sha256.New()
+	for _, s := range t.Specials() {
+		fmt.Fprintf(h, "%d %q %v\n", s.ID, s.Text, s.Special)
+	}
+	for id := range t.Size() {
+		text, _ := t.Token(trajectory.Token(id))
+		fmt.Fprintf(h, "%q\n", text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// policy makes the policy of one model; forms are tried in turn, the first that the
+// server has counts.
+func (m *exactModel) policy(w *wire.Client, model string, context int, b *parts, budget *policy.Spending, price *policy.Price) (policy.Policy, error) {
+	if m.form == "chat" {
+		return policy.NewChatIDs(w, policy.ChatOptions{Model: model, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
+			Extra: json.RawMessage(b.ExtraBody), MaxTokens: b.MaxTokens, Context: context})
+	}
+	gen, err := policy.NewGenerator(w, m.form, policy.GeneratorOptions{Model: model, ByGroup: b.Affinity == "group", Extra: json.RawMessage(b.ExtraBody),
+		Salt: m.flags.CacheSalt, Capture: m.capture, Budget: budget})
+	if err != nil {
+		return nil, err
+	}
+	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect,
+		Model: model, Context: context, MaxTokens: b.MaxTokens, Identity: m.templateID + m.tokenizerID, Extra: json.RawMessage(b.ExtraBody),
+		Capture: m.capture, Budget: budget, Price: price, VersionFrom: policy.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
+		Log: slog.New(slog.DiscardHandler)})
+}
+
+// exact opens one model with exact tokens: template, tokenizer and parser are proved, then
+// the server is asked for one token.
+func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
+	w, err := b.wire(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	b.later(w.Close)
+	b.known(w)
+	m := b.model.exact
+	name, length, price := s.name, m.length, s.price
+	if b.Cassette == "" {
+		found, err := policy.Probe(ctx, w, name)
+		if err != nil {
+			return nil, err
+		}
+		name, length = found.Model, cmp.Or(found.Context, m.length)
+		if price == nil {
+			price = b.model.prices[found.Model]
+		}
+		b.follow(ctx, w, found.Profile)
+	}
+	p, err := m.policy(w, name, length, b, s.budget, price)
+	if err != nil {
+		return nil, err
+	}
+	if b.Cassette == "" {
+		err = policy.ProbeExact(ctx, p)
+		var e *policy.Error
+		if m.form == "vllm" && errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
+			m.form = "vllm-completions" // a vLLM older than /inference/v1/generate
+			if p, err = m.policy(w, name, length, b, s.budget, price); err == nil {
+				err = policy.ProbeExact(ctx, p)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w", err)
+		}
+	}
+	if x, ok := p.(interface{ Proof() policy.Proof }); ok {
+		fmt.Fprintf(b.host.Err, "exact tokens over %s: %s; log-probs are %s\n", m.form, x.Proof(), m.probs())
+	} else {
+		fmt.Fprintf(b.host.Err, "exact tokens over chat: the server renders and tokenizes; log-probs are %s\n", m.probs())
+	}
+	return p, nil
+}
+
+// identity are the fields of an exact run in which two starts must agree.
+func (m *exactModel) identity() rundir.Fields {
+	return rundir.Fields{
+		{Name: "wire", Value: m.form}, {Name: "tokenizer", Value: m.tokenizerID}, {Name: "template", Value: m.templateID}, {Name: "family", Value: m.family.Name},
+		{Name: "dialect", Value: m.dialect.String()}, {Name: "history", Value: m.flags.History}, {Name: "template-now", Value: m.now.Format(time.RFC3339)},
+		{Name: "capture", Value: m.capture.String()}, {Name: "version-from", Value: m.flags.VersionFrom}, {Name: "max-staleness", Value: strconv.Itoa(m.flags.MaxStaleness)},
+		{Name: "logprobs", Value: m.probs()},
+	}
+}
+
+// templateNow is the clock of a run's template: that of its first start.
+func templateNow(dir string) time.Time {
+	now := time.Now().UTC().Truncate(time.Second)
+	if dir == "" {
+		return now
+	}
+	m, err := rundir.Read(journal.OS{}, dir)
+	if err != nil {
+		return now // a new run
+	}
+	text, _ := m.Identity.Get("template-now")
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t
+	}
+	return now
+}

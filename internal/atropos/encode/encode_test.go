@@ -1,0 +1,60 @@
+package encode_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"hermes/internal/atropos/encode"
+	"hermes/trajectory"
+)
+
+func delta(role trajectory.Role, text string, given int, tokens []trajectory.Token, lp ...float32) trajectory.Delta {
+	return trajectory.Delta{Message: trajectory.Text(role, text), Tokens: tokens, Given: given, LogProbs: lp}
+}
+
+func exact(t *testing.T) *trajectory.Record {
+	t.Helper()
+	tr := trajectory.New(trajectory.ModeExact, nil)
+	for _, turn := range []trajectory.Turn{
+		{Given: []trajectory.Delta{delta(trajectory.User, "q", 2, []trajectory.Token{5, 6})}, Sampled: delta(trajectory.Assistant, "a", 1, []trajectory.Token{7, 8, 9}, -0.5, -1), Finish: trajectory.FinishStop},
+		{Given: []trajectory.Delta{delta(trajectory.User, "r", 1, []trajectory.Token{1})}, Sampled: delta(trajectory.Assistant, "b", 0, []trajectory.Token{2}, 0), Finish: trajectory.FinishStop},
+	} {
+		if _, err := tr.Commit(turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr.Finish(nil)
+	return &trajectory.Record{Row: "r", Trace: tr}
+}
+
+func TestEncode(t *testing.T) {
+	text := &trajectory.Record{Row: "r", Sample: 1, Trace: trajectory.New(trajectory.ModeText, nil)}
+	g, left, err := encode.Group([]*trajectory.Record{exact(t), text}, []trajectory.Score{{Reward: 1}, {Reward: -0.25}}, map[string]any{"temperature": 0.7})
+	if err != nil || left != 0 {
+		t.Fatal(left, err)
+	}
+	raw, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"tokens":[[5,6,7,8,9,1,2],[]]`, `"masks":[[-100,-100,-100,8,9,-100,2],[]]`, `"scores":[1,-0.25]`,
+		`"inference_logprobs":[[1.0,1.0,1.0,-0.5,-1,1.0,0],[]]`, `"generation_params":{"temperature":0.7}`,
+		`"messages":[[{"role":"user","content":"q"},{"role":"assistant","content":"a"}`, `"env_id":null`, `"group_overrides":{"group_size":2}`,
+	} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("want %s in\n%s", want, raw)
+		}
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &keys); err != nil || len(keys) != 14 {
+		t.Errorf("%d keys, want 14 (%v)", len(keys), err)
+	}
+	if _, _, err := encode.Group([]*trajectory.Record{text}, nil, nil); err == nil {
+		t.Error("a sample without a score is encoded")
+	}
+	if _, _, err := encode.Group([]*trajectory.Record{{}}, []trajectory.Score{{}}, nil); err == nil {
+		t.Error("a sample without a trace is encoded")
+	}
+}

@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+
+	"hermes/rollout/policy/wire"
+	"hermes/trajectory"
+)
+
+// NewChatIDs returns the exact policy of a chat server that renders, tokenizes and parses
+// by itself and tells the ids of prompt and answer (return_token_ids: vLLM 0.10.2 or
+// later). What the server's template changes in the past is a fork. The tokens that a
+// turn gives belong to its first message: which of them spell which message is the
+// server's knowledge.
+func NewChatIDs(w *wire.Client, o ChatOptions) (Policy, error) {
+	raw := object{}
+	for _, part := range []json.RawMessage{json.RawMessage(`{"logprobs":true,"top_logprobs":0,"return_token_ids":true}`), o.Extra} {
+		if err := raw.merge(part); err != nil {
+			return nil, err
+		}
+	}
+	o.Stream = false
+	all := raw.members([]byte{'{'})
+	all[len(all)-1] = '}'
+	o.Extra = all
+	p, err := NewChat(w, o)
+	if err != nil {
+		return nil, err
+	}
+	return &chatIDs{p.(*chat)}, nil
+}
+
+type chatIDs struct{ *chat }
+
+// Info describes the model.
+func (p *chatIDs) Info() Info {
+	i := p.chat.Info()
+	i.Mode, i.Images = trajectory.ModeExact, false
+	return i
+}
+
+// Open prepares the sampler of one rollout.
+func (p *chatIDs) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
+	s, err := p.chat.Open(tools, o)
+	if err != nil {
+		return nil, err
+	}
+	return &chatIDsSampler{s.(*sampler)}, nil
+}
+
+type chatIDsSampler struct{ *sampler }
+
+// Next asks for the next turn; on sees it whole.
+func (s *chatIDsSampler) Next(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
+	return s.ask(ctx, p, pending, on, false)
+}
+
+func (s *chatIDsSampler) stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
+	return s.ask(ctx, p, pending, on, true)
+}
+
+func (s *chatIDsSampler) ask(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk), taped bool) (trajectory.Turn, error) {
+	var ids chatTokens
+	s.sampler.look = func(raw []byte) error { return ids.read(raw) }
+	got, err := s.get(ctx, p, pending, nil, taped)
+	if err != nil {
+		return trajectory.Turn{}, err
+	}
+	turn, err := s.finish(got, pending)
+	if err != nil {
+		return turn, err
+	}
+	ids.into(&turn, p, pending)
+	if on != nil {
+		m := turn.Sampled.Message
+		on(Chunk{Reasoning: m.Reasoning, Content: m.Content(), Tokens: len(ids.sampled)})
+	}
+	return turn, nil
+}
+
+// chatTokens are the tokens of a chat answer.
+type chatTokens struct {
+	prompt, sampled []trajectory.Token
+	logProbs        []float32
+}
+
+// read takes them out of a raw answer.
+func (t *chatTokens) read(raw []byte) error {
+	var a struct {
+		Prompt  idList `json:"prompt_token_ids"`
+		Choices []struct {
+			IDs      idList        `json:"token_ids"`
+			LogProbs *chatLogProbs `json:"logprobs"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal(raw, &a); err != nil || len(a.Choices) != 1 {
+		return malformed("chat: an answer with %d choices (%v)", len(a.Choices), err)
+	}
+	one := a.Choices[0]
+	if a.Prompt == nil || one.IDs == nil {
+		return inexact("chat: the answer has no token ids; start a server that knows return_token_ids (vLLM 0.10.2 or later), or choose --wire sglang, vllm or llamacpp")
+	}
+	c := Completion{Tokens: one.IDs, Prompt: -1, Finish: trajectory.FinishStop}
+	if one.LogProbs != nil {
+		if err := one.LogProbs.read(&c, Capture{}); err != nil {
+			return err
+		}
+	}
+	f := form{name: "chat", start: "the server must honour logprobs"}
+	if err := c.check(nil, &f, Capture{}); err != nil {
+		return err
+	}
+	t.prompt, t.sampled, t.logProbs = a.Prompt, c.Tokens, c.LogProbs
+	return nil
+}
+
+// into gives a turn its tokens: appended where the prompt begins with the trace, else as
+// a new root.
+func (t *chatTokens) into(turn *trajectory.Turn, p trajectory.Prefix, pending []trajectory.Message) {
+	at := 0
+	for list := range p.Tokens() {
+		for _, id := range list {
+			if at >= len(t.prompt) || t.prompt[at] != id {
+				turn.Fork = true
+				break
+			}
+			at++
+		}
+		if turn.Fork {
+			break
+		}
+	}
+	turn.Fork = turn.Fork || len(pending) == 0 && at < len(t.prompt)
+	if turn.Fork {
+		turn.Given = turn.Given[:0]
+		for m := range p.Messages() {
+			turn.Given = append(turn.Given, trajectory.Delta{Message: m})
+		}
+		for _, m := range pending {
+			turn.Given = append(turn.Given, trajectory.Delta{Message: m})
+		}
+		at = 0
+	}
+	if len(turn.Given) > 0 {
+		new := t.prompt[at:]
+		turn.Given[0].Tokens, turn.Given[0].Given = new, len(new)
+	}
+	turn.Sampled.Tokens, turn.Sampled.LogProbs = t.sampled, t.logProbs
+}
+
+// ProbeExact asks for one token, to learn before anything is spent whether the server
+// returns tokens and log-probs that can be trusted.
+func ProbeExact(ctx context.Context, p Policy) error {
+	s, err := p.Open(nil, Options{MaxTokens: 1})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	turn, err := s.Next(ctx, trajectory.New(trajectory.ModeExact, nil).Prefix(), []trajectory.Message{trajectory.Text(trajectory.User, "Hello")}, nil)
+	if err != nil {
+		return err
+	}
+	_, err = trajectory.New(trajectory.ModeExact, nil).Commit(turn)
+	return err
+}

@@ -1,0 +1,203 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"hermes/parsers"
+	"hermes/parsers/chattemplate"
+	"hermes/parsers/tokenizer"
+	"hermes/rollout/policy/wire"
+	"hermes/trajectory"
+)
+
+// Renderer turns messages into the text that a model was trained on. It is safe for
+// concurrent use.
+type Renderer interface {
+	// Prompt renders a whole conversation up to where the model goes on.
+	Prompt(msgs []trajectory.Message, tools []trajectory.ToolSpec) ([]chattemplate.Piece, error)
+	// Bridge renders only what follows a sampled turn: its closing scaffold, the messages
+	// of tail, the next generation prompt. prev is read-only, for look-ups; last is the
+	// spelling of the control token that ended the turn, empty if it ended without one.
+	// [chattemplate.ErrRewrites]: fork.
+	Bridge(prev []trajectory.Message, last string, tail []trajectory.Message, tools []trajectory.ToolSpec) ([]chattemplate.Piece, error)
+	// StopTokens are the tokens that end a turn, the usual one first.
+	StopTokens(id func(string) (trajectory.Token, bool)) []trajectory.Token
+}
+
+// VersionFrom says who tells the version of the weights.
+type VersionFrom string
+
+// The sources of versions. Trainer needs a trainer that tells it: rollouts serve.
+const (
+	FromServer  VersionFrom = "server"
+	FromTrainer VersionFrom = "trainer"
+	FromNone    VersionFrom = "none"
+)
+
+// Parts make an exact policy. Generator, Renderer, Tokenizer, Family and Model are needed.
+type Parts struct {
+	Generator Generator
+	Renderer  Renderer
+	Tokenizer tokenizer.Tokenizer
+	Family    parsers.Family
+	Dialect   parsers.Dialect
+	Variant   parsers.Variant
+
+	Model     string
+	Context   int             // tokens; 0: unknown
+	MaxTokens int             // of one answer, where a rollout's options say nothing; 0: what the context leaves
+	Identity  string          // of template and tokenizer: part of every request's digest
+	Extra     json.RawMessage // what the generator merges into every request: part of the digest too
+	Capture   Capture
+	Budget    *Spending
+	Price     *Price
+
+	VersionFrom  VersionFrom // empty: the server's, where it tells one
+	MaxStaleness int         // versions that the tokens of one rollout may lie apart; 0: any
+	Log          *slog.Logger
+}
+
+// exact is the policy of a server that takes and returns tokens.
+type exact struct {
+	Parts
+	proof   Proof
+	special map[trajectory.Token]string // added tokens: the only markers
+	control map[trajectory.Token]bool   // those that text never becomes
+	spelled []string
+	stops   []trajectory.Token
+}
+
+// NewExact returns the token-exact policy of one model. It proves on a probe
+// conversation that template, tokenizer and parser agree, see [Prove]; the verdict is
+// logged.
+func NewExact(p Parts) (Policy, error) {
+	switch {
+	case p.Generator == nil || p.Renderer == nil || p.Tokenizer == nil || p.Family.New == nil:
+		return nil, errors.New("exact policy: generator, renderer, tokenizer and family are needed")
+	case p.Model == "":
+		return nil, errors.New("exact policy: no model")
+	case p.MaxStaleness < 0 || p.MaxTokens < 0 || p.Context < 0:
+		return nil, fmt.Errorf("exact policy: staleness %d, tokens %d, context %d: none may be negative", p.MaxStaleness, p.MaxTokens, p.Context)
+	case p.MaxTokens == 0 && p.Context == 0:
+		return nil, errors.New("exact policy: the server does not tell its context length: say how many tokens an answer may have (--max-tokens); servers stop after 16 or 128 otherwise")
+	case p.MaxStaleness > 0 && p.VersionFrom == FromNone:
+		return nil, errors.New("exact policy: a limit of staleness needs versions of the weights")
+	}
+	switch p.VersionFrom {
+	case "", FromServer, FromNone:
+	case FromTrainer:
+		return nil, errors.New("versions from the trainer: nobody tells them here; use server or none, or let the trainer ask by 'hermes rollouts serve'")
+	default:
+		return nil, fmt.Errorf("versions from %q: want server, trainer or none", p.VersionFrom)
+	}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	e := newExact(p)
+	if len(e.stops) == 0 {
+		return nil, errors.New("exact policy: none of the template's end tokens is a token of this tokenizer: template and tokenizer do not belong together")
+	}
+	var err error
+	if e.proof, err = Prove(p); err != nil {
+		return nil, err
+	}
+	p.Log.Info("token-exact", "proof", e.proof.String())
+	return e, nil
+}
+
+// newExact looks the special tokens up.
+func newExact(p Parts) *exact {
+	e := &exact{Parts: p, special: map[trajectory.Token]string{}, control: map[trajectory.Token]bool{}, stops: p.Renderer.StopTokens(p.Tokenizer.ID)}
+	for _, s := range p.Tokenizer.Specials() {
+		e.special[s.ID], e.control[s.ID] = s.Text, s.Special
+		e.spelled = append(e.spelled, s.Text)
+	}
+	return e
+}
+
+// Info describes the model.
+func (e *exact) Info() Info {
+	return Info{Model: e.Model, Mode: trajectory.ModeExact, Context: e.Context}
+}
+
+// Proof is what NewExact found.
+func (e *exact) Proof() Proof { return e.proof }
+
+// Open prepares the sampler of one rollout.
+func (e *exact) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
+	if o.MaxTokens == 0 {
+		o.MaxTokens = e.MaxTokens
+	}
+	line, err := e.Generator.Open(o, e.stops)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := e.identity(tools, o)
+	if err != nil {
+		return nil, err
+	}
+	return &exactSampler{p: e, o: o, tools: tools, line: line, prompt: newPrompt(seed), cache: map[string][]trajectory.Token{}}, nil
+}
+
+// identity is the digest of what makes a request this request, but for its tokens. The
+// tools are in it although their tokens are too: they are what the parser reads by.
+func (e *exact) identity(tools []trajectory.ToolSpec, o Options) ([32]byte, error) {
+	var extra object
+	for _, raw := range []json.RawMessage{e.Extra, o.Extra} {
+		if err := extra.merge(raw); err != nil {
+			return [32]byte{}, err
+		}
+	}
+	raw, err := json.Marshal(struct {
+		Form, Model, Identity, Family, Dialect, Capture string
+		Tools                                           []trajectory.ToolSpec
+		MaxTokens                                       int
+		Temperature, TopP                               *float64
+		TopK                                            *int
+		MinP                                            *float64
+		Stop                                            []string
+		Stops                                           []trajectory.Token
+		Extra                                           map[string]json.RawMessage
+	}{e.Generator.Form(), e.Model, e.Identity, e.Family.Name, e.Dialect.String(), e.Capture.String(), tools,
+		o.MaxTokens, o.Temperature, o.TopP, o.TopK, o.MinP, o.Stop, e.stops, extra.values})
+	if err != nil {
+		return [32]byte{}, fmt.Errorf("request options: %w", err)
+	}
+	d := wire.NewDigest("exact")
+	d.Bytes(raw)
+	return d.Sum(), nil
+}
+
+// limit is how many tokens an answer to n tokens may have.
+func (e *exact) limit(o Options, n, written int) (int, error) {
+	room := o.MaxTokens - written
+	if o.MaxTokens == 0 {
+		room = e.Context - n
+	} else if e.Context > 0 {
+		room = min(room, e.Context-n)
+	}
+	if room < 1 {
+		return 0, &Error{Kind: Overlong, Err: fmt.Errorf("the context of %d tokens is full: %d are in the prompt", e.Context, n)}
+	}
+	return room, nil
+}
+
+// apart is how far two versions are from each other: by their numbers, or one when they
+// only differ.
+func apart(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	switch {
+	case a == b:
+		return 0
+	case errX != nil || errY != nil:
+		return 1
+	case x < y:
+		return y - x
+	}
+	return x - y
+}

@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"hermes/parsers"
+	"hermes/parsers/tokenizer"
+	"hermes/trajectory"
+)
+
+// read decodes and parses an answer; thought is the number of its tokens that are
+// reasoning. Only real special tokens are markers, never their spelling in text.
+func (s *exactSampler) read(c Completion) (m trajectory.Message, thought int, err error) {
+	p := s.p.Family.New(s.p.reading(s.tools, s.think, s.calls, fmt.Sprintf("%s/%d", s.o.Key, s.turn)))
+	ids := c.Tokens
+	if n := len(ids); s.p.ends(ids) {
+		ids = ids[:n-1]
+	}
+	starts, err := s.p.feed(p, ids)
+	if err != nil {
+		return m, 0, err
+	}
+	if s.p.ends(c.Tokens) { // it is not fed, but must be a token all the same
+		if _, ok := s.p.Tokenizer.Token(c.Tokens[len(c.Tokens)-1]); !ok {
+			return m, 0, s.p.outside(c.Tokens[len(c.Tokens)-1])
+		}
+	}
+	out := p.Finish(c.Finish != trajectory.FinishStop)
+	at := 0
+	for _, span := range out.Spans {
+		for at < len(starts) && starts[at] < span.End {
+			if span.Kind == parsers.InReasoning {
+				thought++
+			}
+			at++
+		}
+	}
+	return message(out), thought, nil
+}
+
+// message is what a parser read.
+func message(out parsers.Parsed) trajectory.Message {
+	m := trajectory.Text(trajectory.Assistant, out.Content)
+	m.Reasoning = out.Reasoning
+	for _, c := range out.Calls {
+		m.Calls = append(m.Calls, trajectory.Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+	}
+	return m
+}
+
+// reading is what a parser must know.
+func (e *exact) reading(tools []trajectory.ToolSpec, think bool, calls int, salt string) parsers.ParseOptions {
+	return parsers.ParseOptions{Tools: tools, InReasoning: think, Dialect: e.Dialect, Variant: e.Variant, CallsBefore: calls, Salt: salt,
+		Specials: e.spelled, Special: func(id trajectory.Token) (string, bool) {
+			text, ok := e.special[id]
+			return text, ok
+		}}
+}
+
+// ending is the spelling of the control token that ended a turn, or empty.
+func (e *exact) ending(last trajectory.Token) string {
+	if !e.ends([]trajectory.Token{last}) {
+		return ""
+	}
+	return e.special[last]
+}
+
+func (e *exact) ends(ids []trajectory.Token) bool {
+	n := len(ids)
+	if n == 0 {
+		return false
+	}
+	for _, stop := range e.stops {
+		if ids[n-1] == stop {
+			return true
+		}
+	}
+	return false
+}
+
+// feed decodes tokens into a parser and returns the byte at which each begins. A special
+// token is handed over together with its text.
+func (e *exact) feed(p parsers.Stream, ids []trajectory.Token) ([]int, error) {
+	s := e.Tokenizer.Stream(tokenizer.StreamOptions{})
+	starts := make([]int, len(ids))
+	size := 0
+	var held []trajectory.Token // special tokens whose text did not come yet
+	give := func(text string) {
+		if text == "" {
+			return
+		}
+		size += len(text)
+		n := 0
+		for n < len(held) && strings.Contains(text, e.special[held[n]]) {
+			n++
+		}
+		p.Feed(text, held[:n])
+		held = held[n:]
+	}
+	for i, id := range ids {
+		starts[i] = size
+		if _, ok := e.special[id]; ok {
+			held = append(held, id)
+		}
+		text, err := s.Push(id)
+		if err != nil {
+			return nil, e.outside(id)
+		}
+		give(text)
+	}
+	give(s.Finish())
+	return starts, nil
+}
+
+func (e *exact) outside(id trajectory.Token) error {
+	return inexact("token %d is not in the tokenizer's vocabulary of %d: the server runs another model, or --tokenizer names the wrong one", id, e.Tokenizer.Size())
+}

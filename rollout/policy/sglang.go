@@ -1,0 +1,193 @@
+package policy
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"hermes/rollout/policy/wire"
+	"hermes/trajectory"
+)
+
+// sglangForm is SGLang's POST /generate beside the OpenAI routes. Its default of
+// new tokens is 128, so that a limit is always sent; an unknown sampling option fails
+// the request, so that no seed is. Log-probs are those of the distribution after the
+// temperature.
+func sglangForm() *form {
+	return &form{
+		name: "sglang", path: "//generate", prompt: "input_ids", limit: "max_new_tokens", nested: true,
+		stops: "stop_token_ids", salt: "extra_key",
+		fixed:    `"return_logprob":true,"return_text_in_logprobs":false`,
+		sampling: `"skip_special_tokens":false,"no_stop_trim":true`,
+		capture: func(c Capture, body, _ *object) error {
+			if c.TopK > 0 {
+				if err := body.set("top_logprobs_num", c.TopK); err != nil {
+					return err
+				}
+			}
+			if !c.Experts {
+				return nil
+			}
+			return body.set("return_routed_experts", true)
+		},
+		read:  readSGLang,
+		start: "ask a server that knows return_logprob",
+	}
+}
+
+type sglangAnswer struct {
+	IDs  idList `json:"output_ids"`
+	Meta struct {
+		Finish   json.RawMessage `json:"finish_reason"`
+		Prompt   *int            `json:"prompt_tokens"`
+		Cached   int64           `json:"cached_tokens"`
+		LogProbs triples         `json:"output_token_logprobs"`
+		Top      []triples       `json:"output_top_logprobs"`
+		Version  json.RawMessage `json:"weight_version"`
+		Experts  string          `json:"routed_experts"`
+	} `json:"meta_info"`
+}
+
+func readSGLang(raw []byte, want Capture) (Completion, error) {
+	if raw[0] == '[' { // what n above 1 gives, and some gateways for n = 1
+		var list []json.RawMessage
+		if err := json.Unmarshal(raw, &list); err != nil || len(list) != 1 {
+			return Completion{}, malformed("sglang: a list of %d answers, want one", len(list))
+		}
+		raw = list[0]
+	}
+	var a sglangAnswer
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return Completion{}, malformed("sglang: %v", err)
+	}
+	c := Completion{Prompt: -1, Cached: a.Meta.Cached, Version: plainText(a.Meta.Version), LogProbs: a.Meta.LogProbs.logProbs, Tokens: a.Meta.LogProbs.ids}
+	if a.Meta.Prompt != nil {
+		c.Prompt = *a.Meta.Prompt
+	}
+	var err error
+	if c.Finish, err = sglangFinish(a.Meta.Finish); err != nil {
+		return c, err
+	}
+	switch {
+	case a.IDs == nil && c.Tokens == nil && c.Finish != trajectory.FinishAborted:
+		return c, inexact("sglang: the answer has neither output_ids nor output_token_logprobs: is this a server that speaks SGLang's /generate?")
+	case len(a.IDs) > 0 && len(c.Tokens) == 0:
+		return c, inexact("sglang: the answer has %d tokens but no output_token_logprobs; the server must honour return_logprob", len(a.IDs))
+	case a.IDs != nil && (len(a.IDs) != len(c.Tokens) || differ(a.IDs, c.Tokens) < len(a.IDs)):
+		return c, inexact("sglang: output_ids and output_token_logprobs differ at token %d", differ(a.IDs, c.Tokens))
+	}
+	for _, t := range a.Meta.Top {
+		for i := range t.ids[:min(want.TopK, len(t.ids))] {
+			c.Top = append(c.Top, top{t.ids[i], t.logProbs[i]})
+		}
+	}
+	if want.Experts && a.Meta.Experts != "" {
+		b, err := base64.StdEncoding.DecodeString(a.Meta.Experts)
+		if err != nil {
+			return c, inexact("sglang: routed_experts is not base64: %v", err)
+		}
+		c.Experts = experts{raw: b, dtype: "int32"}
+	}
+	return c, nil
+}
+
+// sglangFinish reads {"type": …}, or the bare word that some servers give.
+func sglangFinish(raw json.RawMessage) (trajectory.Finish, error) {
+	var f struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Status  int    `json:"status_code"`
+	}
+	if json.Unmarshal(raw, &f) != nil {
+		f.Type = plainText(raw)
+	}
+	if f.Type == "abort" && f.Status >= 400 { // an error of this request, not of a weight sync
+		return "", wire.Classify(f.Status, nil, []byte(f.Message), time.Time{})
+	}
+	return finishOf(f.Type)
+}
+
+// finishOf maps the word with which servers end an answer.
+func finishOf(word string) (trajectory.Finish, error) {
+	switch word {
+	case "stop", "eos", "word", "tool_calls":
+		return trajectory.FinishStop, nil
+	case "length", "limit":
+		return trajectory.FinishLength, nil
+	case "abort":
+		return trajectory.FinishAborted, nil
+	case "content_filter":
+		return trajectory.FinishFilter, nil
+	case "":
+		return "", malformed("the answer has no finish_reason")
+	}
+	return "", malformed("the model server ended the answer with finish_reason %q", word)
+}
+
+// plainText is a JSON string's text, or the raw JSON; null is empty.
+func plainText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return strings.Trim(string(raw), `" `)
+}
+
+// idList is a list of token ids.
+type idList []trajectory.Token
+
+// UnmarshalJSON reads the list without a value for each number.
+func (l *idList) UnmarshalJSON(b []byte) error {
+	s := numbers{b: b}
+	if s.null() {
+		return nil
+	}
+	*l = make(idList, 0, len(b)/5)
+	for s.list(); s.more(); {
+		id, err := s.id()
+		if err != nil {
+			return err
+		}
+		*l = append(*l, id)
+	}
+	return s.err()
+}
+
+// triples is a list of [log-prob, id, text or null].
+type triples struct {
+	ids      []trajectory.Token
+	logProbs []float32
+}
+
+// UnmarshalJSON reads the list. A log-prob of null, which stands for one that is not
+// finite, becomes NaN, and is refused by the check of every answer.
+func (t *triples) UnmarshalJSON(b []byte) error {
+	s := numbers{b: b}
+	if s.null() {
+		return nil
+	}
+	for s.list(); s.more(); {
+		s.list()
+		if !s.more() {
+			return fmt.Errorf("a log-prob of no numbers near byte %d", s.at)
+		}
+		v, err := s.float()
+		if err != nil {
+			return err
+		}
+		if !s.more() {
+			return fmt.Errorf("a log-prob without an id near byte %d", s.at)
+		}
+		id, err := s.id()
+		if err != nil {
+			return err
+		}
+		for s.more() {
+			s.skip()
+		}
+		t.ids, t.logProbs = append(t.ids, id), append(t.logProbs, v)
+	}
+	return s.err()
+}

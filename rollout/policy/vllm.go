@@ -1,0 +1,225 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hermes/trajectory"
+)
+
+// vllmForm is vLLM's POST /inference/v1/generate (since November 2025). Log-probs are
+// raw unless the server was started with --logprobs-mode processed_logprobs.
+func vllmForm() *form {
+	return &form{
+		name: "vllm", path: "//inference/v1/generate", prompt: "token_ids", limit: "max_tokens", nested: true,
+		seed: "seed", stops: "stop_token_ids", salt: "cache_salt", model: true,
+		fixed: `"stream":false`, sampling: `"logprobs":0,"skip_special_tokens":false`,
+		capture: func(c Capture, _, sampling *object) error { return sampling.set("logprobs", c.TopK) },
+		read:    readInference,
+		start:   "use a vLLM with POST /inference/v1/generate, or --wire vllm-completions",
+	}
+}
+
+// vllmCompletionsForm is POST /v1/completions with token prompts: every vLLM since
+// 0.10.2, and other servers that know return_token_ids.
+func vllmCompletionsForm() *form {
+	return &form{
+		name: "vllm-completions", path: "/completions", prompt: "prompt", limit: "max_tokens",
+		seed: "seed", stops: "stop_token_ids", salt: "cache_salt", model: true,
+		fixed:    `"stream":false,"return_token_ids":true,"return_tokens_as_token_ids":true`,
+		sampling: `"logprobs":0,"skip_special_tokens":false,"add_special_tokens":false`,
+		capture:  func(c Capture, body, _ *object) error { return body.set("logprobs", c.TopK) },
+		read:     readCompletions,
+		start:    "start vLLM 0.10.2 or later, which knows return_token_ids",
+	}
+}
+
+type inferenceAnswer struct {
+	Choices []struct {
+		IDs      idList        `json:"token_ids"`
+		Finish   string        `json:"finish_reason"`
+		LogProbs *chatLogProbs `json:"logprobs"`
+		Experts  string        `json:"routed_experts"`
+	} `json:"choices"`
+}
+
+// chatLogProbs are log-probs in the style of chat completions.
+type chatLogProbs struct {
+	Content []struct {
+		LogProb *float32 `json:"logprob"`
+		Top     []struct {
+			Token   string   `json:"token"`
+			LogProb *float32 `json:"logprob"`
+		} `json:"top_logprobs"`
+	} `json:"content"`
+}
+
+func readInference(raw []byte, want Capture) (Completion, error) {
+	var a inferenceAnswer
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return Completion{}, malformed("vllm: %v", err)
+	}
+	if len(a.Choices) != 1 {
+		return Completion{}, malformed("vllm: %d choices, want one", len(a.Choices))
+	}
+	one := a.Choices[0]
+	c := Completion{Prompt: -1, Tokens: one.IDs}
+	var err error
+	if c.Finish, err = finishOf(one.Finish); err != nil {
+		return c, err
+	}
+	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
+		return c, inexact("vllm: the answer has no token_ids")
+	}
+	if one.LogProbs != nil {
+		if err := one.LogProbs.read(&c, want); err != nil {
+			return c, err
+		}
+	}
+	if want.Experts && one.Experts != "" {
+		c.Experts, err = readNPY(one.Experts)
+	}
+	return c, err
+}
+
+func (l *chatLogProbs) read(c *Completion, want Capture) error {
+	for i, p := range l.Content {
+		c.LogProbs = append(c.LogProbs, known(p.LogProb))
+		if want.TopK == 0 {
+			continue
+		}
+		var list []top
+		for _, t := range p.Top {
+			id, ok := tokenID(t.Token)
+			if !ok {
+				return inexact("vllm: the likeliest token %.40q at place %d is not spelled token_id:N", t.Token, i)
+			}
+			list = append(list, top{id, known(t.LogProb)})
+		}
+		c.Top = append(c.Top, best(list, want.TopK)...)
+	}
+	return nil
+}
+
+// known is a log-prob, or NaN where vLLM has none: it then says -9999.
+func known(p *float32) float32 {
+	if p == nil || *p <= -9999 {
+		return nan()
+	}
+	return *p
+}
+
+// tokenID reads token_id:N.
+func tokenID(text string) (trajectory.Token, bool) {
+	digits, ok := strings.CutPrefix(text, "token_id:")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	return trajectory.Token(n), ok && err == nil && n >= 0
+}
+
+// best are the k likeliest, in their order: servers add the sampled token at the end.
+func best(list []top, k int) []top {
+	slices.SortStableFunc(list, func(a, b top) int {
+		return cmp.Or(cmp.Compare(b.logProb, a.logProb), cmp.Compare(a.id, b.id))
+	})
+	return list[:min(k, len(list))]
+}
+
+type completionsAnswer struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		IDs      idList `json:"token_ids"`
+		Prompt   idList `json:"prompt_token_ids"`
+		Finish   string `json:"finish_reason"`
+		LogProbs *struct {
+			LogProbs []*float32            `json:"token_logprobs"`
+			Top      []map[string]*float32 `json:"top_logprobs"`
+		} `json:"logprobs"`
+		Experts string `json:"routed_experts"`
+	} `json:"choices"`
+	Usage usage `json:"usage"`
+}
+
+func readCompletions(raw []byte, want Capture) (Completion, error) {
+	var a completionsAnswer
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return Completion{}, malformed("completions: %v", err)
+	}
+	if len(a.Choices) != 1 {
+		return Completion{}, malformed("completions: %d choices, want one", len(a.Choices))
+	}
+	one := a.Choices[0]
+	c := Completion{Prompt: -1, Model: a.Model, Tokens: one.IDs, Echo: one.Prompt, Cached: a.Usage.total().Cached}
+	var err error
+	if c.Finish, err = finishOf(one.Finish); err != nil {
+		return c, err
+	}
+	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
+		return c, inexact("completions: the answer has no token_ids; start a server that knows return_token_ids (vLLM 0.10.2 or later)")
+	}
+	if one.LogProbs != nil {
+		for _, p := range one.LogProbs.LogProbs {
+			c.LogProbs = append(c.LogProbs, known(p))
+		}
+		for i, place := range one.LogProbs.Top {
+			if want.TopK == 0 {
+				break
+			}
+			var list []top
+			for text, p := range place {
+				id, ok := tokenID(text)
+				if !ok {
+					return c, inexact("completions: the likeliest token %.40q at place %d is not spelled token_id:N", text, i)
+				}
+				list = append(list, top{id, known(p)})
+			}
+			c.Top = append(c.Top, best(list, want.TopK)...)
+		}
+	}
+	if want.Experts && one.Experts != "" {
+		c.Experts, err = readNPY(one.Experts)
+	}
+	return c, err
+}
+
+// readNPY reads an array of shape (tokens, layers, k) in NumPy's format, in base64.
+func readNPY(text string) (experts, error) {
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(b) < 10 || !bytes.HasPrefix(b, []byte("\x93NUMPY")) {
+		return experts{}, inexact("routed_experts is not an array in base64: %.40q", text)
+	}
+	n, from := int(b[8])|int(b[9])<<8, 10
+	if b[6] > 1 { // versions 2 and 3 have a longer length
+		if len(b) < 12 {
+			return experts{}, inexact("routed_experts: an array of %d bytes", len(b))
+		}
+		n, from = n|int(b[10])<<16|int(b[11])<<24, 12
+	}
+	if n < 0 || from+n > len(b) {
+		return experts{}, inexact("routed_experts: a header of %d bytes in %d", n, len(b))
+	}
+	head := string(b[from : from+n])
+	dtypes := map[string]string{"|u1": "uint8", "<u2": "uint16", "<i2": "int16", "<i4": "int32", "<u4": "uint32", "<i8": "int64", "|i1": "int8"}
+	code := between(head, "'descr': '", "'")
+	var shape []int
+	for s := range strings.SplitSeq(between(head, "'shape': (", ")"), ",") {
+		if v, err := strconv.Atoi(strings.TrimSpace(s)); err == nil {
+			shape = append(shape, v)
+		}
+	}
+	if dtypes[code] == "" || strings.Contains(head, "'fortran_order': True") || len(shape) < 2 {
+		return experts{}, inexact("routed_experts: an array %s cannot be read", fmt.Sprintf("%.120q", head))
+	}
+	return experts{raw: b[from+n:], dtype: dtypes[code], row: shape[1:]}, nil
+}
+
+func between(s, a, b string) string {
+	_, s, _ = strings.Cut(s, a)
+	s, _, _ = strings.Cut(s, b)
+	return s
+}
