@@ -88,7 +88,7 @@ func (p *plain) single(v any, k kind) error {
 	case kFloat:
 		return p.float(v)
 	}
-	n, err := integer(v)
+	n, err := Integer(v)
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,9 @@ func (p *plain) single(v any, k kind) error {
 // maxInteger bounds the digits of an integer, as Python does.
 const maxInteger = 4300
 
-// integer is what stands for an integer.
-func integer(v any) (*big.Int, error) {
+// Integer reads what stands for an integer: a value of encoding/json with numbers as
+// [json.Number]. The error is a [Fault].
+func Integer(v any) (*big.Int, error) {
 	switch v := v.(type) {
 	case bool:
 		if v {
@@ -140,35 +141,53 @@ func integer(v any) (*big.Int, error) {
 	return nil, &Fault{Type: "int_type", Msg: "Input should be a valid integer"}
 }
 
-func (p *plain) float(v any) error {
+// Float reads what stands for a float, NaN and infinities included. The error is a [Fault].
+func Float(v any) (float64, error) {
 	switch v := v.(type) {
 	case json.Number:
-		p.out = append(p.out, v...)
-		return nil
+		x, err := v.Float64()
+		if err != nil && !math.IsInf(x, 0) {
+			return 0, &Fault{Type: "float_type", Msg: "Input should be a valid number"}
+		}
+		return x, nil
 	case bool:
-		p.out = append(p.out, map[bool]string{true: "1.0", false: "0.0"}[v]...)
-		return nil
+		if v {
+			return 1, nil
+		}
+		return 0, nil
 	case string:
 		x, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
 		if err != nil && !math.IsInf(x, 0) || strings.ContainsAny(v, "xXpP_") {
-			return &Fault{Type: "float_parsing", Msg: "Input should be a valid number, unable to parse string as a number"}
+			return 0, &Fault{Type: "float_parsing", Msg: "Input should be a valid number, unable to parse string as a number"}
 		}
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			p.scan.nonFinite = true
-			if !p.scan.rules.Types {
-				return &Fault{Type: "finite_number", Msg: "Input should be a finite number, not " + clip([]byte(v))}
-			}
-			word := "NaN"
-			if math.IsInf(x, 0) {
-				word = map[bool]string{true: "Infinity", false: "-Infinity"}[x > 0]
-			}
-			p.out = append(p.out, word...)
-			return nil
-		}
+		return x, nil
+	}
+	return 0, &Fault{Type: "float_type", Msg: "Input should be a valid number"}
+}
+
+func (p *plain) float(v any) error {
+	if n, ok := v.(json.Number); ok {
+		p.out = append(p.out, n...) // as it was sent
+		return nil
+	}
+	x, err := Float(v)
+	if err != nil {
+		return err
+	}
+	if !math.IsNaN(x) && !math.IsInf(x, 0) {
 		p.out = strconv.AppendFloat(p.out, x, 'g', -1, 64)
 		return nil
 	}
-	return &Fault{Type: "float_type", Msg: "Input should be a valid number"}
+	word := "NaN"
+	if math.IsInf(x, 0) {
+		word = map[bool]string{true: "Infinity", false: "-Infinity"}[x > 0]
+	}
+	p.scan.nonFinite = true
+	if !p.scan.rules.Types {
+		return &Fault{Type: "finite_number", Msg: "Input should be a finite number, not " + word}
+	}
+	p.out = append(p.out, word...)
+	return nil
 }
 
 // unescape undoes the escapes of a valid string with its quotes.
