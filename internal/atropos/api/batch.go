@@ -167,6 +167,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, head string, refs 
 		*buf = make([]byte, 1<<20)
 	}
 	defer s.bodies.Put(buf)
+	// Who has left already gets nothing. Later this says nothing: a client may close its
+	// connection as soon as it has the last byte.
+	if err := context.Cause(r.Context()); err != nil {
+		return err
+	}
 	if _, err := io.WriteString(to, head); err != nil {
 		return err
 	}
@@ -192,7 +197,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, head string, refs 
 		return err
 	}
 	s.count.deliveredBytes.Add(size)
-	return context.Cause(r.Context()) // a client that has left has not taken the end
+	return nil
 }
 
 // patient gives each write its own deadline.

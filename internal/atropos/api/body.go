@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -75,10 +76,14 @@ func (s *Server) fill(r *http.Request, buf []byte, zipped bool, guess int64) ([]
 	b.Grow(int(guess) + bytes.MinRead)
 	var src io.Reader = r.Body
 	if zipped {
-		z, err := gzip.NewReader(r.Body)
-		if err == io.EOF {
+		in := bufio.NewReader(r.Body)
+		switch magic, err := in.Peek(2); {
+		case len(magic) == 0 && err == io.EOF:
 			return b.Bytes(), nil // an empty body is passed on as one
+		case string(magic) != "\x1f\x8b":
+			return nil, s.unzip(gzip.ErrHeader)
 		}
+		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, s.unzip(err)
 		}
