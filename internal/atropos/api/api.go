@@ -75,6 +75,8 @@ type Server struct {
 	state *ledger.State
 	room  chan struct{} // closed when groups have left
 	limit int64         // size of the log at which it is compacted
+
+	serial uint64 // of the newest event
 }
 
 // counters are of this process; totals are in the state.
@@ -141,6 +143,7 @@ func (s *Server) change(f func(st *ledger.State)) (wait func() error) {
 		return func() error { return nil }
 	}
 	serial := s.store.Log(frame, freed...)
+	s.serial = serial
 	if s.store.Usage().Log > s.limit {
 		if err := s.store.Compact(s.state.Snapshot()...); err != nil {
 			s.opt.Log.Error("compact the log", "err", err)
@@ -148,6 +151,14 @@ func (s *Server) change(f func(st *ledger.State)) (wait func() error) {
 		s.limit = max(256<<20, 2*s.store.Usage().Log)
 	}
 	return func() error { return s.store.Wait(serial) }
+}
+
+// settle returns when every change so far is on disk.
+func (s *Server) settle() error {
+	s.mu.Lock()
+	serial := s.serial
+	s.mu.Unlock()
+	return s.store.Wait(serial)
 }
 
 func (s *Server) rules() group.Rules { return group.Rules{Types: s.opt.Strict} }

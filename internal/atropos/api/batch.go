@@ -37,7 +37,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	var b *ledger.Batch
 	var err error
-	wait := s.change(func(st *ledger.State) {
+	s.change(func(st *ledger.State) {
 		if acked != 0 {
 			if err = st.Acknowledge(acked); err != nil {
 				return
@@ -45,8 +45,13 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		}
 		b, err = st.Next(holder, time.Now())
 	})
-	if acked != 0 {
-		err = errors.Join(err, wait()) // the acknowledgement must hold before it is answered
+	if acked != 0 || b != nil {
+		// The acknowledgement must hold, and a batch must have been formed for good: were
+		// its number given out again after a crash, it would stand for other groups.
+		if broken := s.settle(); broken != nil {
+			s.broken(w, broken)
+			return
+		}
 	}
 	var stuck *ledger.Refused
 	switch {
