@@ -133,9 +133,10 @@ func (s *Server) Err() error { return s.store.Err() }
 func (s *Server) change(f func(st *ledger.State)) (wait func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before, _ := s.state.Bytes()
 	f(s.state)
 	frame, freed := s.state.Take()
-	if len(freed) > 0 {
+	if after, _ := s.state.Bytes(); after < before {
 		close(s.room)
 		s.room = make(chan struct{})
 	}

@@ -31,7 +31,7 @@ func (s *State) Next(holder string, now time.Time) (*Batch, error) {
 	if holder != "" {
 		if b := s.heldBy(holder); b != nil {
 			s.Totals.Again++
-			b.holder, b.until = "", time.Time{} // being written
+			b.writers++
 			return b, nil
 		}
 	}
@@ -54,6 +54,8 @@ func (s *State) Next(holder string, now time.Time) (*Batch, error) {
 	b := s.ready[at]
 	s.ready = slices.Delete(s.ready, at, at+1)
 	s.out[b.ID] = b
+	// Its client may have the last byte, and ask again, before we know that it has.
+	b.holder, b.writers = holder, 1
 	return b, nil
 }
 
@@ -69,8 +71,8 @@ func (s *State) heldBy(holder string) *Batch {
 // expire takes back batches whose holders have not acknowledged them in time.
 func (s *State) expire(now time.Time) {
 	for id, b := range s.out {
-		if !b.until.IsZero() && now.After(b.until) {
-			s.Returned(id)
+		if b.writers == 0 && now.After(b.until) {
+			s.takeBack(id, b)
 		}
 	}
 }
@@ -148,9 +150,15 @@ func (s *State) done(b *Batch) {
 // Returned takes a batch back that was not delivered whole; it is the next to go out.
 func (s *State) Returned(id uint64) {
 	b := s.out[id]
-	if b == nil {
+	if b == nil || b.writers == 0 {
 		return
 	}
+	if b.writers--; b.writers == 0 && b.until.IsZero() { // else its holder has it, or is being sent it
+		s.takeBack(id, b)
+	}
+}
+
+func (s *State) takeBack(id uint64, b *Batch) {
 	delete(s.out, id)
 	b.holder, b.until = "", time.Time{}
 	s.Totals.Again++
@@ -163,7 +171,8 @@ func (s *State) Returned(id uint64) {
 
 // Await leases a batch that has gone out to a holder until it acknowledges.
 func (s *State) Await(id uint64, holder string, now time.Time) {
-	if b := s.out[id]; b != nil {
+	if b := s.out[id]; b != nil && b.writers > 0 {
+		b.writers--
 		b.holder, b.until = holder, now.Add(s.opt.Lease)
 	}
 }

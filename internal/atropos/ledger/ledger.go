@@ -57,8 +57,9 @@ type Batch struct {
 	ID     uint64
 	Groups []*Ref
 
-	holder string    // who has it until it acknowledges; "" while it is being written
-	until  time.Time // when a lease ends; zero while it is being written
+	holder  string    // who is to acknowledge it; "" for a client that does not
+	until   time.Time // when the lease ends; zero before it was written whole
+	writers int       // answers that it is being written to
 }
 
 // Options tune a [State]. The zero value is usable.
