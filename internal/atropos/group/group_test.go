@@ -55,6 +55,11 @@ func TestReadRefuses(t *testing.T) {
 		{"comma at the end", `{"tokens":[[1,2,3,4,5,6,7,]],"masks":[[1]],"scores":[0]}`, "byte", "byte"},
 		{"two commas", `{"tokens":[[1,2,3,4,5,,6,7]],"masks":[[1]],"scores":[0]}`, "byte", "byte"},
 		{"NaN", `{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}`, "", "finite"},
+		{"floats", `{"tokens":[[1,2,3,4]],"masks":[[1,2,3,4]],"scores":[-0.5],"inference_logprobs":[[-0.123456789012,1.0, -2.25,0.5]]}`, "", ""},
+		{"comma behind floats", `{"tokens":[[1]],"masks":[[1]],"scores":[0.5,-1.25,]}`, "byte", "byte"},
+		{"point without digits", `{"tokens":[[1]],"masks":[[1]],"scores":[0.5,-1.,0.25]}`, "behind the point", "behind the point"},
+		{"two points", `{"tokens":[[1]],"masks":[[1]],"scores":[0.5,1.25.25,0.25]}`, "byte", "byte"},
+		{"two spaces and an exponent", `{"tokens":[[1],[1],[1]],"masks":[[1],[1],[1]],"scores":[0.5,  1.5e-05,0.25]}`, "", ""},
 		{"minus infinity", `{"tokens":[[1]],"masks":[[1]],"scores":[-Infinity]}`, "", "finite"},
 		{"minus NaN", `{"tokens":[[1]],"masks":[[1]],"scores":[-NaN]}`, "byte", "byte"},
 		{"overflow", `{"tokens":[[1]],"masks":[[1]],"scores":[1e999]}`, "", "finite"},
@@ -161,8 +166,11 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`[[12345678,123456789],[0,10,01]]`))
 	f.Add([]byte(`[[1234567,1234567],[99999999,1]]`))
 	f.Add([]byte(`[[1.0,2e3,"4",true],[ 0 , 7 ]]`))
+	f.Add([]byte(`[[-0.5,1.0, -2.123456789012,3e-5],[0.25]]`))
+	f.Add([]byte(`[[-0.5,1., -2.1],[0.25,]]`))
 	f.Add([]byte(`[[0,0,0,0,0,0,0,0,-0,00]]`))
 	f.Fuzz(func(t *testing.T, rows []byte) {
+		floats(t, rows)
 		body := append(append([]byte(`{"tokens":`), rows...), `,"masks":[[1,-100, 3]],"scores":[-0.25e1],"images":{"k":"v"}}`...)
 		want, valid := oracle(body)
 		g, err := group.Read(body, group.Rules{Types: true})
@@ -200,6 +208,20 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// floats reads the rows as lists of floats: taken exactly when encoding/json takes them.
+func floats(t *testing.T, rows []byte) {
+	body := append(append([]byte(`{"tokens":[],"masks":[],"scores":[],"advantages":`), rows...), '}')
+	var want struct{ Advantages [][]*float64 }
+	plain := json.Valid(body) && !bytes.ContainsAny(rows, `{"ntf`) && json.Unmarshal(body, &want) == nil && want.Advantages != nil
+	g, err := group.Read(body, group.Rules{Types: true})
+	if plain && err != nil {
+		t.Fatalf("floats %s are refused: %v", rows, err)
+	}
+	if err == nil && !g.NonFinite && !json.Valid(g.AppendTo(nil)) {
+		t.Fatalf("floats %s give %s", rows, g.AppendTo(nil))
+	}
 }
 
 func integers(rows [][]float64) bool {

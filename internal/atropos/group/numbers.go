@@ -38,10 +38,13 @@ func (s *scan) ints(ids bool) (int, state) {
 		}
 		d := ^(x + 0x76*ones) & high
 		c := ^((w ^ ','*ones) + 0x7f*ones) & high
-		sp := ^((w ^ ' '*ones) + 0x7f*ones) & high
-		m := ^((w ^ '-'*ones) + 0x7f*ones) & high
-		if d|c|sp|m != high || ids && m != 0 {
-			break
+		var sp, m uint64
+		if d|c != high {
+			sp = ^((w ^ ' '*ones) + 0x7f*ones) & high
+			m = ^((w ^ '-'*ones) + 0x7f*ones) & high
+			if d|c|sp|m != high || ids && m != 0 {
+				break
+			}
 		}
 		afterD, afterC, afterS := d<<8|d0, c<<8|c0, sp<<8|s0
 		zero := ^(x + 0x7f*ones) & high &^ afterD
@@ -108,6 +111,9 @@ func (s *scan) floats() (int, state, error) {
 		return 0, fine, nil
 	}
 	for n := 1; ; n++ {
+		if n += s.plainFloats(); s.at() <= ' ' {
+			s.space()
+		}
 		switch s.at() {
 		case '"', 't', 'f', 'n', '[', '{':
 			return 0, other, nil
@@ -131,4 +137,39 @@ func (s *scan) floats() (int, state, error) {
 			return 0, fine, s.bad("expected , or ]")
 		}
 	}
+}
+
+// plainFloats steps over numbers of one digit, a point, some digits and a comma, with or
+// without a minus and a space behind the comma, as log-probabilities are. It returns how
+// many; what follows is something else, or near the end.
+func (s *scan) plainFloats() (n int) {
+	b, i := s.b, s.i
+	for i+4 <= len(b) {
+		k := i
+		if b[k] == '-' {
+			k++
+		}
+		if b[k]-'0' > 9 || b[k+1] != '.' {
+			break
+		}
+		k += 2
+		first := k
+		for k+8 <= len(b) {
+			x := binary.LittleEndian.Uint64(b[k:]) ^ '0'*ones
+			if no := (x + 0x76*ones | x) & high; no != 0 {
+				k += bits.TrailingZeros64(no) >> 3
+				break
+			}
+			k += 8
+		}
+		if k == first || k+2 > len(b) || b[k] != ',' {
+			break
+		}
+		if k++; b[k] == ' ' {
+			k++
+		}
+		i, n = k, n+1
+	}
+	s.i = i
+	return n
 }
