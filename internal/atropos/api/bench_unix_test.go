@@ -168,7 +168,7 @@ func BenchmarkRecovery(b *testing.B) {
 	b.ReportMetric(float64(spent.Milliseconds())/float64(b.N), "cpu-ms/open")
 }
 
-// TestMemory queues 40 MB of groups: what stays in memory is an index, far less than 1.2
+// TestMemory queues 16 MB of groups: what stays in memory is an index, far less than 1.2
 // times their size.
 func TestMemory(t *testing.T) {
 	s := openAPI(t, t.TempDir())
@@ -183,7 +183,7 @@ func TestMemory(t *testing.T) {
 	}
 	before := heap()
 	wire := int64(0)
-	for wire < 40<<20 {
+	for wire < 16<<20 {
 		ask(t, s, "POST", "/scored_data", body)
 		wire += int64(len(body))
 	}
