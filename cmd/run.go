@@ -35,6 +35,7 @@ type root struct {
 	Environ  envCmd      `cmd:"" name:"env" help:"Environments: list, check, roll out, debug and make them."`
 	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
+	RunAPI   runAPICmd   `cmd:"" name:"run-api" help:"Serve Atropos' trajectory API, persistently."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
 	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`
 	Toolsets toolsetsCmd `cmd:"" help:"Show toolsets and distributions."`
