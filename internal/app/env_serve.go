@@ -1,0 +1,491 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermes/configs"
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/internal/atropos/client"
+	"hermes/internal/atropos/serve"
+	"hermes/internal/atropos/shape"
+	"hermes/rollout/event"
+	"hermes/rollout/event/prom"
+	"hermes/rollout/journal"
+	"hermes/rollout/policy"
+	"hermes/rollout/rundir"
+	"hermes/rollout/sink"
+	"hermes/trajectory"
+	"hermes/trajectory/stats"
+)
+
+// ServeFlags say how environments are served to a trainer.
+type ServeFlags struct {
+	API                string        `name:"api" default:"http://127.0.0.1:8000" help:"Trajectory server, such as 'hermes run-api'." placeholder:"URL"`
+	APITokenEnv        string        `name:"api-token-env" help:"Environment variable that holds the trajectory server's token." placeholder:"NAME"`
+	EnvName            string        `name:"env-name" help:"Name to register under (default: the environment's)." placeholder:"NAME"`
+	InferenceWeight    float64       `name:"inference-weight" default:"1" help:"Weight among the environments of the trajectory server; those of NAME=WEIGHT share it."`
+	MaxTokenLength     int           `name:"max-token-length" default:"2048" range:"1:" help:"Longest sequence that is registered; the trainer's own limit is what counts."`
+	MinBatchAllocation *float64      `name:"min-batch-allocation" range:"0:1" help:"Share of each batch that each environment wants." placeholder:"SHARE"`
+	OffPolicy          int           `name:"max-batches-offpolicy" default:"3" help:"Batches in the trainer's queue beyond which nothing new is begun; 0 or less: no bound."`
+	TotalSteps         int64         `name:"total-steps" default:"0" range:"-1:" help:"Trainer steps after which it ends (default: the trainer's number; -1: never)."`
+	StepsPerEval       int64         `name:"steps-per-eval" default:"100" help:"Trainer steps between two evaluations; 0: none."`
+	EvalHandling       string        `name:"eval-handling" enum:"STOP_TRAIN,LIMIT_TRAIN,NONE" default:"STOP_TRAIN" help:"Training rollouts during an evaluation: STOP_TRAIN, LIMIT_TRAIN, NONE."`
+	EvalLimitRatio     float64       `name:"eval-limit-ratio" default:"0.5" range:"0:1" help:"Share of the rollouts that LIMIT_TRAIN leaves."`
+	EvalWorkers        int           `name:"eval-workers" default:"16" range:"1:" help:"Rollouts of an evaluation at once."`
+	EvalRows           int64         `name:"eval-rows" default:"64" range:"1:" help:"Rows of the evaluation split that an evaluation uses."`
+	LogAfter           int           `name:"log-after" default:"2" range:"1:" help:"Groups sent before metrics are written again."`
+	SendMessages       bool          `name:"send-messages" help:"Send the conversations with the tokens."`
+	GroupsFile         string        `name:"groups-file" help:"Also write the groups that were sent into this file." placeholder:"FILE"`
+	Forks              string        `enum:"reject,last" default:"reject" help:"A template that rewrites the past: reject it at the start, or send the last sequence of each sample."`
+	Wait               time.Duration `default:"5m" range:"0s:" help:"How long to wait for a trainer at the start."`
+	Poll               time.Duration `default:"250ms" range:"1ms:" help:"Time between two looks at the trainer's queue."`
+	Shuffle            bool          `help:"Another seeded order of the rows in each epoch."`
+	Limit              int64         `help:"Rows of an epoch."`
+	Shard              string        `help:"i/n: this process takes part i of the rows and of the weight." placeholder:"I/N"`
+}
+
+// Serve is everything that `hermes env serve` can be told.
+type Serve struct {
+	Envs []string // NAME or NAME=WEIGHT
+	Set  []string // KEY=VALUE, or NAME.KEY=VALUE of several
+	ServeFlags
+	Batch // model, tools and run; Env and the rows are its own
+}
+
+// server is one run of `env serve` on its way through its phases.
+type server struct {
+	Serve
+	host    Host
+	rules   shape.Rules
+	parts   []*batch // one for each environment; they share model and boxes
+	weights []float64
+	shard   datasets.Shard
+	client  *client.Client
+}
+
+// Run serves until the trainer has its steps or something ends it. Bad input, a text
+// policy and a missing trainer are found before anything is spent.
+func (s Serve) Run(ctx context.Context, h Host) (serve.Totals, stats.Statistics, error) {
+	r := &server{Serve: s, host: h}
+	defer func() {
+		for i := len(r.parts) - 1; i >= 0; i-- {
+			r.parts[i].closeAll()
+		}
+	}()
+	for _, step := range []func(context.Context) error{r.check, r.open} {
+		if err := step(ctx); err != nil {
+			return serve.Totals{}, stats.Statistics{}, usage(err)
+		}
+	}
+	if s.DryRun {
+		fmt.Fprintf(h.Err, "%d environments, groups of %d, with %s: all is well; a trainer was not looked for\n", len(r.parts), s.Rollouts, r.parts[0].model.name)
+		return serve.Totals{}, stats.Statistics{}, nil
+	}
+	return r.roll(ctx)
+}
+
+// check reads everything that needs no part at all.
+func (r *server) check(context.Context) error {
+	if !r.Exact {
+		return errors.New("env serve trains on tokens, and this policy is text: add --exact with --wire sglang, vllm, llamacpp or chat (see docs/exact.md), or use 'hermes env process' for groups without a trainer")
+	}
+	if err := configs.Decode(r.host.Section("training"), &r.rules); err != nil {
+		return err
+	}
+	if err := r.rules.Check(); err != nil {
+		return err
+	}
+	if !(r.InferenceWeight > 0) {
+		return fmt.Errorf("--inference-weight %g: want more than 0", r.InferenceWeight)
+	}
+	var err error
+	if r.Shard != "" {
+		if r.shard, err = datasets.ParseShard(r.Shard); err != nil {
+			return err
+		}
+	}
+	o := client.Options{}
+	if r.APITokenEnv != "" {
+		if o.Token = r.host.Env(r.APITokenEnv); o.Token == "" {
+			return fmt.Errorf("--api-token-env %s: the variable is not set", r.APITokenEnv)
+		}
+	}
+	if r.client, err = client.New(r.API, o); err != nil {
+		return fmt.Errorf("--api: %w", err)
+	}
+	for name, list := range map[string][]string{"--env-name": r.Envs} {
+		if r.EnvName != "" && len(list) > 1 {
+			return fmt.Errorf("%s is for one environment, and %d are named", name, len(list))
+		}
+	}
+	return nil
+}
+
+// open makes the parts: model and boxes once, rows and tools for each environment.
+func (r *server) open(ctx context.Context) error {
+	sum := 0.0
+	for _, text := range r.Envs {
+		name, weight, err := nameWeight(text)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(r.parts, func(b *batch) bool { return b.Env.Name == name }) {
+			return fmt.Errorf("environment %s is named twice", name)
+		}
+		set, err := r.settings(name)
+		if err != nil {
+			return err
+		}
+		env, err := OpenEnv(ctx, name, envs.Train, set, r.host.Section("envs"), r.host.Envs)
+		if err != nil {
+			return err
+		}
+		sum += weight
+		r.weights = append(r.weights, weight)
+		if err := r.openOne(ctx, env); err != nil {
+			return err
+		}
+	}
+	for i := range r.weights {
+		r.weights[i] *= r.InferenceWeight / sum
+	}
+	return r.keepsTokens()
+}
+
+// nameWeight reads NAME or NAME=WEIGHT.
+func nameWeight(text string) (string, float64, error) {
+	name, number, ok := strings.Cut(text, "=")
+	if !ok {
+		return name, 1, nil
+	}
+	w, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(w > 0) || w > 1e6 {
+		return "", 0, fmt.Errorf("%s: the weight %q is no number above 0", text, number)
+	}
+	return name, w, nil
+}
+
+// settings are those of --set that are for an environment.
+func (r *server) settings(name string) (set []string, err error) {
+	for _, text := range r.Set {
+		if len(r.Envs) == 1 {
+			return r.Set, nil
+		}
+		owner, rest, ok := strings.Cut(text, ".")
+		if !ok || !slices.ContainsFunc(r.Envs, func(e string) bool { n, _, _ := strings.Cut(e, "="); return n == owner }) {
+			return nil, fmt.Errorf("--set %s: with several environments, want NAME.KEY=VALUE", text)
+		}
+		if owner == name {
+			set = append(set, rest)
+		}
+	}
+	return set, nil
+}
+
+func (r *server) openOne(ctx context.Context, env *ChosenEnv) error {
+	b := &batch{Batch: r.Batch}
+	b.Env = env
+	b.RowFlags = RowFlags{Limit: r.ServeFlags.Limit, Shuffle: r.ServeFlags.Shuffle, Shard: r.ServeFlags.Shard, BadRows: "fail"}
+	if b.RunFlags.Run == "" {
+		b.RunFlags.Run = "serve-" + strings.Join(r.names(), "-")
+	}
+	b.parts = newParts(r.host, asked{ModelFlags: b.ModelFlags, SamplingFlags: b.SamplingFlags, ProviderFlags: b.ProviderFlags,
+		ToolFlags: b.ToolFlags, BudgetFlags: b.BudgetFlags, ExactFlags: b.ExactFlags, requests: b.Concurrency, watch: true, seed: b.Seed, usual: env.toolsets()})
+	steps := []func(context.Context) error{b.check, b.openData, b.openModel, b.openRoles, b.openBoxes, b.openTools}
+	if len(r.parts) > 0 {
+		first := r.parts[0]
+		if first.oracle != nil {
+			return errors.New("--model oracle plays one environment at a time")
+		}
+		b.model, b.boxes = first.model, first.boxes
+		share := func(context.Context) error { b.roles = first.roles; return nil }
+		steps = []func(context.Context) error{b.check, b.openData, share, b.openTools}
+	}
+	r.parts = append(r.parts, b)
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *server) names() (list []string) {
+	for _, text := range r.Envs {
+		name, _, _ := strings.Cut(text, "=")
+		list = append(list, name)
+	}
+	return list
+}
+
+// keepsTokens refuses a template with which more than 5 % of the rollouts would lose
+// sampled tokens: each conversation of more than one turn would fork, and of a fork only
+// the last sequence is sent.
+func (r *server) keepsTokens() error {
+	if r.Forks == "last" {
+		return nil
+	}
+	forks := func(c policy.Continuation) bool { return c == policy.Forks || c == policy.Refused }
+	for _, p := range r.parts[0].model.proofs {
+		for _, b := range r.parts {
+			_, speaks := b.Env.Bundled.(envs.Responder)
+			_, brings := b.Env.Bundled.(envs.Tooler)
+			what := ""
+			switch {
+			case (brings || len(b.tools.all.Defs) > 0) && forks(p.Results):
+				what = "a tool's result"
+			case speaks && forks(p.User):
+				what = "a user's answer"
+			}
+			if what != "" {
+				return fmt.Errorf("environment %s: after %s this chat template rewrites the past (%s), so that nearly all rollouts of more than one turn would lose sampled tokens, and 5 %% is the most that is accepted; "+
+					"use --history append or another --template, or send only the last sequence with --forks last", b.Env.Name, what, cmp.Or(p.Why, "the probe conversation forks"))
+			}
+		}
+	}
+	return nil
+}
+
+// roll opens the run directory and serves.
+func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	first := r.parts[0]
+	want, err := r.manifest()
+	if err != nil {
+		return t, s, usage(err)
+	}
+	first.Amend = true
+	if err := first.openDir(ctx, want); err != nil {
+		return t, s, err
+	}
+	dir := first.dir
+	done := int64(dir.Journal.Stats().Done)
+	before, err := cursors(ctx, dir.Journal)
+	if err != nil {
+		return t, s, &Error{Code: codeOurs, Err: err}
+	}
+	watch := first.metrics(ctx, cancel)
+	memory := budget(r.Memory, "/")
+	defer holdMemory(memory)()
+	var list []serve.Env
+	for i, b := range r.parts {
+		b.dir = dir
+		e, err := r.env(ctx, b, r.weights[i], watch)
+		if err != nil {
+			return t, s, usage(err)
+		}
+		list = append(list, e)
+	}
+	o := serve.Options{GroupSize: r.Rollouts, Rules: r.rules, MaxTokenLength: r.MaxTokenLength, MinAllocation: r.MinBatchAllocation, OffPolicy: r.OffPolicy,
+		TotalSteps: r.TotalSteps, StepsPerEval: r.StepsPerEval, EvalHandling: serve.EvalHandling(r.EvalHandling), EvalLimit: r.EvalLimitRatio, LogAfter: r.LogAfter,
+		Messages: r.SendMessages, Generation: first.generation(), Seed: r.Seed, Replicas: max(1, r.shard.N), Wait: max(r.Wait, time.Millisecond), Poll: r.Poll,
+		Dir: dir.Path, Before: before, GroupsFile: r.GroupsFile, Log: first.log, Say: func(text string) { fmt.Fprintln(r.host.Err, "hermes: "+text) },
+		Engine: first.engineOptions(memory), Observer: watch,
+		Planned: func(n int64) error { return plan(dir, done+n, planAhead) }}
+	if o.OffPolicy == 0 {
+		o.OffPolicy = -1
+	}
+	srv, err := serve.New(r.client, dir.Journal, list, o)
+	if err != nil {
+		return t, s, usage(err)
+	}
+	if m, ok := watch.(*prom.Metrics); ok {
+		m.Also(srv.WriteMetrics)
+	}
+	go func() {
+		select {
+		case <-dir.Lease.Lost():
+			cancel(fmt.Errorf("run directory %s: %w", dir.Path, dir.Lease.Err()))
+		case <-ctx.Done():
+		}
+	}()
+	sum, err := srv.Run(ctx, r.host.Drain)
+	t = srv.Totals()
+	if errors.Is(err, serve.ErrTrainer) {
+		return t, s, usage(err)
+	}
+	if err != nil {
+		return t, s, &Error{Code: codeOurs, Err: room(err)}
+	}
+	if s, err = r.books(context.WithoutCancel(ctx), dir); err != nil {
+		return t, s, &Error{Code: codeOurs, Err: room(err)}
+	}
+	return t, s, first.verdict(sum, s)
+}
+
+// env is an environment as the loop serves it.
+func (r *server) env(ctx context.Context, b *batch, weight float64, watch event.Observer) (serve.Env, error) {
+	run, err := b.runner(cmp.Or(watch, event.Discard))
+	if err != nil {
+		return serve.Env{}, err
+	}
+	e := serve.Env{Name: b.Env.Name, Weight: weight, Desired: r.EnvName, Runner: run, Rows: b.epoch, Toolsets: b.tools.draw}
+	_, scores := b.Env.Bundled.(envs.GroupScorer)
+	_, notes := b.Env.Bundled.(envs.Annotator)
+	if scores || notes {
+		e.Finish = b.finish
+	}
+	if r.StepsPerEval > 0 {
+		d, err := b.Env.Rows(ctx, envs.Eval, datasets.Options{Limit: r.EvalRows})
+		if err != nil {
+			fmt.Fprintf(r.host.Err, "hermes: %s is not evaluated: it has no evaluation split (%v)\n", b.Env.Name, err)
+			return e, nil
+		}
+		if err := d.Close(); err != nil {
+			return e, err
+		}
+		e.Evaluate = (&evaluation{batch: b, run: run, rows: r.EvalRows, atOnce: r.EvalWorkers}).run1
+	}
+	return e, nil
+}
+
+// epoch yields the rows of an epoch; shuffled ones come in an order of its own.
+func (b *batch) epoch(ctx context.Context, n int) iter.Seq2[datasets.Row, error] {
+	return func(yield func(datasets.Row, error) bool) {
+		one := *b
+		if b.Shuffle && n > 0 {
+			o := datasets.Options{Shuffle: true, Seed: uint64(b.Seed) + uint64(n), Limit: b.Limit}
+			var err error
+			if b.Shard != "" {
+				o.Shard, err = datasets.ParseShard(b.Shard)
+			}
+			if err == nil {
+				one.data, err = b.Env.Rows(ctx, b.Env.Split, o)
+			}
+			if err != nil {
+				yield(datasets.Row{}, err)
+				return
+			}
+			defer one.data.Close()
+		}
+		one.skipBad(ctx)(yield)
+	}
+}
+
+// finish lets the environment score a group as a whole and annotate it.
+func (b *batch) finish(ctx context.Context, row datasets.Row, recs []*trajectory.Record) (f serve.Finished, err error) {
+	for _, r := range recs {
+		f.Scores = append(f.Scores, *r.Score)
+	}
+	if err := b.scoreGroup(ctx, row, recs, f.Scores); err != nil {
+		return f, err
+	}
+	a, ok := b.Env.Bundled.(envs.Annotator)
+	if !ok {
+		return f, nil
+	}
+	t, err := b.Env.Task(row)
+	if err != nil {
+		return f, err
+	}
+	var eps []envs.Episode
+	for _, r := range recs {
+		eps = append(eps, envs.Episode{Trace: r.Trace, Stop: r.Stop})
+	}
+	n, err := a.Annotate(ctx, t, eps, f.Scores)
+	if err != nil {
+		return f, err
+	}
+	f.Group = n.Group
+	for _, x := range n.Samples {
+		f.Notes = append(f.Notes, serve.Annotation(x))
+	}
+	return f, nil
+}
+
+// manifest is what run.yaml will say.
+func (r *server) manifest() (rundir.Manifest, error) {
+	first := r.parts[0]
+	m, err := first.manifest()
+	if err != nil {
+		return m, err
+	}
+	var prints, ids []string
+	tools := map[string]bool{}
+	for _, b := range r.parts {
+		print, err := b.data.Fingerprint(context.Background())
+		if err != nil {
+			return m, err
+		}
+		prints, ids = append(prints, print), append(ids, b.Env.Identity())
+		for _, name := range b.tools.names() {
+			if !tools[name] && !slices.Contains(m.Tools, name) {
+				m.Tools = append(m.Tools, name)
+			}
+			tools[name] = true
+		}
+	}
+	m.Extent = rundir.Extent{Dataset: strings.Join(prints, "+"), Rollouts: 1}
+	for i, f := range m.Identity {
+		if f.Name == "env" {
+			m.Identity[i].Value = "serve " + strings.Join(ids, " + ")
+		}
+	}
+	return m, nil
+}
+
+// planAhead is how many samples run.yaml plans beyond those that were begun, so that it is
+// not written for each of them.
+const planAhead = 4096
+
+// plan writes the number of samples into run.yaml, where it has grown.
+func plan(dir *rundir.Dir, n, ahead int64) error {
+	if n <= dir.Manifest.Extent.Planned {
+		return nil
+	}
+	dir.Manifest.Extent.Planned = n + ahead
+	return rundir.Write(journal.OS{}, dir.Path, dir.Manifest)
+}
+
+// books closes the books: what was begun and not finished is not planned any more, since a
+// row that is served again has samples of its own.
+func (r *server) books(ctx context.Context, dir *rundir.Dir) (stats.Statistics, error) {
+	dir.Manifest.Extent.Planned = int64(dir.Journal.Stats().Done)
+	if err := rundir.Write(journal.OS{}, dir.Path, dir.Manifest); err != nil {
+		return stats.Statistics{}, err
+	}
+	p, err := sink.New(dir.Journal, dir.Path, dir.Manifest, sink.Options{Log: r.parts[0].log})
+	if err != nil {
+		return stats.Statistics{}, err
+	}
+	return p.Finish(ctx)
+}
+
+// cursors are the places that earlier starts have kept.
+func cursors(ctx context.Context, j *journal.Journal) (out []serve.Cursor, err error) {
+	for e, err := range j.Records(ctx, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Kind != journal.KindCursor {
+			continue
+		}
+		raw, err := e.Place()
+		if err != nil {
+			return nil, err
+		}
+		var c serve.Cursor
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return nil, fmt.Errorf("the place in the rows at offset %d: %w", e.At, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// ServeRun is the run directory of `env serve` where none is named.
+func (s Serve) ServeRun() string {
+	return filepath.Join(s.Out, cmp.Or(s.RunFlags.Run, "serve-"+strings.Join((&server{Serve: s}).names(), "-")))
+}

@@ -1,0 +1,219 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	"hermes/datasets"
+)
+
+// position is the place of a row: its epoch and its number in it, both from 0.
+type position struct{ Epoch, Row int64 }
+
+func (p position) before(q position) bool {
+	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Row < q.Row
+}
+
+// MarshalJSON writes [epoch, row].
+func (p position) MarshalJSON() ([]byte, error) { return json.Marshal([2]int64{p.Epoch, p.Row}) }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (p *position) UnmarshalJSON(raw []byte) error {
+	var x [2]int64
+	if err := json.Unmarshal(raw, &x); err != nil {
+		return err
+	}
+	if x[0] < 0 || x[1] < 0 {
+		return fmt.Errorf("position %s is negative", raw)
+	}
+	p.Epoch, p.Row = x[0], x[1]
+	return nil
+}
+
+// Cursor says how far the rows had come at a trainer step. The journal keeps one for each
+// change; the last is where the next start goes on, the first of a step is where a trainer
+// that goes back to that step is served from.
+type Cursor struct {
+	Step       int64           `json:"step"`
+	Generation int             `json:"generation"` // part of the samples' keys
+	Envs       map[string]Mark `json:"envs"`
+}
+
+// Mark is the place of one environment: every row before Next is settled (sent, or dropped
+// with a reason), and those of Done too.
+type Mark struct {
+	Next position   `json:"next"`
+	Done []position `json:"done,omitempty"`
+	Sent int64      `json:"sent"`
+}
+
+// place follows the rows of an environment.
+type place struct {
+	next position // to be handed out
+	open map[position]bool
+	done map[position]bool // settled, behind the first that is open
+}
+
+func (p *place) mark(sent int64) Mark {
+	m := Mark{Next: p.next, Sent: sent}
+	for at := range p.open {
+		if at.before(m.Next) {
+			m.Next = at
+		}
+	}
+	for at := range p.done {
+		if at.before(m.Next) {
+			delete(p.done, at)
+		} else {
+			m.Done = append(m.Done, at)
+		}
+	}
+	slices.SortFunc(m.Done, func(a, b position) int { return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Row, b.Row)) })
+	return m
+}
+
+func (p *place) reset(m Mark) {
+	*p = place{next: m.Next, open: map[position]bool{}, done: map[position]bool{}}
+	for _, at := range m.Done {
+		p.done[at] = true
+	}
+}
+
+// firsts leaves the first cursor of each step, as far as no later one went back behind it.
+func firsts(all []Cursor) (out []Cursor) {
+	for _, c := range all {
+		for len(out) > 0 && out[len(out)-1].Step > c.Step {
+			out = out[:len(out)-1]
+		}
+		if len(out) == 0 || out[len(out)-1].Step < c.Step {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// keptSteps bounds how many steps back the places are known.
+const keptSteps = 100_000
+
+// keep writes the cursor to the journal.
+func (s *Server) keep(ctx context.Context) error {
+	s.mu.Lock()
+	c := Cursor{Step: s.step, Generation: s.gen, Envs: map[string]Mark{}}
+	for _, e := range s.envs {
+		c.Envs[e.Name] = e.place.mark(e.sent)
+	}
+	if s.history = firsts(append(s.history, c)); len(s.history) > keptSteps {
+		s.history = slices.Delete(s.history, 0, len(s.history)-keptSteps)
+	}
+	raw, err := json.Marshal(c)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := s.log.Cursor(context.WithoutCancel(ctx), raw); err != nil {
+		return fmt.Errorf("the place in the rows: %w", err)
+	}
+	return nil
+}
+
+// begin goes to where the trainer is: on from the last place, or back where the trainer
+// has gone back.
+func (s *Server) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.o.Before); n > 0 {
+		last := s.o.Before[n-1]
+		s.gen = last.Generation + 1
+		if s.step >= last.Step {
+			s.goTo(last)
+			return
+		}
+		s.rewind(last.Step)
+	}
+}
+
+// rewind serves the trainer, which is at s.step and was at before, from what followed that
+// step. The caller holds mu.
+func (s *Server) rewind(before int64) {
+	to := Cursor{Envs: map[string]Mark{}} // the beginning
+	for _, c := range s.history {
+		if c.Step <= s.step {
+			to = c
+		}
+	}
+	s.gen++
+	s.history = firsts(append(s.history, Cursor{Step: s.step, Generation: s.gen, Envs: to.Envs}))
+	s.goTo(to)
+	s.o.Say(fmt.Sprintf("the trainer went back from step %d to %d: its rows are served again from there", before, s.step))
+}
+
+// goTo sets the places; what is in flight belongs to an older generation and will not be
+// sent. The caller holds mu.
+func (s *Server) goTo(c Cursor) {
+	for _, e := range s.envs {
+		m := c.Envs[e.Name]
+		e.place.reset(m)
+		e.sent = m.Sent
+		if e.rows != nil {
+			e.rows.stale = true
+		}
+	}
+	s.backlog = nil
+	for name, g := range s.groups {
+		if g.open == 0 && len(g.jobs) > 0 { // waits in the backlog
+			delete(s.groups, name)
+		}
+	}
+	s.changed()
+}
+
+// puller reads the rows of an environment one by one, epoch after epoch.
+type puller struct {
+	stale bool // the place was changed
+	epoch int64
+	row   int64 // of the next one
+	next  func() (datasets.Row, error, bool)
+	stop  func()
+}
+
+// pull returns the next row and its position. One goroutine pulls.
+func (e *env) pull(ctx context.Context) (datasets.Row, position, error) {
+	for {
+		if e.rows == nil || e.rows.stale {
+			if e.rows != nil {
+				e.rows.stop()
+			}
+			e.rows = &puller{epoch: e.place.next.Epoch}
+			e.rows.open(ctx, e)
+		}
+		p := e.rows
+		row, err, ok := p.next()
+		at := position{p.epoch, p.row}
+		switch {
+		case !ok && p.row == 0:
+			return row, at, fmt.Errorf("environment %s has no rows", e.Name)
+		case !ok:
+			p.stop()
+			e.rows = &puller{epoch: p.epoch + 1}
+			e.rows.open(ctx, e)
+			continue
+		case err != nil:
+			return row, at, fmt.Errorf("environment %s, row %d: %w", e.Name, p.row, err)
+		}
+		p.row++
+		if at.before(e.place.next) || e.place.done[at] {
+			continue
+		}
+		e.place.next = position{p.epoch, p.row}
+		e.place.open[at] = true
+		return row, at, nil
+	}
+}
+
+func (p *puller) open(ctx context.Context, e *env) {
+	p.next, p.stop = iter.Pull2(e.Rows(ctx, int(p.epoch)))
+}
