@@ -11,18 +11,18 @@ import (
 	"hermes/datasets"
 )
 
-// position is the place of a row: its epoch and its number in it, both from 0.
-type position struct{ Epoch, Row int64 }
+// Position is the place of a row: its epoch and its number in it, both from 0.
+type Position struct{ Epoch, Row int64 }
 
-func (p position) before(q position) bool {
+func (p Position) before(q Position) bool {
 	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Row < q.Row
 }
 
 // MarshalJSON writes [epoch, row].
-func (p position) MarshalJSON() ([]byte, error) { return json.Marshal([2]int64{p.Epoch, p.Row}) }
+func (p Position) MarshalJSON() ([]byte, error) { return json.Marshal([2]int64{p.Epoch, p.Row}) }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (p *position) UnmarshalJSON(raw []byte) error {
+func (p *Position) UnmarshalJSON(raw []byte) error {
 	var x [2]int64
 	if err := json.Unmarshal(raw, &x); err != nil {
 		return err
@@ -46,16 +46,16 @@ type Cursor struct {
 // Mark is the place of one environment: every row before Next is settled (sent, or dropped
 // with a reason), and those of Done too.
 type Mark struct {
-	Next position   `json:"next"`
-	Done []position `json:"done,omitempty"`
+	Next Position   `json:"next"`
+	Done []Position `json:"done,omitempty"`
 	Sent int64      `json:"sent"`
 }
 
 // place follows the rows of an environment.
 type place struct {
-	next position // to be handed out
-	open map[position]bool
-	done map[position]bool // settled, behind the first that is open
+	next Position // to be handed out
+	open map[Position]bool
+	done map[Position]bool // settled, behind the first that is open
 }
 
 func (p *place) mark(sent int64) Mark {
@@ -72,12 +72,12 @@ func (p *place) mark(sent int64) Mark {
 			m.Done = append(m.Done, at)
 		}
 	}
-	slices.SortFunc(m.Done, func(a, b position) int { return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Row, b.Row)) })
+	slices.SortFunc(m.Done, func(a, b Position) int { return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Row, b.Row)) })
 	return m
 }
 
 func (p *place) reset(m Mark) {
-	*p = place{next: m.Next, open: map[position]bool{}, done: map[position]bool{}}
+	*p = place{next: m.Next, open: map[Position]bool{}, done: map[Position]bool{}}
 	for _, at := range m.Done {
 		p.done[at] = true
 	}
@@ -181,7 +181,7 @@ type puller struct {
 }
 
 // pull returns the next row and its position. One goroutine pulls.
-func (e *env) pull(ctx context.Context) (datasets.Row, position, error) {
+func (e *env) pull(ctx context.Context) (datasets.Row, Position, error) {
 	for {
 		if e.rows == nil || e.rows.stale {
 			if e.rows != nil {
@@ -192,7 +192,7 @@ func (e *env) pull(ctx context.Context) (datasets.Row, position, error) {
 		}
 		p := e.rows
 		row, err, ok := p.next()
-		at := position{p.epoch, p.row}
+		at := Position{p.epoch, p.row}
 		switch {
 		case !ok && p.row == 0:
 			return row, at, fmt.Errorf("environment %s has no rows", e.Name)
@@ -208,7 +208,7 @@ func (e *env) pull(ctx context.Context) (datasets.Row, position, error) {
 		if at.before(e.place.next) || e.place.done[at] {
 			continue
 		}
-		e.place.next = position{p.epoch, p.row}
+		e.place.next = Position{p.epoch, p.row}
 		e.place.open[at] = true
 		return row, at, nil
 	}

@@ -56,7 +56,7 @@ type served struct {
 	Env    string       `json:"env"`
 	Group  string       `json:"group"`
 	Row    string       `json:"row"`
-	At     position     `json:"at"`
+	At     Position     `json:"at"`
 	Result string       `json:"result"` // sent, unknown, or why not
 	Raw    []float64    `json:"raw,omitempty"`
 	Scores []float64    `json:"scores,omitempty"`

@@ -165,7 +165,7 @@ type env struct {
 type group struct {
 	env     *env
 	row     datasets.Row
-	at      position
+	at      Position
 	name    string
 	gen     int
 	again   int // how often it was resampled
@@ -201,7 +201,7 @@ func New(c *client.Client, log Journal, envs []Env, o Options) (*Server, error) 
 			e.Toolsets = func(*rand.Rand) []string { return nil }
 		}
 		e.Desired = cmp.Or(e.Desired, e.Name)
-		s.envs = append(s.envs, &env{Env: e, place: place{open: map[position]bool{}, done: map[position]bool{}}})
+		s.envs = append(s.envs, &env{Env: e, place: place{open: map[Position]bool{}, done: map[Position]bool{}}})
 	}
 	s.met = newMetrics(s.envs)
 	s.history = firsts(o.Before)
