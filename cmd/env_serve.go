@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"hermes/configs"
 	"hermes/internal/app"
 	"hermes/internal/atropos/serve"
+	"hermes/internal/atropos/upstream"
 )
 
 type envServe struct {
@@ -55,6 +57,22 @@ func (c *envServe) Run(h *host) error {
 		}
 	}
 	return exitOf(err)
+}
+
+// atroposArgs says Atropos' own flags and files, which `env serve` understands, in ours.
+func atroposArgs(args []string, say func(string)) ([]string, error) {
+	i := slices.Index(args, "serve")
+	if i < 1 || args[i-1] != "env" {
+		return args, nil
+	}
+	t, err := upstream.Translate(args[i+1:], os.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range t.Notes {
+		say(n)
+	}
+	return append(slices.Clone(args[:i+1]), t.Args...), nil
 }
 
 func tellServed(h *host, t serve.Totals) {

@@ -45,6 +45,7 @@ type ServeFlags struct {
 	EvalWorkers        int           `name:"eval-workers" default:"16" range:"1:" help:"Rollouts of an evaluation at once."`
 	EvalRows           int64         `name:"eval-rows" default:"64" range:"1:" help:"Rows of the evaluation split that an evaluation uses."`
 	LogAfter           int           `name:"log-after" default:"2" range:"1:" help:"Groups sent before metrics are written again."`
+	EqualScores        string        `name:"equal-scores" enum:",drop,send,resample" default:"" help:"Groups whose scores are all the same: drop, send, resample (default: as the run file's section training says, else drop)."`
 	SendMessages       bool          `name:"send-messages" help:"Send the conversations with the tokens."`
 	GroupsFile         string        `name:"groups-file" help:"Also write the groups that were sent into this file." placeholder:"FILE"`
 	Forks              string        `enum:"reject,last" default:"reject" help:"A template that rewrites the past: reject it at the start, or send the last sequence of each sample."`
@@ -83,7 +84,7 @@ func (s Serve) Run(ctx context.Context, h Host) (serve.Totals, stats.Statistics,
 			r.parts[i].closeAll()
 		}
 	}()
-	for _, step := range []func(context.Context) error{r.check, r.open} {
+	for _, step := range []func(context.Context) error{r.check, r.reach, r.open} {
 		if err := step(ctx); err != nil {
 			return serve.Totals{}, stats.Statistics{}, usage(err)
 		}
@@ -103,6 +104,7 @@ func (r *server) check(context.Context) error {
 	if err := configs.Decode(r.host.Section("training"), &r.rules); err != nil {
 		return err
 	}
+	r.rules.EqualScores = cmp.Or(r.EqualScores, r.rules.EqualScores)
 	if err := r.rules.Check(); err != nil {
 		return err
 	}
@@ -130,6 +132,18 @@ func (r *server) check(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// reach looks for the trajectory server before any part is made.
+func (r *server) reach(ctx context.Context) error {
+	if r.DryRun {
+		return nil
+	}
+	_, err := r.client.Info(ctx)
+	if err != nil {
+		err = fmt.Errorf("--api %s: no trajectory server answers; start 'hermes run-api' or Atropos' run-api, then the trainer, or name another address: %w", origin(r.API), err)
+	}
+	return err
 }
 
 // open makes the parts: model and boxes once, rows and tools for each environment.
