@@ -35,11 +35,13 @@ func (p *Position) UnmarshalJSON(raw []byte) error {
 }
 
 // Cursor says how far the rows had come at a trainer step. The journal keeps one for each
-// change; the last is where the next start goes on, the first of a step is where a trainer
-// that goes back to that step is served from.
+// change: the next start goes on at the last one. Those that are Trained leave out what was
+// sent and not yet taken by the trainer: the first of a step is where a trainer that goes
+// back to that step is served from.
 type Cursor struct {
 	Step       int64           `json:"step"`
 	Generation int             `json:"generation"` // part of the samples' keys
+	Trained    bool            `json:"trained,omitempty"`
 	Envs       map[string]Mark `json:"envs"`
 }
 
@@ -51,24 +53,59 @@ type Mark struct {
 	Sent int64      `json:"sent"`
 }
 
+// keptSent is how many of the groups that were sent last are known by their place: more
+// than a trainer's queue holds.
+const keptSent = 4096
+
 // place follows the rows of an environment.
 type place struct {
 	next Position // to be handed out
 	open map[Position]bool
-	done map[Position]bool // settled, behind the first that is open
+	done map[Position]bool // settled, as far back as somebody may ask
+	sent []Position        // in the order in which they were sent
 }
 
-func (p *place) mark(sent int64) Mark {
-	m := Mark{Next: p.next, Sent: sent}
-	for at := range p.open {
-		if at.before(m.Next) {
-			m.Next = at
+// settle books a position, which was sent or dropped.
+func (p *place) settle(at Position, sent bool) {
+	delete(p.open, at)
+	p.done[at] = true
+	if sent {
+		if p.sent = append(p.sent, at); len(p.sent) > 2*keptSent {
+			p.sent = slices.Delete(p.sent, 0, len(p.sent)-keptSent)
 		}
 	}
+	if len(p.done) > 2*keptSent {
+		low := p.low(p.sent)
+		for at := range p.done {
+			if at.before(low) {
+				delete(p.done, at)
+			}
+		}
+	}
+}
+
+// low is the first position that is not settled, or stands in queued.
+func (p *place) low(queued []Position) Position {
+	low := p.next
+	for at := range p.open {
+		if at.before(low) {
+			low = at
+		}
+	}
+	for _, at := range queued {
+		if at.before(low) {
+			low = at
+		}
+	}
+	return low
+}
+
+// mark is the place; the last queued ones that were sent count as if they had not been.
+func (p *place) mark(sent int64, queued int) Mark {
+	waiting := p.sent[max(0, len(p.sent)-queued):]
+	m := Mark{Next: p.low(waiting), Sent: sent - int64(len(waiting))}
 	for at := range p.done {
-		if at.before(m.Next) {
-			delete(p.done, at)
-		} else {
+		if !at.before(m.Next) && !slices.Contains(waiting, at) {
 			m.Done = append(m.Done, at)
 		}
 	}
@@ -83,9 +120,13 @@ func (p *place) reset(m Mark) {
 	}
 }
 
-// firsts leaves the first cursor of each step, as far as no later one went back behind it.
+// firsts leaves the first cursor of each step that is Trained, as far as no later one went
+// back behind it.
 func firsts(all []Cursor) (out []Cursor) {
 	for _, c := range all {
+		if !c.Trained {
+			continue
+		}
 		for len(out) > 0 && out[len(out)-1].Step > c.Step {
 			out = out[:len(out)-1]
 		}
@@ -100,11 +141,15 @@ func firsts(all []Cursor) (out []Cursor) {
 const keptSteps = 100_000
 
 // keep writes the cursor to the journal.
-func (s *Server) keep(ctx context.Context) error {
+func (s *Server) keep(ctx context.Context, trained bool) error {
 	s.mu.Lock()
-	c := Cursor{Step: s.step, Generation: s.gen, Envs: map[string]Mark{}}
+	c := Cursor{Step: s.step, Generation: s.gen, Trained: trained, Envs: map[string]Mark{}}
 	for _, e := range s.envs {
-		c.Envs[e.Name] = e.place.mark(e.sent)
+		queued := 0
+		if trained {
+			queued = e.status.Own + e.posted
+		}
+		c.Envs[e.Name] = e.place.mark(e.sent, queued)
 	}
 	if s.history = firsts(append(s.history, c)); len(s.history) > keptSteps {
 		s.history = slices.Delete(s.history, 0, len(s.history)-keptSteps)
@@ -122,18 +167,29 @@ func (s *Server) keep(ctx context.Context) error {
 
 // begin goes to where the trainer is: on from the last place, or back where the trainer
 // has gone back.
-func (s *Server) begin() {
+func (s *Server) begin(ctx context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.o.Before); n > 0 {
-		last := s.o.Before[n-1]
-		s.gen = last.Generation + 1
-		if s.step >= last.Step {
-			s.goTo(last)
-			return
+	last := -1
+	for i, c := range s.o.Before {
+		if s.gen = max(s.gen, c.Generation+1); !c.Trained {
+			last = i
 		}
-		s.rewind(last.Step)
 	}
+	if last >= 0 {
+		if at := s.o.Before[last]; s.step >= at.Step {
+			s.goTo(at)
+		} else {
+			s.rewind(at.Step)
+		}
+	}
+	first := len(s.history) == 0 // what a trainer that goes back to this step gets
+	s.mu.Unlock()
+	if first {
+		if err := s.keep(ctx, true); err != nil {
+			return err
+		}
+	}
+	return s.keep(ctx, false)
 }
 
 // rewind serves the trainer, which is at s.step and was at before, from what followed that
@@ -146,7 +202,7 @@ func (s *Server) rewind(before int64) {
 		}
 	}
 	s.gen++
-	s.history = firsts(append(s.history, Cursor{Step: s.step, Generation: s.gen, Envs: to.Envs}))
+	s.history = firsts(append(s.history, Cursor{Step: s.step, Generation: s.gen, Trained: true, Envs: to.Envs}))
 	s.goTo(to)
 	s.o.Say(fmt.Sprintf("the trainer went back from step %d to %d: its rows are served again from there", before, s.step))
 }

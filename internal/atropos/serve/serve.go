@@ -222,7 +222,9 @@ func (s *Server) Run(ctx context.Context, drain <-chan struct{}) (sum engine.Sum
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, s.file.close()) }()
-	s.begin()
+	if err := s.begin(ctx); err != nil {
+		return sum, err
+	}
 
 	actx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -312,7 +314,7 @@ func (s *Server) end(ctx context.Context) error {
 			e.rows.stop()
 		}
 	}
-	err := s.keep(ctx)
+	err := s.keep(ctx, false)
 	if online {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()

@@ -337,7 +337,7 @@ func TestTrainerGoesBack(t *testing.T) {
 	}
 	var at serve.Position
 	for _, c := range b.book.kept() {
-		if c.Step == 3 {
+		if c.Step == 3 && c.Trained {
 			at = c.Envs["e"].Next
 			break
 		}
@@ -357,7 +357,7 @@ func TestTrainerGoesBack(t *testing.T) {
 
 func kept(b *book, step int64) bool {
 	for _, c := range b.kept() {
-		if c.Step == step {
+		if c.Step == step && c.Trained {
 			return true
 		}
 	}

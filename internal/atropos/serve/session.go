@@ -223,7 +223,7 @@ func (s *Server) lost(ctx context.Context, err error) error {
 	s.online, s.doubts = true, s.doubts+1
 	s.changed()
 	s.mu.Unlock()
-	return s.keep(ctx)
+	return s.keep(ctx, false)
 }
 
 // stepped is told that the trainer went on.
@@ -231,7 +231,7 @@ func (s *Server) stepped(ctx context.Context, before, now int64) error {
 	if n := s.o.StepsPerEval; n > 0 && before/n < now/n {
 		s.evaluate(ctx, now)
 	}
-	if err := s.keep(ctx); err != nil {
+	if err := s.keep(ctx, true); err != nil {
 		s.stop(err)
 		return err
 	}

@@ -330,11 +330,7 @@ func (s *Server) sent(ctx context.Context, g *group, w encode.ScoredDataGroup, r
 	if err := s.file.sent(g, w, raw, out, samples, how, s.now()); err != nil {
 		s.stop(err)
 	}
-	s.mu.Lock()
-	g.env.sent++
-	g.env.posted++
-	s.mu.Unlock()
-	s.close(ctx, g)
+	s.close(ctx, g, true)
 }
 
 // settled books a group that is not sent.
@@ -349,20 +345,23 @@ func (s *Server) settled(ctx context.Context, g *group, why string) {
 		s.mu.Unlock()
 		return
 	}
-	s.close(ctx, g)
+	s.close(ctx, g, false)
 }
 
 // close takes a group out of flight and keeps the place.
-func (s *Server) close(ctx context.Context, g *group) {
+func (s *Server) close(ctx context.Context, g *group, sent bool) {
 	s.mu.Lock()
 	delete(s.groups, g.name)
 	if g.gen == s.gen {
-		delete(g.env.place.open, g.at)
-		g.env.place.done[g.at] = true
+		g.env.place.settle(g.at, sent)
+	}
+	if sent {
+		g.env.sent++
+		g.env.posted++
 	}
 	s.changed()
 	s.mu.Unlock()
-	if err := s.keep(ctx); err != nil {
+	if err := s.keep(ctx, false); err != nil {
 		s.stop(err)
 	}
 }
