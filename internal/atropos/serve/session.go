@@ -38,7 +38,7 @@ func (s *Server) connect(ctx context.Context, drain <-chan struct{}) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case wctx.Err() != nil && errors.Is(err, client.ErrWait):
+	case wctx.Err() != nil:
 		return fmt.Errorf("%w: the trajectory server answers, but %w after %v: start the trainer, which registers (POST /register) and asks for a batch (GET /batch), or give it longer with --wait", ErrTrainer, client.ErrWait, s.o.Wait)
 	}
 	return fmt.Errorf("%w: %w", ErrTrainer, err)
@@ -201,11 +201,14 @@ func (s *Server) finish() {
 // lost handles a server that does not know us any more; a server that does not answer is
 // asked again later.
 func (s *Server) lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
 	s.mu.Lock()
 	s.online = false
 	s.mu.Unlock()
 	var e *client.Error
-	if ctx.Err() != nil || errors.As(err, &e) && (e.Status == 0 || e.Busy()) {
+	if errors.As(err, &e) && (e.Status == 0 || e.Busy()) {
 		return err
 	}
 	s.o.Log.Warn("the trajectory server does not know this environment any more: registering again", "err", err)

@@ -272,6 +272,13 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 			s.settled(ctx, g, "rewound")
 			return
 		}
+		// A group that reaches a restarted server before its trainer does makes Atropos' own
+		// one useless until it is reset: it is asked right before each post.
+		if _, err := s.c.Status(ctx, id); err != nil {
+			s.suspect()
+			s.c.Wait(ctx, try, 0)
+			continue
+		}
 		w.EnvID = &id
 		raw, err := json.Marshal(w)
 		if err != nil {
