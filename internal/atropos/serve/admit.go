@@ -110,7 +110,7 @@ func (s *Server) enter(g *group, n int) {
 
 // choose is the environment whose turn it is: that which is furthest behind its weight,
 // counted in groups that were sent or are in flight. It is waited for, so that the mixture
-// is as it was asked for.
+// is as it was asked for; but one of which nothing can be sent does not hold up the others.
 func (s *Server) choose() *env {
 	flying := map[*env]int64{}
 	for _, g := range s.groups {
@@ -119,7 +119,7 @@ func (s *Server) choose() *env {
 	var best *env
 	least := math.Inf(1)
 	for _, e := range s.envs {
-		if behind := float64(e.sent+flying[e]+1) / e.Weight; behind < least {
+		if behind := float64(e.sent+e.extra+flying[e]+1) / e.Weight; behind < least {
 			best, least = e, behind
 		}
 	}

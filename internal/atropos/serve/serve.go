@@ -156,6 +156,8 @@ type env struct {
 	status     client.Status
 	posted     int // groups since the status was asked for
 	sent       int64
+	dry        int   // groups in a row that were not sent
+	extra      int64 // turns that went to nothing, beyond what is patience
 	evaluating bool
 	place      place
 	rows       *puller

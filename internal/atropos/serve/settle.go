@@ -253,6 +253,10 @@ func (s *Server) again(g *group, out shape.Result) {
 	s.changed()
 }
 
+// patience is how many groups of an environment in a row may come to nothing before that is
+// told, and the others go on without it.
+const patience = 10
+
 // streak is how many posts in a row a server may refuse before the run is stopped.
 const streak = 3
 
@@ -362,12 +366,23 @@ func (s *Server) close(ctx context.Context, g *group, sent bool) {
 	if g.gen == s.gen {
 		g.env.place.settle(g.at, sent)
 	}
+	warn := false
 	if sent {
 		g.env.sent++
 		g.env.posted++
+		g.env.dry = 0
+	} else if g.env.dry++; g.env.dry >= patience {
+		g.env.extra++
+		warn = g.env.dry%patience == 0
 	}
 	s.changed()
+	dry, maxLen := g.env.dry, s.maxLen
 	s.mu.Unlock()
+	if warn {
+		t := s.Totals().Envs[g.env.Name]
+		s.o.Log.Warn("nothing of an environment could be sent for a while", "env", g.env.Name, "groups", dry, "dropped", t.Dropped, "samples", t.Samples,
+			"longest sequence", maxLen, "advice", "too_long: a smaller --max-tokens or --max-turns, or a larger max_token_len of the trainer; equal: another difficulty, a larger --group-size, or --equal-scores send")
+	}
 	if err := s.keep(ctx, false); err != nil {
 		s.stop(err)
 	}

@@ -353,3 +353,32 @@ func TestFirsts(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 }
+
+// TestBarrenEnvironment: an environment of which nothing can be sent does not hold up the
+// other one.
+func TestBarrenEnvironment(t *testing.T) {
+	b := newBench(t)
+	b.api.Register(4, 3, 0, -1) // no sequence is as short
+	b.api.Batch()
+	o := b.options(2)
+	o.TotalSteps = -1
+	barren := one("barren", halves, 1000)
+	fruitful := one("fruitful", func(_ context.Context, j rollout.Job) (*trajectory.Record, error) {
+		r := answered(j, float64(j.Sample%2))
+		tr := trajectory.New(trajectory.ModeExact, nil)
+		d := r.Trace.Nodes[len(r.Trace.Nodes)-1].Delta
+		d.Tokens, d.LogProbs = d.Tokens[:1], d.LogProbs[:1]
+		if _, err := tr.Commit(trajectory.Turn{Sampled: d, Finish: trajectory.FinishStop}); err != nil {
+			return nil, err
+		}
+		tr.Finish(nil)
+		r.Trace = tr
+		return r, nil
+	}, 1000)
+	stop, _ := b.start(t, o, barren, fruitful)
+	b.train(10)
+	r := stop()
+	if e := r.totals.Envs; r.err != nil || e["barren"].Sent != 0 || e["barren"].Samples["too_long"] < 10 || e["fruitful"].Sent < 20 {
+		t.Errorf("%v %+v", r.err, e)
+	}
+}
