@@ -23,9 +23,9 @@ type evaluation struct {
 	times int
 }
 
-// run1 rolls out every row once and returns the means of rewards and metrics. Samples that
+// figures rolls out every row once and returns the means of rewards and metrics. Samples that
 // fail without the model's fault are counted, and are no part of the means.
-func (e *evaluation) run1(ctx context.Context) (_ map[string]float64, err error) {
+func (e *evaluation) figures(ctx context.Context) (_ map[string]float64, err error) {
 	e.mu.Lock()
 	e.times++
 	n := e.times

@@ -135,7 +135,7 @@ func (s *Server) room(e *env) bool {
 	for _, x := range s.envs {
 		weight += x.status.Weight
 	}
-	if weight > 0 && weight < 1 { // other processes have their share of the model server
+	if weight > 0 && weight < 0.999 { // other processes have their share of the model server
 		most = max(n, int(float64(most)*weight))
 	}
 	if e.evaluating {
