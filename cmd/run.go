@@ -104,6 +104,10 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 
 // dispatch parses the command line over the layers and runs the command.
 func (h *host) dispatch(args []string, say func(string)) error {
+	args, err := atroposArgs(args, say)
+	if err != nil {
+		return Usage("%w", err)
+	}
 	var grammar root
 	k, err := h.grammar(&grammar)
 	if err != nil {
