@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"hermes/configs"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/remote"
 	"hermes/internal/atropos/client"
 	"hermes/internal/atropos/serve"
 	"hermes/internal/atropos/shape"
@@ -73,6 +75,7 @@ func (s Serve) Run(ctx context.Context, h Host) (serve.Totals, stats.Statistics,
 	defer func() {
 		for i := len(r.parts) - 1; i >= 0; i-- {
 			r.parts[i].closeAll()
+			_ = r.parts[i].Env.Close() // of a program that ends anyway
 		}
 	}()
 	for _, step := range []func(context.Context) error{r.check, r.reach, r.open} {
@@ -145,7 +148,7 @@ func (r *server) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(r.parts, func(b *batch) bool { return b.Env.Name == name }) {
+		if slices.ContainsFunc(r.parts, func(b *batch) bool { return b.Env.Name == EnvName(name) }) {
 			return fmt.Errorf("environment %s is named twice", name)
 		}
 		set, err := r.settings(name)
@@ -170,15 +173,18 @@ func (r *server) open(ctx context.Context) error {
 
 // nameWeight reads NAME or NAME=WEIGHT.
 func nameWeight(text string) (string, float64, error) {
-	name, number, ok := strings.Cut(text, "=")
-	if !ok {
-		return name, 1, nil
+	i := strings.LastIndexByte(text, '=')
+	if i < 0 {
+		return text, 1, nil
 	}
-	w, err := strconv.ParseFloat(number, 64)
+	w, err := strconv.ParseFloat(text[i+1:], 64)
+	if _, _, program, bad := remote.Named(text[:i]); err != nil && program && bad == nil {
+		return text, 1, nil // the = is one of the program's arguments
+	}
 	if err != nil || !(w > 0) || w > 1e6 {
-		return "", 0, fmt.Errorf("%s: the weight %q is no number above 0", text, number)
+		return "", 0, fmt.Errorf("%s: the weight %q is no number above 0", text, text[i+1:])
 	}
-	return name, w, nil
+	return text[:i], w, nil
 }
 
 // settings are those of --set that are for an environment.
@@ -188,10 +194,10 @@ func (r *server) settings(name string) (set []string, err error) {
 			return r.Set, nil
 		}
 		owner, rest, ok := strings.Cut(text, ".")
-		if !ok || !slices.ContainsFunc(r.Envs, func(e string) bool { n, _, _ := strings.Cut(e, "="); return n == owner }) {
+		if !ok || !slices.Contains(r.names(), owner) {
 			return nil, fmt.Errorf("--set %s: with several environments, want NAME.KEY=VALUE", text)
 		}
-		if owner == name {
+		if owner == EnvName(name) {
 			set = append(set, rest)
 		}
 	}
@@ -199,6 +205,7 @@ func (r *server) settings(name string) (set []string, err error) {
 }
 
 func (r *server) openOne(ctx context.Context, env *ChosenEnv) error {
+	env.logTo(slog.New(r.host.Handler(r.host.Err)))
 	b := &batch{Batch: r.Batch}
 	b.Env = env
 	b.RowFlags = RowFlags{Limit: r.ServeFlags.Limit, Shuffle: r.ServeFlags.Shuffle, Shard: r.ServeFlags.Shard, BadRows: "fail"}
@@ -226,10 +233,11 @@ func (r *server) openOne(ctx context.Context, env *ChosenEnv) error {
 	return nil
 }
 
+// names are the short names of the environments.
 func (r *server) names() (list []string) {
 	for _, text := range r.Envs {
-		name, _, _ := strings.Cut(text, "=")
-		list = append(list, name)
+		name, _, _ := nameWeight(text) // open has said what is wrong with it
+		list = append(list, EnvName(name))
 	}
 	return list
 }
