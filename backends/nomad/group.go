@@ -90,7 +90,9 @@ func (g *group) register(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", backends.ErrUnavailable, answered("register job "+g.id, err))
 		}
 	}
+	g.mu.Lock() // other jobs count this one's slots
 	g.registered, g.count = true, g.min()
+	g.mu.Unlock()
 	for _, f := range []func(context.Context){g.watch, g.manage, g.renew} {
 		g.work.Go(func() { f(g.b.life) })
 	}
