@@ -50,6 +50,7 @@ type Batch struct {
 	RoleFlags
 	Settings []configs.Setting // what was resolved, for run.yaml
 	Env      *ChosenEnv        // rows, tasks and scores are its own; nil: those of the datasets
+	eval     *evaluation       // nil: it is none
 }
 
 // batch is one run on its way through its phases.
@@ -86,6 +87,7 @@ func (b *batch) run(ctx context.Context) (stats.Statistics, error) {
 	if err != nil {
 		return stats.Statistics{}, usage(err)
 	}
+	b.sayPower()
 	if b.DryRun {
 		if err := b.plan(ctx, want); err != nil {
 			return stats.Statistics{}, usage(err)
@@ -150,6 +152,9 @@ func (b *batch) check(context.Context) error {
 
 // mode is by which rules samples are accepted.
 func (b *batch) mode() string {
+	if b.eval != nil {
+		return "eval"
+	}
 	if b.Env != nil {
 		return "env"
 	}
@@ -237,6 +242,9 @@ func (b *batch) identity() rundir.Fields {
 	}
 	if p := b.judge(); p != nil {
 		fields = append(fields, rundir.Field{Name: "judge", Value: p.Info().Model})
+	}
+	if b.eval != nil {
+		fields = append(fields, rundir.Field{Name: "suite", Value: b.eval.suite}, rundir.Field{Name: "judged-by", Value: cmp.Or(b.eval.grader, b.Grader)})
 	}
 	if b.oracle != nil {
 		fields = append(fields, rundir.Field{Name: "oracle", Value: "true"})
