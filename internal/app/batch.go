@@ -61,6 +61,7 @@ type batch struct {
 	data    *datasets.Dataset
 	report  datasets.Report
 	env     envs.Env
+	words   rows.Options // of plain rows
 	rules   sink.Rules
 	allowed tolerance
 	roles   map[policy.Role]*role
@@ -173,9 +174,9 @@ func (b *batch) prompts() error {
 			return err
 		}
 	}
-	o := rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Grader: b.Grader, Judge: b.roles[policy.Judge] != nil}
+	b.words = rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Judge: b.roles[policy.Judge] != nil}
 	if b.Prefill != "" {
-		if o.Prefill, err = readPrefill(b.Prefill); err != nil {
+		if b.words.Prefill, err = readPrefill(b.Prefill); err != nil {
 			return err
 		}
 	}
@@ -186,8 +187,7 @@ func (b *batch) prompts() error {
 		}
 		b.Preamble = string(raw)
 	}
-	b.env, err = rows.New(o)
-	return err
+	return nil
 }
 
 // manifest is what run.yaml will say.
@@ -233,7 +233,7 @@ func (b *batch) identity() rundir.Fields {
 		{Name: "top-k", Value: number(b.TopK)}, {Name: "min-p", Value: number(b.MinP)}, {Name: "stop", Value: number(b.Stop)},
 		{Name: "reasoning-effort", Value: b.ReasoningEffort}, {Name: "extra-body", Value: b.ExtraBody},
 		{Name: "max-turns", Value: strconv.Itoa(b.MaxTurns)}, {Name: "max-total-tokens", Value: strconv.FormatInt(b.MaxTotalTokens, 10)},
-		{Name: "faults", Value: b.Faults}, {Name: "grader", Value: b.Grader}, {Name: "seed", Value: strconv.FormatInt(b.Seed, 10)},
+		{Name: "faults", Value: b.Faults}, {Name: "grader", Value: b.words.Grader.String()}, {Name: "seed", Value: strconv.FormatInt(b.Seed, 10)},
 		{Name: "rows", Value: strings.Join(append(append([]string{}, b.Map...), b.PromptKey, strconv.FormatBool(b.Shuffle)), ",")},
 		{Name: "accept", Value: b.Accept}, {Name: "require-reasoning", Value: strconv.FormatBool(b.RequireReasoning)}, {Name: "preamble", Value: digest(b.Preamble)},
 	}
