@@ -163,7 +163,7 @@ func (h *host) grammar(into *root, more ...kong.Option) (*kong.Kong, error) {
 		kong.NoDefaultHelp(),
 		kong.Writers(h.Stdio.Out, h.Stdio.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
-		kong.Vars{"presets": strings.Join(configs.Presets(), ", ")},
+		kong.Vars{"presets": strings.Join(configs.Presets(), ", "), "suites": strings.Join(configs.Suites(), ", ")},
 		kong.Bind(h),
 		kong.Exit(func(int) {}),
 	}, more...)...)

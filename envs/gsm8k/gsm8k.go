@@ -35,7 +35,10 @@ type Config struct {
 var Kind = envs.NewKind("gsm8k", "arithmetic in words, with code execution; rows of a dataset or made ones", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
 
 // Env is the environment.
-type Env struct{ c Config }
+type Env struct {
+	c      Config
+	number grade.Spec // reads answers
+}
 
 // New checks the config.
 func New(c Config) (*Env, error) {
@@ -51,7 +54,8 @@ func New(c Config) (*Env, error) {
 	if c.Eval != "" && c.Dataset == "" {
 		return nil, errors.New("eval without dataset: give both")
 	}
-	return &Env{c: c}, nil
+	number, err := grade.Parse("number")
+	return &Env{c: c, number: number}, err
 }
 
 // Rows opens the dataset of a split, or makes its rows.
@@ -159,6 +163,9 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 	s.Metrics = map[string]float64{"format": 0}
 	if strings.Contains(grade.Answer(ep), "####") {
 		s.Metrics["format"] = 1
+	}
+	if key, ok := e.number.Key(t.Row, grade.Answer(ep)); ok {
+		s.Answer = key
 	}
 	return s, err
 }

@@ -99,8 +99,15 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 	if ep.Stop.Reason == trajectory.StopFaultyBox {
 		return trajectory.Score{Detail: ep.Stop.Detail}, nil // the model broke its own box: zero
 	}
-	return g.Grade(ctx, w, ep)
+	s, err := g.Grade(ctx, w, ep)
+	if key, ok := e.o.Grader.Key(t.Row, grade.Answer(ep)); err == nil && ok && len(key) <= longestVote {
+		s.Answer = key
+	}
+	return s, err
 }
+
+// longestVote is how long an answer may be that majorities vote on: two essays never agree.
+const longestVote = 200
 
 func (e *Env) grader(row datasets.Row) (grade.Grader, error) {
 	if e.o.Grader.IsZero() && !e.o.Judge && e.o.Grader.NeedsJudge(row) {

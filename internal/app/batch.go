@@ -244,7 +244,7 @@ func (b *batch) identity() rundir.Fields {
 		fields = append(fields, rundir.Field{Name: "judge", Value: p.Info().Model})
 	}
 	if b.eval != nil {
-		fields = append(fields, rundir.Field{Name: "suite", Value: b.eval.suite}, rundir.Field{Name: "judged-by", Value: cmp.Or(b.eval.grader, b.Grader)})
+		fields = append(fields, rundir.Field{Name: "suite", Value: b.eval.suite}, rundir.Field{Name: "judged-by", Value: cmp.Or(b.eval.grader, b.words.Grader.String())})
 	}
 	if b.oracle != nil {
 		fields = append(fields, rundir.Field{Name: "oracle", Value: "true"})

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"sync"
 
-	"hermes/envs"
-	"hermes/envs/grade"
 	"hermes/envs/grade/report"
 	"hermes/rollout/journal"
 	"hermes/rollout/runs"
@@ -94,7 +92,6 @@ func sampleOf(r *trajectory.Record) report.Sample {
 	}
 	if r.Trace != nil {
 		s.Turns = r.Trace.Turns()
-		s.Answer = grade.Answer(envs.Episode{Trace: r.Trace})
 	}
 	if r.Outcome.Failure() {
 		s.Failure = r.Outcome
@@ -105,9 +102,10 @@ func sampleOf(r *trajectory.Record) report.Sample {
 
 // scored lays a score over a sample; nil: it has none.
 func scored(s report.Sample, by *trajectory.Score) report.Sample {
-	s.Reward, s.Wanted = nil, 0
+	s.Reward, s.Wanted, s.Answer = nil, 0, ""
 	if by != nil {
 		s.Reward, s.Wanted = &by.Reward, int(by.Metrics["calls_wanted"])
+		s.Answer = by.Answer
 	}
 	return s
 }

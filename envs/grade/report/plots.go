@@ -27,8 +27,9 @@ type plots struct {
 
 // point is one k of the pass@k curve.
 type point struct {
-	k            int
-	at, hat, maj figures.Estimate
+	k       int
+	at, hat figures.Estimate
+	maj     *figures.Estimate // nil: nothing to vote on
 }
 
 // dot is a task: what it cost on average, what it earned.
@@ -201,8 +202,10 @@ func (r *Report) curve() *svg {
 			band += fmt.Sprintf("%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[band == ""], px, y(*p.at.High))
 			back = fmt.Sprintf("L%.1f %.1f", px, y(*p.at.Low)) + back
 		}
-		for j, e := range []figures.Estimate{p.at, p.hat, p.maj} {
-			ways[j] += fmt.Sprintf("%s%.1f %.1f", step, px, y(e.Value))
+		for j, e := range []*figures.Estimate{&p.at, &p.hat, p.maj} {
+			if e != nil {
+				ways[j] += fmt.Sprintf("%s%.1f %.1f", step, px, y(e.Value))
+			}
 		}
 		s.Marks = append(s.Marks, mark{px, y(p.at.Value), fmt.Sprintf("pass@%d %.4f, %s", p.k, p.at.Value, Interval(p.at))})
 		s.Labels = append(s.Labels, label{X: px - 4, Y: height + 16, Text: fmt.Sprint(p.k)})

@@ -26,7 +26,7 @@ type Sample struct {
 	Number  int                // of the sample among those of its task
 	Failure trajectory.Outcome // why our side failed; "" where it did not
 	Reward  *float64           // nil: no score
-	Answer  string             // for majorities; wrong answers are the same when their text is
+	Answer  string             // what the grader read: majorities vote on it; empty: nothing to vote on
 	Wanted  int                // tool calls that a perfect player makes; 0: unknown
 	Calls   int
 	Turns   int
@@ -94,6 +94,7 @@ type Report struct {
 	Judge   *stats.Judge                `json:"judge,omitempty"`
 
 	plots plots
+	voted bool // graders read answers, so that a majority can be found
 }
 
 // Tool counts the uses of one tool.
@@ -110,6 +111,7 @@ type Builder struct {
 	tasks map[string]*task
 	each  Each
 	seed  maphash.Seed
+	voted bool // some grader read answers
 	turns map[int]int64
 
 	finished, known, efficient int64
@@ -170,7 +172,12 @@ func (b *Builder) Add(s Sample) {
 	}
 	b.counts.Scored++
 	t.rewards = append(t.rewards, *s.Reward)
-	t.answers = append(t.answers, maphash.String(b.seed, strings.ToLower(strings.Join(strings.Fields(s.Answer), " "))))
+	vote := maphash.String(b.seed, s.Answer)
+	if s.Answer == "" { // nothing was read: it agrees with no other
+		vote = maphash.Comparable(b.seed, b.counts.Scored)
+	}
+	t.answers = append(t.answers, vote)
+	b.voted = b.voted || s.Answer != ""
 }
 
 // Options of a report.
@@ -184,7 +191,7 @@ type Options struct {
 // Report makes the figures.
 func (b *Builder) Report(o Options) (*Report, error) {
 	r := &Report{Head: b.head, Metrics: map[string]figures.Estimate{}, Samples: b.counts, Tasks: len(b.tasks),
-		CostUSD: o.Books.CostUSD, Tokens: o.Books.Tokens, Seconds: o.Books.Seconds, Judge: o.Books.Judge, Causes: o.Books.Causes, Tools: map[string]Tool{}}
+		CostUSD: o.Books.CostUSD, Tokens: o.Books.Tokens, Seconds: o.Books.Seconds, Judge: o.Books.Judge, Causes: o.Books.Causes, Tools: map[string]Tool{}, voted: b.voted}
 	r.Samples.Planned = o.Planned
 	r.Samples.Failed = maps.Clone(b.counts.Failed)
 	r.Samples.Pending = o.Planned - b.counts.Scored - b.counts.Unscored
@@ -277,11 +284,13 @@ func (r *Report) metrics(tasks []*task, o figures.Options) {
 	r.Metrics["accuracy"] = e
 	r.plots.curve = nil
 	for _, k := range ks(most) {
-		at, hat, maj := overK(tasks, k, o)
+		at, hat, maj := overK(tasks, k, r.voted, o)
 		r.Metrics[fmt.Sprintf("pass@%d", k)] = at
 		if k > 1 {
 			r.Metrics[fmt.Sprintf("pass^%d", k)] = hat
-			r.Metrics[fmt.Sprintf("maj@%d", k)] = maj
+			if maj != nil {
+				r.Metrics[fmt.Sprintf("maj@%d", k)] = *maj
+			}
 		}
 		r.plots.curve = append(r.plots.curve, point{k, at, hat, maj})
 	}
@@ -295,8 +304,9 @@ func ks(n int) (list []int) {
 	return append(list, n)
 }
 
-// overK averages over the tasks that have at least k scored samples.
-func overK(tasks []*task, k int, o figures.Options) (at, hat, maj figures.Estimate) {
+// overK averages over the tasks that have at least k scored samples. maj is nil where
+// nobody voted.
+func overK(tasks []*task, k int, voted bool, o figures.Options) (at, hat figures.Estimate, maj *figures.Estimate) {
 	var ats, hats, majs []float64
 	several := false
 	for _, t := range tasks {
@@ -314,7 +324,9 @@ func overK(tasks []*task, k int, o figures.Options) (at, hat, maj figures.Estima
 			}
 		}
 		ats, hats = append(ats, figures.PassAtK(n, right, k)), append(hats, figures.PassHatK(n, right, k))
-		majs = append(majs, figures.MajAtK(right, slices.Sorted(maps.Values(wrong)), k))
+		if voted {
+			majs = append(majs, figures.MajAtK(right, slices.Sorted(maps.Values(wrong)), k))
+		}
 	}
 	what := "tasks"
 	if k > 1 {
@@ -325,7 +337,10 @@ func overK(tasks []*task, k int, o figures.Options) (at, hat, maj figures.Estima
 		e.Denominator = what
 		return e
 	}
-	return over(ats), over(hats), over(majs)
+	if voted {
+		maj = ptr(over(majs))
+	}
+	return over(ats), over(hats), maj
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,446 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/grade/report"
+	"hermes/envs/rows"
+	"hermes/rollout/journal"
+	"hermes/rollout/play"
+	"hermes/rollout/runs"
+	"hermes/trajectory"
+)
+
+// Rescore is everything that `hermes eval score` can be told.
+type Rescore struct {
+	Grader   string // "": as the run was judged
+	Name     string // of the scores
+	Datasets []string
+	Set      []string
+	Strict   bool
+	ToolFlags
+}
+
+// Rescored tells what became of a re-scoring.
+type Rescored struct {
+	File     string         `json:"file"`
+	Grader   string         `json:"grader"`
+	Scored   int64          `json:"scored"`
+	Unscored int64          `json:"unscored"`
+	Kept     int64          `json:"failed"`   // samples that failed by our fault: nothing to judge
+	Errors   int64          `json:"errors"`   // the grader failed; they have no score
+	Replayed int64          `json:"replayed"` // judged in a box in which the sample was played again
+	Changed  int64          `json:"changed"`  // rewards that are not what they were
+	Report   *report.Report `json:"report"`
+}
+
+// scoreLine is a line of scores/NAME.jsonl.
+type scoreLine struct {
+	Key    trajectory.Key `json:"key"`
+	ID     string         `json:"id"`
+	Sample int            `json:"sample"`
+	trajectoryScore
+	Error string   `json:"error,omitempty"`
+	Was   *float64 `json:"was"`
+}
+
+// trajectoryScore is a score whose reward may be missing.
+type trajectoryScore struct {
+	Reward  *float64           `json:"reward"`
+	Parts   map[string]float64 `json:"rewards,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Detail  string             `json:"detail,omitempty"`
+	Answer  string             `json:"answer,omitempty"`
+}
+
+// scoresHead is scores/NAME.head.json: by what was judged.
+type scoresHead struct {
+	Grader string `json:"grader"`
+}
+
+var scoreName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// rescoring is a Rescore at work.
+type rescoring struct {
+	Rescore
+	host    Host
+	run     *runs.Run
+	env     envs.Env
+	chosen  *ChosenEnv // nil: rows
+	data    *datasets.Dataset
+	seed    int64
+	grader  string
+	once    sync.Once
+	player  play.Player
+	noBox   error
+	closing func()
+
+	errs, replayed atomic.Int64
+}
+
+// Run scores the samples of a run again, without asking a model, and writes
+// scores/NAME.jsonl and its report. The journal stays as it is. The error is an *Error
+// where the user can help it.
+func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) {
+	if !scoreName.MatchString(o.Name) {
+		return Rescored{}, usage(fmt.Errorf("--name %q: want letters, digits, . _ -", o.Name))
+	}
+	r, err := runs.Open(dir)
+	if err != nil {
+		return Rescored{}, usage(err)
+	}
+	defer r.Close()
+	s := &rescoring{Rescore: o, host: h, run: r, closing: func() {}}
+	defer func() { s.closing() }()
+	if err := s.open(ctx); err != nil {
+		return Rescored{}, usage(err)
+	}
+	defer s.data.Close()
+	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o755); err != nil {
+		return Rescored{}, &Error{Code: codeOurs, Err: err}
+	}
+	out, err := s.all(ctx)
+	if err != nil {
+		return out, err
+	}
+	if out.Report, err = WriteReport(ctx, dir, o.Name, o.Strict); err != nil {
+		return out, err
+	}
+	switch {
+	case out.Report.Refused != "":
+		return out, &Error{Code: codeFailures, Err: errors.New(out.Report.Refused)}
+	case out.Errors > 0:
+		return out, &Error{Code: codeFailures, Err: fmt.Errorf("the grader failed for %d samples, which have no score; %s says why", out.Errors, out.File)}
+	}
+	return out, nil
+}
+
+// open finds the rows that were asked and by what to judge, and sees to it that every
+// row can be judged.
+func (s *rescoring) open(ctx context.Context) error {
+	m := s.run.Manifest
+	config := map[string]string{}
+	if err := m.Config.Decode(&config); err != nil {
+		return fmt.Errorf("run.yaml: config: %w", err)
+	}
+	id := func(name string) string { v, _ := m.Identity.Get(name); return v }
+	var err error
+	if s.seed, err = strconv.ParseInt(id("seed"), 10, 64); err != nil {
+		return fmt.Errorf("run.yaml: seed %q: %w", id("seed"), err)
+	}
+	d := datasets.Options{PromptKey: config["prompt-key"], Shuffle: config["shuffle"] == "true", Seed: uint64(s.seed), Limit: m.Extent.Limit, Hub: Hub(s.host.Env, false)}
+	if d.Map, err = datasets.ParseMap(config["map"]); err != nil {
+		return err
+	}
+	if m.Extent.Shard != "" {
+		if d.Shard, err = datasets.ParseShard(m.Extent.Shard); err != nil {
+			return err
+		}
+	}
+	if env, is := strings.CutPrefix(config["dataset"], "env:"); is {
+		err = s.openEnv(ctx, env, config, d)
+	} else {
+		err = s.openRows(ctx, config, d)
+	}
+	if err != nil {
+		return err
+	}
+	print, err := s.data.Fingerprint(ctx)
+	if err == nil && print != m.Extent.Dataset {
+		err = fmt.Errorf("the dataset is not the one that the run was made with (%.12s… then, %.12s… now): --dataset names where it is now", m.Extent.Dataset, print)
+	}
+	if err == nil && s.chosen == nil {
+		err = s.openGrader(ctx, id("grader"), config["bad-rows"] == string(datasets.Skip))
+	}
+	if err != nil {
+		err = errors.Join(err, s.data.Close())
+	}
+	return err
+}
+
+func (s *rescoring) openEnv(ctx context.Context, name string, config map[string]string, d datasets.Options) error {
+	if s.Grader != "" || len(s.Datasets) > 0 {
+		return fmt.Errorf("the environment %s has rows of its own and scores by itself: leave --grader and --dataset out", name)
+	}
+	var set []string
+	if config["env-set"] != "" {
+		if err := json.Unmarshal([]byte(config["env-set"]), &set); err != nil {
+			return fmt.Errorf("run.yaml: env-set: %w", err)
+		}
+	} else if config["set"] != "" {
+		set = strings.Split(config["set"], ",")
+	}
+	split := config["env-split"]
+	if split == "" {
+		split = config["split"]
+	}
+	var err error
+	if s.chosen, err = OpenEnv(ctx, name, envs.Split(split), append(set, s.Set...), s.host.Section("envs"), s.host.Envs); err != nil {
+		return err
+	}
+	if id, _ := s.run.Manifest.Identity.Get("env"); id != s.chosen.Identity() {
+		return fmt.Errorf("%w: it says %q, these settings are %q; give the same --set and run file", errOtherEnv, id, s.chosen.Identity())
+	}
+	s.env, s.grader = s.chosen.Bundled, "environment "+name
+	s.data, err = s.chosen.Rows(ctx, s.chosen.Split, d)
+	return err
+}
+
+func (s *rescoring) openRows(ctx context.Context, config map[string]string, d datasets.Options) (err error) {
+	if len(s.Datasets) == 0 {
+		s.Datasets = strings.Fields(config["dataset"])
+	}
+	if len(s.Datasets) == 0 || s.Datasets[0] == "-" {
+		return errors.New("the run's rows came from stdin: --dataset names a file with them")
+	}
+	s.data, err = OpenRows(ctx, d, s.Datasets...)
+	return err
+}
+
+// openGrader is --grader, else that of the run.
+func (s *rescoring) openGrader(ctx context.Context, was string, skip bool) error {
+	text := s.Grader
+	if text == "" {
+		text = was
+	}
+	all := func(yield func(datasets.Row, error) bool) {
+		for row, err := range s.data.Rows(ctx) {
+			var bad *datasets.RowError
+			if errors.As(err, &bad) && skip {
+				continue
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+	first := func() (list []datasets.Row, err error) {
+		for row, err := range all {
+			if err != nil || len(list) == graderSample {
+				return list, err
+			}
+			list = append(list, row)
+		}
+		return list, nil
+	}
+	spec, err := Grader(text, first, func(line string) { fmt.Fprintln(s.host.Err, line) })
+	if err != nil {
+		return err
+	}
+	for row, err := range all {
+		if err == nil && spec.NeedsJudge(row) && !spec.IsZero() {
+			return fmt.Errorf("grader %s asks a model, and nothing is asked here: use a grader of rules, or evaluate anew", spec.Kind)
+		}
+	}
+	if err := CheckGrader(spec, all, false); err != nil && !spec.IsZero() {
+		return err
+	}
+	s.env, s.grader = rows.New(rows.Options{Grader: spec}), spec.String()
+	return nil
+}
+
+// job is one sample to be scored.
+type job struct {
+	row    datasets.Row
+	sample int
+	at     journal.Offset
+
+	line   *scoreLine // nil: there is nothing to judge
+	failed bool
+	err    error
+}
+
+// all walks the rows in their order; the samples of a few rows are judged side by side.
+func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
+	out = Rescored{File: filepath.Join(s.run.Dir, "scores", s.Name+".jsonl"), Grader: s.grader}
+	w, err := newReplaced(out.File)
+	if err != nil {
+		return out, err
+	}
+	var jobs []*job
+	flush := func() error {
+		parallel(len(jobs), func(i int) { s.score(ctx, jobs[i]) })
+		for _, j := range jobs {
+			if err := s.tell(w, j, &out); err != nil {
+				return err
+			}
+		}
+		jobs = jobs[:0]
+		return ctx.Err()
+	}
+	for row, rerr := range s.data.Rows(ctx) {
+		var bad *datasets.RowError
+		if errors.As(rerr, &bad) {
+			continue // it was left out then, too
+		}
+		if rerr != nil {
+			return out, errors.Join(rerr, w.drop())
+		}
+		for n := range max(1, s.run.Manifest.Extent.Rollouts) {
+			at, ok := s.run.Journal.FinalAt(trajectory.NewKey(row.ID, 0, 0, n))
+			if !ok {
+				continue
+			}
+			jobs = append(jobs, &job{row: row, sample: n, at: at})
+		}
+		if len(jobs) >= chunk {
+			if err := flush(); err != nil {
+				return out, errors.Join(err, w.drop())
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return out, errors.Join(err, w.drop())
+	}
+	out.Errors, out.Replayed = s.errs.Load(), s.replayed.Load()
+	if err := w.keep(); err != nil {
+		return out, err
+	}
+	head, err := newReplaced(filepath.Join(s.run.Dir, "scores", s.Name+".head.json"))
+	if err != nil {
+		return out, err
+	}
+	return out, errors.Join(json.NewEncoder(head).Encode(scoresHead{Grader: s.grader}), head.keep())
+}
+
+func (s *rescoring) tell(w *replaced, j *job, out *Rescored) error {
+	switch {
+	case j.err != nil:
+		return j.err
+	case j.failed:
+		out.Kept++
+		return nil
+	}
+	l := j.line
+	switch {
+	case l.Reward != nil:
+		out.Scored++
+	case l.Error == "":
+		out.Unscored++
+	}
+	if (l.Was == nil) != (l.Reward == nil) || l.Was != nil && *l.Was != *l.Reward {
+		out.Changed++
+	}
+	return json.NewEncoder(w).Encode(l)
+}
+
+// score judges one sample out of its record, or in a box in which it is played again.
+func (s *rescoring) score(ctx context.Context, j *job) {
+	e, err := s.run.Journal.At(j.at)
+	var rec *trajectory.Record
+	if err == nil {
+		rec, err = e.Record()
+	}
+	if err != nil {
+		j.err = err
+		return
+	}
+	// A scorer that failed may be asked again; what else was our fault left nothing to judge.
+	if rec.Trace == nil || rec.Outcome.Failure() && (rec.Outcome != trajectory.Environment || rec.Trace.Turns() == 0) {
+		j.failed = true
+		return
+	}
+	j.line = &scoreLine{Key: rec.Key, ID: rec.Row, Sample: rec.Sample}
+	if rec.Score != nil && !rec.Outcome.Failure() {
+		j.line.Was = &rec.Score.Reward
+	}
+	got, err := s.judge(ctx, j.row, rec)
+	switch {
+	case errors.Is(err, envs.ErrUnscored):
+	case ctx.Err() != nil:
+		j.err = context.Cause(ctx)
+	case err != nil:
+		s.errs.Add(1)
+		j.line.Error = err.Error()
+	case math.IsNaN(got.Reward) || math.IsInf(got.Reward, 0):
+		s.errs.Add(1)
+		j.line.Error = fmt.Sprintf("the reward is %v", got.Reward)
+	default:
+		j.line.trajectoryScore = trajectoryScore{&got.Reward, got.Parts, got.Metrics, got.Detail, got.Answer}
+	}
+}
+
+func (s *rescoring) judge(ctx context.Context, row datasets.Row, rec *trajectory.Record) (trajectory.Score, error) {
+	t, err := s.env.Task(row)
+	if err != nil {
+		return trajectory.Score{}, err
+	}
+	box, ok := s.env.(envs.NeedsBox)
+	if (!ok || !box.NeedsBox(t)) && !s.keepsState() {
+		seed := rec.Key.Seed(s.seed)
+		w := envs.World{Rand: rand.New(rand.NewPCG(seed, seed)), State: &envs.State{}}
+		got, err := s.env.Score(ctx, t, w, envs.Episode{Trace: rec.Trace, Stop: rec.Stop})
+		if !errors.Is(err, envs.ErrNoBox) {
+			return got, err
+		}
+	}
+	return s.again(ctx, row, rec)
+}
+
+// keepsState reports whether what the scorer looks at was made by the environment's own
+// tools, so that a sample must be played again.
+func (s *rescoring) keepsState() bool {
+	_, tools := s.env.(envs.Tooler)
+	return tools
+}
+
+// again plays a sample in a fresh box, the model's answers from the log, and scores it
+// there.
+func (s *rescoring) again(ctx context.Context, row datasets.Row, rec *trajectory.Record) (trajectory.Score, error) {
+	p, err := s.boxes(ctx, rec)
+	if err != nil {
+		return trajectory.Score{}, fmt.Errorf("it is judged in a box, and none can be restored: %w", err)
+	}
+	said := answers(rec.Trace)
+	p.Turns = len(said)
+	now, err := p.Play(ctx, s.env, row, rec.Sample, said)
+	switch {
+	case err != nil:
+		return trajectory.Score{}, err
+	case now.Outcome.Failure():
+		return trajectory.Score{}, fmt.Errorf("played again, it failed (%s): %s", now.Outcome, now.Reason)
+	case now.Score == nil:
+		return trajectory.Score{}, envs.ErrUnscored
+	}
+	s.replayed.Add(1)
+	return *now.Score, nil
+}
+
+// boxes opens the player at the first need. It has all the tools that the run had; a
+// rollout gets those of its record.
+func (s *rescoring) boxes(ctx context.Context, rec *trajectory.Record) (play.Player, error) {
+	s.once.Do(func() {
+		tools := s.ToolFlags
+		sets, _ := s.run.Manifest.Identity.Get("toolsets")
+		if name, drawn := strings.CutPrefix(sets, "distribution "); drawn {
+			tools.Distribution = name
+		} else if tools.Toolsets = list(sets); len(tools.Toolsets) == 0 {
+			tools.Toolsets = []string{noTools}
+		}
+		if tools.Image == "" {
+			tools.Image, _ = s.run.Manifest.Identity.Get("image")
+		}
+		tools.MissingTools = "drop"
+		s.player, _, s.closing, s.noBox = player(context.WithoutCancel(ctx), s.host, s.chosen, tools, s.seed)
+		if s.closing == nil {
+			s.closing = func() {}
+		}
+	})
+	p := s.player
+	p.Toolsets = rec.Toolsets
+	return p, s.noBox
+}
