@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,6 +115,9 @@ func scored(s report.Sample, by *trajectory.Score) report.Sample {
 func headOf(r *runs.Run) report.Head {
 	id := func(name string) string { v, _ := r.Manifest.Identity.Get(name); return v }
 	h := report.Head{Suite: id("suite"), Model: id("model"), Run: filepath.Base(r.Dir), Grader: id("judged-by"), Toolsets: id("toolsets")}
+	if id("oracle") == "true" {
+		h.Model = oracleModel
+	}
 	if h.Suite == "" { // no evaluation, but it has rewards
 		h.Suite, h.Grader = h.Run, id("grader")
 	}
@@ -265,6 +269,6 @@ func sameSuite(a, b *runs.Run, scores string) error {
 		}
 		judged = func(r *runs.Run) string { return heads[r].Grader }
 	}
-	return errors.Join(differs("suite", id(a, "suite"), id(b, "suite")), differs("environment", id(a, "env"), id(b, "env")),
+	return cmp.Or(differs("suite", id(a, "suite"), id(b, "suite")), differs("environment", id(a, "env"), id(b, "env")),
 		differs("dataset", a.Manifest.Extent.Dataset, b.Manifest.Extent.Dataset), differs("grader", judged(a), judged(b)))
 }

@@ -225,10 +225,11 @@ func clusterError(gs []group) float64 {
 
 // MDE is the smallest difference between two runs of n units each that a two-sided test
 // at the given significance finds with the given power, where p is the expected rate and
-// rho the correlation between the runs' results on the same task.
+// rho the correlation between the runs' results on the same task; 1, the most that rates
+// can differ by, where it would be more.
 func MDE(n int, p, rho, significance, power float64) float64 {
 	z := normalQuantile(1-significance/2) + normalQuantile(power)
-	return z * math.Sqrt(2*p*(1-p)*(1-rho)/float64(n))
+	return min(1, z*math.Sqrt(2*p*(1-p)*(1-rho)/float64(n)))
 }
 
 // Median is the middle of a list, which is sorted in place; 0 where it is empty.
