@@ -241,13 +241,20 @@ func (s *rescoring) openGrader(ctx context.Context, was string, skip bool) error
 	if err != nil {
 		return err
 	}
-	for row, err := range all {
-		if err == nil && spec.NeedsJudge(row) && !spec.IsZero() {
-			return fmt.Errorf("grader %s asks a model, and nothing is asked here: use a grader of rules, or evaluate anew", spec.Kind)
+	if !spec.IsZero() {
+		rules := func(yield func(datasets.Row, error) bool) {
+			for row, err := range all {
+				if err == nil && spec.NeedsJudge(row) {
+					err = fmt.Errorf("grader %s asks a model, and nothing is asked here: use a grader of rules, or evaluate anew", spec.Kind)
+				}
+				if !yield(row, err) {
+					return
+				}
+			}
 		}
-	}
-	if err := CheckGrader(spec, all, false); err != nil && !spec.IsZero() {
-		return err
+		if err := CheckGrader(spec, rules, false); err != nil {
+			return err
+		}
 	}
 	s.env, s.grader = rows.New(rows.Options{Grader: spec}), spec.String()
 	return nil
