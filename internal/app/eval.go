@@ -244,6 +244,9 @@ func (e *Eval) one(ctx context.Context, h Host, b Batch) (Evaluated, error) {
 		return done, err
 	}
 	r, rerr := WriteReport(context.WithoutCancel(ctx), done.Dir, "", e.Strict)
+	if errors.Is(rerr, errNoSamples) && err != nil {
+		return done, err // it stopped before anything was finished; why is said already
+	}
 	if rerr != nil {
 		return done, errors.Join(err, &Error{Code: codeOurs, Err: room(rerr)})
 	}

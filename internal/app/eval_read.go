@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -85,6 +86,14 @@ func parallel(n int, f func(i int)) {
 // sampleOf is what a report needs of a record.
 func sampleOf(r *trajectory.Record) report.Sample {
 	s := report.Sample{Task: r.Row, Number: r.Sample, Tokens: r.Usage.Prompt + r.Usage.Completion, Seconds: r.Seconds}
+	if bytes.Contains(r.Metadata, []byte(`"cluster"`)) {
+		var m struct {
+			Cluster json.RawMessage `json:"cluster"`
+		}
+		if json.Unmarshal(r.Metadata, &m) == nil {
+			s.Cluster = string(m.Cluster)
+		}
+	}
 	if r.Usage.CostKnown {
 		s.Cost = &r.Usage.Cost
 	}

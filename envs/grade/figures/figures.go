@@ -70,8 +70,9 @@ func (o Options) draws() int {
 // group is a task: how many samples, their sum.
 type group struct{ n, sum float64 }
 
-// Mean is the mean over all samples; tasks holds the rewards of each task's samples.
-// Tasks without samples do not count. ok is false where there is no sample at all.
+// Mean is the mean over all samples; tasks holds the rewards of each task's samples, or of
+// each cluster of tasks that belong together. Tasks without samples do not count. ok is
+// false where there is no sample at all.
 func Mean(tasks [][]float64, o Options) (e Estimate, ok bool) {
 	var gs []group
 	shape := shape{low: math.Inf(1), high: math.Inf(-1), single: true, binary: true}
@@ -92,14 +93,23 @@ func Mean(tasks [][]float64, o Options) (e Estimate, ok bool) {
 }
 
 // OverTasks is the mean of one value a task. several says that the values were made of
-// several samples each, so that they are no proportions.
-func OverTasks(values []float64, several bool, o Options) (e Estimate, ok bool) {
-	shape := shape{low: math.Inf(1), high: math.Inf(-1), single: !several, binary: true, n: len(values)}
-	gs := make([]group, len(values))
+// several samples each, so that they are no proportions. cluster, if not nil, numbers for
+// each value the cluster that its task belongs to, from 0.
+func OverTasks(values []float64, cluster []int, several bool, o Options) (e Estimate, ok bool) {
+	shape := shape{low: math.Inf(1), high: math.Inf(-1), single: !several && cluster == nil, binary: true, n: len(values)}
+	var gs []group
 	for i, x := range values {
-		gs[i] = group{1, x}
+		at := i
+		if cluster != nil {
+			at = cluster[i]
+		}
+		for at >= len(gs) {
+			gs = append(gs, group{})
+		}
+		gs[at].n, gs[at].sum = gs[at].n+1, gs[at].sum+x
 		shape.see(x)
 	}
+	gs = slices.DeleteFunc(gs, func(g group) bool { return g.n == 0 })
 	return estimate(gs, shape, o)
 }
 

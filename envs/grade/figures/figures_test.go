@@ -48,6 +48,10 @@ func TestWhichInterval(t *testing.T) {
 	if e, _ := figures.Mean([][]float64{{7}, {7}, {7}}, figures.Options{}); e.Low != nil || e.Note == "" {
 		t.Errorf("rewards of 7 that never vary have no interval: %+v", e)
 	}
+	pairs, _ := figures.OverTasks([]float64{1, 1, 0, 0, 1, 1}, []int{0, 0, 1, 1, 2, 2}, false, figures.Options{})
+	if same, _ := figures.Mean([][]float64{{1, 1}, {0, 0}, {1, 1}}, figures.Options{}); pairs.Method != figures.Clustered || *pairs.Low != *same.Low || pairs.Tasks != 3 {
+		t.Errorf("tasks that belong together: %+v", pairs)
+	}
 	e, _ := figures.Mean([][]float64{{0.1}, {0.9}, {0.35}, {0.8}}, figures.Options{Seed: 3})
 	again, _ := figures.Mean([][]float64{{0.1}, {0.9}, {0.35}, {0.8}}, figures.Options{Seed: 3})
 	if e.Method != figures.BCa || *e.Low != *again.Low || *e.Low < 0.1 || *e.High > 0.9 || *e.Low >= e.Value || *e.High <= e.Value {

@@ -119,7 +119,7 @@ func compare(t *testing.T, raw []byte) {
 	for _, c := range all["bca"] {
 		var xs, want []float64
 		c.read(t, &xs, &want)
-		e, _ := figures.OverTasks(xs, false, figures.Options{Draws: 100_000})
+		e, _ := figures.OverTasks(xs, nil, false, figures.Options{Draws: 100_000})
 		if e.Method != figures.BCa {
 			t.Errorf("method %s", e.Method)
 		}

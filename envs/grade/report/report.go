@@ -23,6 +23,7 @@ import (
 // Sample is what a report needs of one finished sample.
 type Sample struct {
 	Task    string
+	Cluster string             // tasks of one cluster are not independent; empty: the task is its own
 	Number  int                // of the sample among those of its task
 	Failure trajectory.Outcome // why our side failed; "" where it did not
 	Reward  *float64           // nil: no score
@@ -121,6 +122,7 @@ type Builder struct {
 // task is what is kept of a task's samples.
 type task struct {
 	id      string
+	cluster string
 	rewards []float64
 	answers []uint64 // beside rewards
 	cost    float64
@@ -138,7 +140,7 @@ func New(h Head) *Builder {
 func (b *Builder) Add(s Sample) {
 	t := b.tasks[s.Task]
 	if t == nil {
-		t = &task{id: strings.Clone(s.Task)}
+		t = &task{id: strings.Clone(s.Task), cluster: strings.Clone(s.Cluster)}
 		b.tasks[s.Task] = t
 	}
 	if s.Failure != "" {
@@ -267,8 +269,16 @@ func (r *Report) bounds(tasks []*task) {
 func (r *Report) metrics(tasks []*task, o figures.Options) {
 	binary, most := true, 0
 	var rewards [][]float64
-	for _, t := range tasks {
-		rewards = append(rewards, t.rewards)
+	cluster := clusters(tasks)
+	for i, t := range tasks {
+		if cluster == nil {
+			rewards = append(rewards, t.rewards)
+		} else {
+			for cluster[i] >= len(rewards) {
+				rewards = append(rewards, nil)
+			}
+			rewards[cluster[i]] = append(rewards[cluster[i]], t.rewards...)
+		}
 		most = max(most, len(t.rewards))
 		binary = binary && !slices.ContainsFunc(t.rewards, func(x float64) bool { return x != 0 && x != 1 })
 	}
@@ -284,7 +294,7 @@ func (r *Report) metrics(tasks []*task, o figures.Options) {
 	r.Metrics["accuracy"] = e
 	r.plots.curve = nil
 	for _, k := range ks(most) {
-		at, hat, maj := overK(tasks, k, r.voted, o)
+		at, hat, maj := overK(tasks, cluster, k, r.voted, o)
 		r.Metrics[fmt.Sprintf("pass@%d", k)] = at
 		if k > 1 {
 			r.Metrics[fmt.Sprintf("pass^%d", k)] = hat
@@ -306,10 +316,11 @@ func ks(n int) (list []int) {
 
 // overK averages over the tasks that have at least k scored samples. maj is nil where
 // nobody voted.
-func overK(tasks []*task, k int, voted bool, o figures.Options) (at, hat figures.Estimate, maj *figures.Estimate) {
+func overK(tasks []*task, cluster []int, k int, voted bool, o figures.Options) (at, hat figures.Estimate, maj *figures.Estimate) {
 	var ats, hats, majs []float64
+	var of []int // their clusters
 	several := false
-	for _, t := range tasks {
+	for i, t := range tasks {
 		n, right := len(t.rewards), 0
 		if n < k || n == 0 {
 			continue
@@ -323,6 +334,9 @@ func overK(tasks []*task, k int, voted bool, o figures.Options) (at, hat figures
 				wrong[t.answers[i]]++
 			}
 		}
+		if cluster != nil {
+			of = append(of, cluster[i])
+		}
 		ats, hats = append(ats, figures.PassAtK(n, right, k)), append(hats, figures.PassHatK(n, right, k))
 		if voted {
 			majs = append(majs, figures.MajAtK(right, slices.Sorted(maps.Values(wrong)), k))
@@ -333,7 +347,7 @@ func overK(tasks []*task, k int, voted bool, o figures.Options) (at, hat figures
 		what = fmt.Sprintf("tasks with at least %d scored samples", k)
 	}
 	over := func(xs []float64) figures.Estimate {
-		e, _ := figures.OverTasks(xs, several, o)
+		e, _ := figures.OverTasks(xs, of, several, o)
 		e.Denominator = what
 		return e
 	}
@@ -341,6 +355,26 @@ func overK(tasks []*task, k int, voted bool, o figures.Options) (at, hat figures
 		maj = ptr(over(majs))
 	}
 	return over(ats), over(hats), maj
+}
+
+// clusters numbers the cluster of each task; nil where no task names one.
+func clusters(tasks []*task) []int {
+	if !slices.ContainsFunc(tasks, func(t *task) bool { return t.cluster != "" }) {
+		return nil
+	}
+	seen := map[string]int{}
+	out := make([]int, len(tasks))
+	for i, t := range tasks {
+		name := "task " + t.id
+		if t.cluster != "" {
+			name = "cluster " + t.cluster
+		}
+		if _, ok := seen[name]; !ok {
+			seen[name] = len(seen)
+		}
+		out[i] = seen[name]
+	}
+	return out
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -97,6 +97,25 @@ func TestVotes(t *testing.T) {
 	}
 }
 
+// TestClusters: tasks that belong together count as one for the interval.
+func TestClusters(t *testing.T) {
+	b := report.New(report.Head{})
+	for i := range 40 {
+		s := sample(fmt.Sprint("t", i), 0, float64(i/4%2))
+		s.Cluster = fmt.Sprint(i / 4)
+		b.Add(s)
+	}
+	r, err := b.Report(report.Options{Planned: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"accuracy", "pass@1"} {
+		if e := r.Metrics[name]; e.Method != "clustered-t" || e.Tasks != 10 || e.N != 40 || *e.High-*e.Low < 0.7 {
+			t.Errorf("%s: %+v, %v to %v", name, e, *e.Low, *e.High)
+		}
+	}
+}
+
 // TestPages: JSON has the keys that programs read; text from outside is escaped.
 func TestPages(t *testing.T) {
 	const evil = `<script>alert(1)</script>|x`
