@@ -154,11 +154,7 @@ func samplesOf(ctx context.Context, r *runs.Run, name string, totals *stats.Tota
 				continue
 			}
 			if totals != nil {
-				book := stats.Accepted
-				if d.rec.Outcome.Failure() {
-					book = stats.Failed
-				}
-				totals.Final(d.rec, book, string(d.rec.Outcome))
+				enter(totals, d.rec)
 			}
 			s := sampleOf(d.rec)
 			if name != "" {
@@ -169,6 +165,15 @@ func samplesOf(ctx context.Context, r *runs.Run, name string, totals *stats.Tota
 			}
 		}
 	}
+}
+
+// enter counts a final record: what failed by our fault, and all else.
+func enter(totals *stats.Totals, rec *trajectory.Record) {
+	book := stats.Accepted
+	if rec.Outcome.Failure() {
+		book = stats.Failed
+	}
+	totals.Final(rec, book, string(rec.Outcome))
 }
 
 // reportOf makes the report of a run out of its log.
@@ -188,6 +193,11 @@ func reportOf(ctx context.Context, r *runs.Run, scores string, strict bool) (*re
 		}
 		b.Add(s)
 	}
+	return finishReport(r, b, totals, strict)
+}
+
+// finishReport makes the figures of a run whose samples b has taken in.
+func finishReport(r *runs.Run, b *report.Builder, totals *stats.Totals, strict bool) (*report.Report, error) {
 	text, _ := r.Manifest.Identity.Get("seed")
 	seed, _ := strconv.ParseInt(text, 10, 64) // of other runs: 0
 	return b.Report(report.Options{Planned: r.Manifest.Extent.Planned, Strict: strict, Seed: uint64(seed), Books: totals.Statistics(r.Manifest.Extent.Planned)})
@@ -215,6 +225,11 @@ func WriteReport(ctx context.Context, dir, scores string, strict bool) (*report.
 	if scores != "" {
 		base = filepath.Join(dir, "scores", scores)
 	}
+	return rep, writePages(rep, base)
+}
+
+// writePages writes a report as BASE.json, BASE.md and BASE.html.
+func writePages(rep *report.Report, base string) error {
 	write := func(ext string, f func(w *replaced) error) error {
 		w, err := newReplaced(base + ext)
 		if err != nil {
@@ -225,7 +240,7 @@ func WriteReport(ctx context.Context, dir, scores string, strict bool) (*report.
 		}
 		return w.keep()
 	}
-	return rep, errors.Join(
+	return errors.Join(
 		write(".json", func(w *replaced) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")

@@ -21,6 +21,7 @@ import (
 	"hermes/rollout/play"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
+	"hermes/trajectory/stats"
 )
 
 // Rescore is everything that `hermes eval score` can be told.
@@ -88,6 +89,9 @@ type rescoring struct {
 	closing func()
 
 	errs, replayed atomic.Int64
+
+	pages  *report.Builder
+	totals *stats.Totals
 }
 
 // Run scores the samples of a run again, without asking a model, and writes
@@ -102,12 +106,15 @@ func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) 
 		return Rescored{}, usage(err)
 	}
 	defer r.Close()
-	s := &rescoring{Rescore: o, host: h, run: r, closing: func() {}}
+	s := &rescoring{Rescore: o, host: h, run: r, closing: func() {}, totals: stats.New(r.Manifest.Tools)}
 	defer func() { s.closing() }()
 	if err := s.open(ctx); err != nil {
 		return Rescored{}, usage(err)
 	}
 	defer s.data.Close()
+	head := headOf(r)
+	head.Grader = s.grader
+	s.pages = report.New(head)
 	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o755); err != nil {
 		return Rescored{}, &Error{Code: codeOurs, Err: err}
 	}
@@ -115,7 +122,7 @@ func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) 
 	if err != nil {
 		return out, err
 	}
-	if out.Report, err = WriteReport(ctx, dir, o.Name, o.Strict); err != nil {
+	if out.Report, err = s.report(ctx); err != nil {
 		return out, err
 	}
 	switch {
@@ -133,6 +140,7 @@ type job struct {
 	sample int
 	at     journal.Offset
 
+	rec    *trajectory.Record
 	line   *scoreLine // nil: there is nothing to judge
 	failed bool
 	err    error
@@ -192,14 +200,17 @@ func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
 }
 
 func (s *rescoring) tell(w *replaced, j *job, out *Rescored) error {
-	switch {
-	case j.err != nil:
+	if j.err != nil {
 		return j.err
-	case j.failed:
+	}
+	enter(s.totals, j.rec)
+	if j.failed {
 		out.Kept++
+		s.pages.Add(sampleOf(j.rec))
 		return nil
 	}
 	l := j.line
+	s.pages.Add(l.verdict().lay(sampleOf(j.rec)))
 	switch {
 	case l.Reward != nil:
 		out.Scored++
@@ -223,6 +234,7 @@ func (s *rescoring) score(ctx context.Context, j *job) {
 		j.err = err
 		return
 	}
+	j.rec = rec
 	// A scorer that failed may be asked again; what else was our fault left nothing to judge.
 	if rec.Trace == nil || rec.Outcome.Failure() && (rec.Outcome != trajectory.Environment || rec.Trace.Turns() == 0) {
 		j.failed = true
@@ -292,6 +304,31 @@ func (s *rescoring) again(ctx context.Context, row datasets.Row, rec *trajectory
 	}
 	s.replayed.Add(1)
 	return *now.Score, nil
+}
+
+// report makes the pages of the new scores. What attempts cost that were tried again is
+// read in the log; the rest was seen on the way.
+func (s *rescoring) report(ctx context.Context) (*report.Report, error) {
+	for e, err := range s.run.Journal.Records(ctx, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Kind == journal.KindAttempt {
+			rec, err := e.Record()
+			if err != nil {
+				return nil, err
+			}
+			s.totals.Attempt(rec)
+		}
+	}
+	rep, err := finishReport(s.run, s.pages, s.totals, s.Strict)
+	if err != nil {
+		return nil, err
+	}
+	if rep.Samples.Pending == rep.Samples.Planned {
+		return rep, usage(fmt.Errorf("%s: %w", s.run.Dir, errNoSamples))
+	}
+	return rep, writePages(rep, filepath.Join(s.run.Dir, "scores", s.Name))
 }
 
 // boxes opens the player at the first need. It has all the tools that the run had; a

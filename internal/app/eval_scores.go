@@ -35,11 +35,7 @@ func readScores(dir, name string) (rescored, error) {
 			if err := json.Unmarshal(raw, &l); err != nil {
 				return nil, fmt.Errorf("scores %s: line %d: %w", name, len(over)+1, err)
 			}
-			x := verdict{reward: math.NaN(), wanted: l.Metrics["calls_wanted"], answer: l.Answer, failed: l.Error != ""}
-			if l.Reward != nil {
-				x.reward = *l.Reward
-			}
-			over[l.Key] = x
+			over[l.Key] = l.verdict()
 		}
 		if err != nil {
 			break
@@ -58,16 +54,27 @@ type verdict struct {
 	failed bool // the grader failed
 }
 
+func (l *scoreLine) verdict() verdict {
+	x := verdict{reward: math.NaN(), wanted: l.Metrics["calls_wanted"], answer: l.Answer, failed: l.Error != ""}
+	if l.Reward != nil {
+		x.reward = *l.Reward
+	}
+	return x
+}
+
 // lay puts the new score in the place of the old one.
 func (o rescored) lay(s report.Sample, k trajectory.Key) report.Sample {
-	v, ok := o[k]
-	switch {
-	case !ok: // nothing to judge: it failed, or ended after the scoring
-		if s.Failure == "" {
-			s.Reward = nil
-		}
-		return s
-	case v.failed:
+	if v, ok := o[k]; ok {
+		return v.lay(s)
+	}
+	if s.Failure == "" { // it ended after the scoring
+		s.Reward = nil
+	}
+	return s // nothing to judge
+}
+
+func (v verdict) lay(s report.Sample) report.Sample {
+	if v.failed {
 		s.Failure, s.Reward = trajectory.Environment, nil
 		return s
 	}

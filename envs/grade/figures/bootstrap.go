@@ -9,7 +9,7 @@ import (
 // resample draws groups with replacement and returns the mean of each draw, sorted.
 func resample(gs []group, o Options) []float64 {
 	r := rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15))
-	means := make([]float64, o.draws())
+	means := make([]float64, o.draws(len(gs)))
 	for i := range means {
 		var all group
 		for range gs {

@@ -49,7 +49,7 @@ const (
 // Options of an estimate. The zero value is usable.
 type Options struct {
 	Level float64 // 0: 0.95
-	Draws int     // of a bootstrap; 0: 10,000
+	Draws int     // of a bootstrap; 0: 10,000, fewer (at least 1,000) above 5,000 tasks
 	Seed  uint64
 }
 
@@ -60,9 +60,11 @@ func (o Options) level() float64 {
 	return o.Level
 }
 
-func (o Options) draws() int {
+// draws keeps the work within 50 million steps: with that many tasks the means of the
+// draws are normal, and fewer of them tell the same.
+func (o Options) draws(groups int) int {
 	if o.Draws == 0 {
-		return 10_000
+		return max(1000, min(10_000, 50_000_000/groups))
 	}
 	return o.Draws
 }
