@@ -39,11 +39,8 @@ func decoded(ctx context.Context, j *journal.Journal) iter.Seq[read] {
 		flush := func() bool {
 			out := make([]read, len(places))
 			parallel(len(places), func(i int) {
-				e, err := j.At(places[i].At)
-				if err == nil {
-					out[i].rec, err = e.Record()
-				}
-				out[i].final, out[i].err = places[i].Kind == journal.KindFinal, err
+				out[i].rec, out[i].err = places[i].Record()
+				out[i].final = places[i].Kind == journal.KindFinal
 			})
 			places = places[:0]
 			for _, r := range out {
@@ -60,6 +57,10 @@ func decoded(ctx context.Context, j *journal.Journal) iter.Seq[read] {
 			}
 			if e.Kind != journal.KindAttempt && (e.Kind != journal.KindFinal || !e.Current) {
 				continue
+			}
+			if e, err = e.Keep(); err != nil {
+				yield(read{err: err})
+				return
 			}
 			if places = append(places, e); len(places) == chunk && !flush() {
 				return
