@@ -27,6 +27,8 @@ var (
 	behind  = regexp.MustCompile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
 	between = regexp.MustCompile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
 	prosy   = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
+	wordy   = regexp.MustCompile(`[A-Za-z]{2,}\s+\S|\S\s+[A-Za-z]{2,}`)
+	spoken  = regexp.MustCompile(`\b(?:and|or|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sqrt|log|ln|exp|abs|pi|inf)\b`)
 	texts   = regexp.MustCompile(`\\text[a-z]*\{[^{}]*\}|\\mbox\{[^{}]*\}|\\[a-zA-Z]+`)
 	twice   = regexp.MustCompile(`\\\\([A-Za-z()\[\]])`)
 	comma   = regexp.MustCompile(`^([-+]?\d+),(\d{1,2}|\d{4,})$`)
@@ -55,7 +57,7 @@ func extract(text string, targets Targets) string {
 			return found
 		}
 	}
-	if len(text) < maxExpression && !inline.MatchString(text) && !prosy.MatchString(texts.ReplaceAllString(text, " ")) {
+	if len(text) < maxExpression && !inline.MatchString(text) && !isProse(text) {
 		if targets&Expr != 0 {
 			if m := comma.FindStringSubmatch(text); m != nil {
 				return m[1] + "." + m[2] // 1,22 is no group of three
@@ -67,6 +69,14 @@ func extract(text string, targets Targets) string {
 		return found
 	}
 	return ""
+}
+
+// isProse tells whether a text has words beside its mathematics.
+func isProse(text string) bool {
+	if strings.Contains(text, `\`) {
+		return prosy.MatchString(texts.ReplaceAllString(text, " "))
+	}
+	return wordy.MatchString(spoken.ReplaceAllString(text, ""))
 }
 
 // near tells whether a formula or number stands at the beginning, behind at most one word.
