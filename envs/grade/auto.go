@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"hermes/datasets"
@@ -33,9 +34,18 @@ func Candidates(row datasets.Row) []Candidate {
 			add("calls", "expected_tools", strings.Join(names, ", "))
 		}
 	}
+	for _, k := range []struct{ kind, field string }{{"tests", "tests"}, {"state", "checks"}, {"sequence", "actions"}, {"bfcl", "ground_truth"}, {"schema", "schema"}} {
+		if raw := lookup(row, k.field); len(raw) > 0 {
+			if s, err := Parse(k.kind); err == nil {
+				if _, err := s.Bind(row); err == nil {
+					add(k.kind, k.field, plain(raw))
+				}
+			}
+		}
+	}
 	raw, name, err := Gold{}.raw(row)
 	if err == nil {
-		for _, k := range guesses(plain(raw)) {
+		for _, k := range guesses(row, plain(raw)) {
 			spec := Spec{Kind: k}
 			if known, ok := find(k); ok {
 				spec.o = known.fresh()
@@ -56,17 +66,24 @@ func Candidates(row datasets.Row) []Candidate {
 }
 
 // guesses are the graders that a gold answer looks made for.
-func guesses(gold string) []string {
+func guesses(row datasets.Row, gold string) []string {
 	text := strings.TrimSpace(gold)
+	if _, ok := (&multipleChoice{}).gold(row, json.RawMessage(strconv.Quote(text))); ok && (len(text) == 1 || len((&multipleChoice{}).texts(row)) > 0) {
+		if len((&multipleChoice{}).texts(row)) > 0 || text[0] >= 'A' {
+			return []string{"choice", "exact"}
+		}
+	}
 	switch {
-	case isGoldNumber(text):
-		return []string{"number", "exact"}
 	case text == "":
 		return nil
+	case isGoldNumber(text):
+		return []string{"number", "math", "exact"}
 	case strings.ContainsAny(text[:1], "{[") && json.Valid([]byte(text)):
-		return []string{"exact"}
+		return []string{"json", "math", "exact"}
+	case strings.ContainsAny(text, `\\^_=<>$`) || strings.ContainsAny(text[:1], "(["):
+		return []string{"math", "exact"}
 	}
-	return []string{"contains", "exact"}
+	return []string{"contains", "normalised", "exact"}
 }
 
 // Auto picks the first grader that fits every one of the rows, and says why.

@@ -165,9 +165,9 @@ func TestGateFirst(t *testing.T) {
 
 func TestBadSpecs(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                            "nothing is written",
-		`exakt`:                       "did you mean exact?",
-		`{kind: numbr}`:               "did you mean number?",
+		``:                        "nothing is written",
+		`exakt`:                   "did you mean exact?",
+		`{kind: numbr}`:           "did you mean number?",
 		`{kind: number, rell: 1}`: "did you mean rel",
 		"- kind: number\n- kind: exact\n  stps: []": "line 3: unknown key stps (did you mean steps?)",
 		`{weight: 1}`:                             "without kind",
@@ -284,5 +284,6 @@ func ExampleCandidates() {
 	}
 	// Output:
 	// number answer 12
+	// math answer 12
 	// exact answer Half of 24. #### 12
 }
