@@ -170,6 +170,8 @@ type evalReport struct {
 	Name   string `arg:"" name:"run" help:"Run: a name or a path."`
 	Scores string `help:"Report the scores of this name, made by 'hermes eval score'." placeholder:"NAME"`
 	Strict bool   `help:"No figure while a planned sample has no score; exit code 3 then."`
+	Events string `name:"tensorboard" help:"Also write an event file for TensorBoard into this folder." placeholder:"DIR"`
+	Step   int64  `range:"0:" help:"Step of the event file: that of the checkpoint which was evaluated."`
 	runPlace
 }
 
@@ -180,6 +182,9 @@ func (c *evalReport) Run(h *host) error {
 		return err
 	}
 	r, err := app.WriteReport(h.Ctx, dir, c.Scores, c.Strict)
+	if err == nil && c.Events != "" {
+		err = app.WriteEvents(dir, c.Events, c.Step, r)
+	}
 	if err != nil {
 		return runError(exitOf(err))
 	}

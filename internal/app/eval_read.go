@@ -15,7 +15,9 @@ import (
 	"sync"
 
 	"hermes/envs/grade/report"
+	"hermes/rollout/event/tensorboard"
 	"hermes/rollout/journal"
+	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
 	"hermes/trajectory/stats"
@@ -86,7 +88,7 @@ func parallel(n int, f func(i int)) {
 
 // sampleOf is what a report needs of a record.
 func sampleOf(r *trajectory.Record) report.Sample {
-	s := report.Sample{Task: r.Row, Number: r.Sample, Tokens: r.Usage.Prompt + r.Usage.Completion, Seconds: r.Seconds}
+	s := report.Sample{Task: r.Row, Number: r.Sample, Tokens: r.Usage.Prompt + r.Usage.Completion, Written: r.Usage.Completion, Seconds: r.Seconds}
 	if bytes.Contains(r.Metadata, []byte(`"cluster"`)) {
 		var m struct {
 			Cluster json.RawMessage `json:"cluster"`
@@ -249,6 +251,26 @@ func writePages(rep *report.Report, base string) error {
 		}),
 		write(".md", func(w *replaced) error { return rep.Markdown(w) }),
 		write(".html", func(w *replaced) error { return rep.HTML(w) }))
+}
+
+// WriteEvents writes the figures of a run as an event file for TensorBoard into a folder.
+// It is named for the run's begin, step and name, so that writing it again replaces it.
+func WriteEvents(dir, into string, step int64, rep *report.Report) error {
+	m, err := rundir.Read(journal.OS{}, dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return usage(fmt.Errorf("--tensorboard: %w", err))
+	}
+	w, err := newReplaced(filepath.Join(into, fmt.Sprintf("%s.%d.%s", tensorboard.FileName(m.Created), step, filepath.Base(dir))))
+	if err != nil {
+		return usage(fmt.Errorf("--tensorboard: %w", err))
+	}
+	if err := tensorboard.Write(w, m.Created, step, rep.Scalars()); err != nil {
+		return errors.Join(err, w.drop())
+	}
+	return w.keep()
 }
 
 // Compare pairs the samples of two runs. Runs that were asked different things, or judged

@@ -32,6 +32,7 @@ type Sample struct {
 	Calls   int
 	Turns   int
 	Tokens  int64
+	Written int64    // of the tokens, those that the model wrote
 	Cost    *float64 // dollars; nil: unknown
 	Seconds float64
 }
@@ -70,6 +71,7 @@ func (c Counts) missing() int64 { return c.Planned - c.Scored }
 // Each is the mean of something over the finished samples.
 type Each struct {
 	Tokens     float64  `json:"tokens"`
+	Completion float64  `json:"completion_tokens"`
 	Turns      float64  `json:"turns"`
 	Seconds    float64  `json:"seconds"`
 	Calls      float64  `json:"tool_calls"`
@@ -151,6 +153,7 @@ func (b *Builder) Add(s Sample) {
 	t.seen++
 	t.tokens += s.Tokens
 	b.each.Tokens += float64(s.Tokens)
+	b.each.Completion += float64(s.Written)
 	b.each.Turns += float64(s.Turns)
 	b.each.Seconds += s.Seconds
 	b.each.Calls += float64(s.Calls)
@@ -245,7 +248,7 @@ func (b *Builder) perSample() Each {
 	e.CostUSD, e.Efficiency = share(e.CostUSD, b.known), share(e.Efficiency, b.efficient)
 	if b.finished > 0 {
 		n := float64(b.finished)
-		e.Tokens, e.Turns, e.Seconds, e.Calls = e.Tokens/n, e.Turns/n, e.Seconds/n, e.Calls/n
+		e.Tokens, e.Completion, e.Turns, e.Seconds, e.Calls = e.Tokens/n, e.Completion/n, e.Turns/n, e.Seconds/n, e.Calls/n
 	}
 	return e
 }
