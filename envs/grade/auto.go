@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,8 @@ func Candidates(row datasets.Row) []Candidate {
 	return out
 }
 
+var fraction = regexp.MustCompile(`^[-+]?\d+\s?/\s?\d+$`)
+
 // guesses are the graders that a gold answer looks made for.
 func guesses(row datasets.Row, gold string) []string {
 	text := strings.TrimSpace(gold)
@@ -78,6 +81,8 @@ func guesses(row datasets.Row, gold string) []string {
 		return nil
 	case isGoldNumber(text):
 		return []string{"number", "math", "exact"}
+	case fraction.MatchString(text):
+		return []string{"math", "number", "exact"}
 	case strings.ContainsAny(text[:1], "{[") && json.Valid([]byte(text)):
 		return []string{"json", "math", "exact"}
 	case strings.ContainsAny(text, `\\^_=<>$`) || strings.ContainsAny(text[:1], "(["):

@@ -37,6 +37,9 @@ func (c *combined) check() error {
 	}
 	sum, gates := 0.0, 0
 	for _, s := range c.Of {
+		if s.Kind == "none" {
+			return errors.New("none cannot stand among others")
+		}
 		sum += s.Weight
 		if s.Gate {
 			gates++
@@ -69,7 +72,11 @@ func (c *combined) bind(row datasets.Row) (Grader, error) {
 	gs := make([]Grader, len(c.Of))
 	for i, s := range c.Of {
 		var err error
-		if gs[i], err = s.Bind(row); err != nil {
+		gs[i], err = s.Bind(row)
+		if errors.Is(err, envs.ErrUnscored) {
+			return nil, fmt.Errorf("%s: row %s has nothing to be judged by", s.Kind, row.ID)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

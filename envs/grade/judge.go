@@ -226,8 +226,22 @@ func readVerdict(raw json.RawMessage, criteria []Criterion) (trajectory.Score, e
 // rubric has the judge decide, with a gold answer at hand where there is one. A row that
 // has the gold answer alone is judged by that.
 type rubric struct {
-	Text  string `yaml:"rubric"` // instead of the row's
+	Text  any    `yaml:"rubric"` // instead of the row's: text, or a list of criteria with weights
 	Field string `yaml:"field"`  // of the row's rubric
+
+	own []Criterion
+}
+
+func (o *rubric) check() error {
+	if o.Text == nil {
+		return nil
+	}
+	raw, err := json.Marshal(o.Text)
+	if err != nil {
+		return fmt.Errorf("rubric: %w", err)
+	}
+	o.own, err = ParseRubric(raw)
+	return err
 }
 
 func (o *rubric) bind(row datasets.Row) (Grader, error) {
@@ -246,8 +260,8 @@ func (o *rubric) bind(row datasets.Row) (Grader, error) {
 }
 
 func (o *rubric) criteria(row datasets.Row, reference string) ([]Criterion, error) {
-	if o.Text != "" {
-		return []Criterion{{Text: o.Text}}, nil
+	if o.own != nil {
+		return o.own, nil
 	}
 	name := cmp.Or(o.Field, "rubric")
 	raw, _, err := field(row, name)

@@ -347,6 +347,18 @@ func TestPanel(t *testing.T) {
 			t.Errorf("%s: a panel with a vote missing scored %g", tt.spec, got.Reward)
 		}
 	}
+	s, err := grade.Parse(`{kind: rubric, rubric: [{text: a, weight: 3}, b]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := s.Bind(row(t, `{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &bench{says: []string{`{"criteria":[{"reason":"x","score":1},{"reason":"y","score":0}]}`}}
+	if got, err := g.Grade(t.Context(), envs.World{Judge: j, Rand: rand.New(rand.NewPCG(1, 2))}, said(t, "x")); err != nil || got.Reward != 0.75 {
+		t.Errorf("criteria of the grader's own: %+v, %v", got, err)
+	}
 	for _, text := range []string{`panel`, `{kind: panel, votes: 99}`, `{kind: panel, votes: 3, rule: median}`, `{kind: panel, of: [{kind: exact, gate: true}, exact]}`} {
 		if _, err := grade.Parse(text); err == nil {
 			t.Errorf("%s was taken", text)

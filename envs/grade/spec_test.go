@@ -180,6 +180,8 @@ func TestBadSpecs(t *testing.T) {
 		`[]`:                                      "at least one",
 		`[{kind: exact, weight: 0}, contains: 1]`: "",
 		`[{kind: exact, weight: 0}]`:              "all weights are 0",
+		`[none, exact]`:                           "none cannot stand",
+		`{kind: rubric, rubric: [{weight: 1}]}`:   "says nothing",
 		`{kind: best}`:                            "at least one",
 		`{kind: regex, pattern: '('}`:             "missing closing",
 		`{kind: regex, pattern: '(a)(b)'}`:        "at most one group",
@@ -195,7 +197,7 @@ func TestBadSpecs(t *testing.T) {
 }
 
 func TestNeeds(t *testing.T) {
-	for spec, fields := range map[string]string{"number": `{"label":"4"}`, "calls": `{"answer":"x"}`, "command": `{}`, "rubric": `{}`, "[exact, number]": `{"rubric":"x"}`} {
+	for spec, fields := range map[string]string{"number": `{"label":"4"}`, "calls": `{"answer":"x"}`, "command": `{}`, "rubric": `{}`, "schema": `{}`, "tests": `{}`, "state": `{}`, "bfcl": `{}`, "sequence": `{}`, "pairwise": `{}`, "json": `{}`, "choice": `{}`, "math": `{}`, "similarity": `{}`, "[exact, number]": `{"rubric":"x"}`} {
 		s, err := grade.Parse(spec)
 		if err != nil {
 			t.Fatal(err)
@@ -207,6 +209,13 @@ func TestNeeds(t *testing.T) {
 	}
 	if _, err := (grade.Spec{}).Bind(row(t, `{}`)); !errors.Is(err, envs.ErrUnscored) {
 		t.Errorf("a row with nothing: %v", err)
+	}
+	list, err := grade.Parse("[row, {kind: contains, text: x}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := list.Bind(row(t, `{}`)); err == nil || errors.Is(err, envs.ErrUnscored) {
+		t.Errorf("a list on a row with nothing: %v", err)
 	}
 	s, _ := grade.Parse("number")
 	if _, err := s.Bind(row(t, `{"answer":"red"}`)); err == nil || !strings.Contains(err.Error(), `"red" has no number`) {

@@ -98,7 +98,7 @@ func TestCoverageClustered(t *testing.T) {
 		{"30 tasks, most of them hard", 30, 8, true, 2},
 		{"100 tasks, 4 samples each", 100, 4, true, 0.5},
 	} {
-		const repeats = 2000
+		const repeats = 1000
 		mean, hits := 1/(1+tt.power), 0
 		for range repeats {
 			var all [][]float64

@@ -119,7 +119,7 @@ func compare(t *testing.T, raw []byte) {
 	for _, c := range all["bca"] {
 		var xs, want []float64
 		c.read(t, &xs, &want)
-		e, _ := figures.OverTasks(xs, nil, false, figures.Options{Draws: 100_000})
+		e, _ := figures.OverTasks(xs, nil, false, figures.Options{Draws: 30_000})
 		if e.Method != figures.BCa {
 			t.Errorf("method %s", e.Method)
 		}
@@ -134,7 +134,7 @@ func compare(t *testing.T, raw []byte) {
 		}
 		e, _ := figures.Difference(tasks, figures.Options{})
 		near(t, "difference", c, exact, []float64{e.Value, *e.Low, *e.High}, want[:3])
-		p := figures.PairedBootstrap(tasks, figures.Options{Draws: 100_000})
+		p := figures.PairedBootstrap(tasks, figures.Options{Draws: 30_000})
 		near(t, "paired bootstrap", c, 0.01, []float64{p}, want[3:])
 	}
 	for _, c := range all["mde"] {
