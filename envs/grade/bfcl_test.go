@@ -81,8 +81,8 @@ func golden(t *testing.T, r datasets.Row, choice int) []fcall {
 	for _, one := range list {
 		for name, params := range one {
 			c := fcall{name, map[string]any{}}
-			for p, accepted := range params {
-				if v, ok := pick(accepted, choice); ok {
+			for p, values := range params {
+				if v, ok := pick(values, choice); ok {
 					c.args[p] = v
 				}
 			}
@@ -92,8 +92,8 @@ func golden(t *testing.T, r datasets.Row, choice int) []fcall {
 	return out
 }
 
-func pick(accepted []any, choice int) (any, bool) {
-	v := accepted[min(choice, len(accepted)-1)]
+func pick(list []any, choice int) (any, bool) {
+	v := list[min(choice, len(list)-1)]
 	if v == "" {
 		return nil, false // left out
 	}
@@ -126,7 +126,7 @@ func resolved(v any) any {
 	return v
 }
 
-func judge(t *testing.T, spec string, r datasets.Row, calls []fcall) (bool, string) {
+func bound(t *testing.T, spec string, r datasets.Row) grade.Grader {
 	t.Helper()
 	s, err := grade.Parse(spec)
 	if err != nil {
@@ -136,6 +136,11 @@ func judge(t *testing.T, spec string, r datasets.Row, calls []fcall) (bool, stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	return g
+}
+
+func accepted(t *testing.T, g grade.Grader, calls []fcall) (bool, string) {
+	t.Helper()
 	var made []trajectory.Call
 	for _, c := range calls {
 		raw, err := json.Marshal(c.args)
@@ -198,22 +203,24 @@ func TestBFCLData(t *testing.T) {
 		gold, bad, acceptedBad := 0, 0, 0
 		missed := 0
 		for _, r := range rowsOf(t, category) {
+			g := bound(t, "bfcl", r)
 			for choice := range 3 {
 				calls := golden(t, r, choice)
-				gold++
-				if ok, why := judge(t, "bfcl", r, calls); !ok {
+				gold += 2 // forwards and backwards
+				if ok, why := accepted(t, g, calls); !ok {
 					missed++
 					t.Logf("%s, choice %d: gold refused: %s", r.ID, choice, why)
 				}
 				reversed := slices.Clone(calls)
 				slices.Reverse(reversed)
-				if ok, why := judge(t, "bfcl", r, reversed); !ok {
+				if ok, why := accepted(t, g, reversed); !ok {
+					missed++
 					t.Logf("%s, choice %d, in reverse: gold refused: %s", r.ID, choice, why)
 				}
 			}
 			for what, calls := range wrong(golden(t, r, 0)) {
 				bad++
-				if ok, _ := judge(t, "bfcl", r, calls); ok {
+				if ok, _ := accepted(t, g, calls); ok {
 					acceptedBad++
 					t.Logf("%s: accepted with wrong %s: %v", r.ID, what, calls)
 				}
@@ -225,10 +232,10 @@ func TestBFCLData(t *testing.T) {
 		t.Logf("%s: %d of %d gold ones refused, %d of %d spoiled ones accepted", category, missed, gold, acceptedBad, bad)
 	}
 	for _, r := range rowsOf(t, "irrelevance") {
-		if ok, _ := judge(t, "bfcl", r, nil); !ok {
+		if ok, _ := accepted(t, bound(t, "bfcl", r), nil); !ok {
 			t.Errorf("%s: no call is refused", r.ID)
 		}
-		if ok, _ := judge(t, "bfcl", r, []fcall{{"f", nil}}); ok {
+		if ok, _ := accepted(t, bound(t, "bfcl", r), []fcall{{"f", nil}}); ok {
 			t.Errorf("%s: a call is accepted", r.ID)
 		}
 	}
@@ -247,7 +254,7 @@ func TestBFCLOrder(t *testing.T) {
 		{"bfcl", []fcall{one, two}, true}, {"bfcl", []fcall{two, one}, true}, {"bfcl", []fcall{two, two}, false},
 		{"bfcl-greedy", []fcall{one, two}, false}, {"bfcl-greedy", []fcall{two, one}, true},
 	} {
-		if got, why := judge(t, tt.spec, r, tt.calls); got != tt.want {
+		if got, why := accepted(t, bound(t, tt.spec, r), tt.calls); got != tt.want {
 			t.Errorf("%s on %v: %v, want %v: %s", tt.spec, tt.calls, got, tt.want, why)
 		}
 	}

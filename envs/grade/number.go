@@ -7,12 +7,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"hermes/datasets"
 )
 
 var (
-	numbers = regexp.MustCompile(`(?:[-+−]\s?)?\$?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:/\d+)?\s?(?:\\?%)?`)
+	numbers = regexp.MustCompile(`[-+−]?\$?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:/\d+)?\s?(?:\\?%)?`)
 	boxed   = regexp.MustCompile(`\\boxed\{([^{}]*)\}`)
 )
 
@@ -23,23 +25,28 @@ const maxExponent = 400
 // with that of gold, as exact rationals: 1,000 equals 1000.0.
 func Number(gold string) (Grader, error) { return near(gold, 0, 0) }
 
-// near is Number with the tolerance max(abs, rel × |gold|).
+// near is Number with the tolerance max(abs, rel × |gold|). Where one side alone is a
+// percentage, 20% is 20 as well as 0.2.
 func near(gold string, abs, rel float64) (Grader, error) {
 	want, ok := number(gold)
 	if !ok {
 		return nil, fmt.Errorf("grader number: %.80q has no number", gold)
 	}
-	tolerance := new(big.Rat).Mul(rational(rel), new(big.Rat).Abs(want))
-	if a := rational(abs); a.Cmp(tolerance) > 0 {
-		tolerance = a
+	alike := func(got, want *big.Rat) bool {
+		tolerance := new(big.Rat).Mul(rational(rel), new(big.Rat).Abs(want))
+		if a := rational(abs); a.Cmp(tolerance) > 0 {
+			tolerance = a
+		}
+		apart := new(big.Rat).Sub(got, want)
+		return apart.Abs(apart).Cmp(tolerance) <= 0
 	}
 	return judged(func(text string) (bool, string) {
 		got, ok := number(text)
 		if !ok {
 			return false, "no number in " + short(text)
 		}
-		apart := new(big.Rat).Sub(got, want)
-		return apart.Abs(apart).Cmp(tolerance) <= 0, "read " + short(got.RatString())
+		same := alike(got.value(), want.value()) || got.percent != want.percent && alike(got.written, want.written)
+		return same, "read " + short(got.value().RatString())
 	}), nil
 }
 
@@ -51,49 +58,72 @@ func rational(f float64) *big.Rat {
 	return r
 }
 
+// quantity is a number as it was written: 50% is 50, a percentage.
+type quantity struct {
+	written *big.Rat
+	percent bool
+}
+
+func (q quantity) value() *big.Rat {
+	if q.percent {
+		return new(big.Rat).Quo(q.written, big.NewRat(100, 1))
+	}
+	return q.written
+}
+
 // number is the last number of a text: after the last ####, in the last \boxed{}, or
 // anywhere. Thousands may be set apart by commas; 50% is a half, 3/4 three quarters.
-func number(text string) (*big.Rat, bool) {
+func number(text string) (quantity, bool) {
 	if at := strings.LastIndex(text, "####"); at >= 0 {
 		text = text[at+4:]
 	} else if m := boxed.FindAllStringSubmatch(text, -1); m != nil {
 		text = m[len(m)-1][1]
 	}
-	all := numbers.FindAllString(text, -1)
+	all := numbers.FindAllStringIndex(text, -1)
 	if len(all) == 0 {
-		return nil, false
+		return quantity{}, false
 	}
-	return parseNumber(all[len(all)-1])
+	from, to := all[len(all)-1][0], all[len(all)-1][1]
+	last := text[from:to]
+	if before, _ := utf8.DecodeLastRuneInString(text[:from]); from > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
+		last = strings.TrimLeft(last, "-−") // 10-12 ends in 12
+	}
+	return parseQuantity(last)
 }
 
+// parseNumber is the value of one number.
 func parseNumber(text string) (*big.Rat, bool) {
+	q, ok := parseQuantity(text)
+	if !ok {
+		return nil, false
+	}
+	return q.value(), true
+}
+
+func parseQuantity(text string) (quantity, bool) {
 	text = strings.NewReplacer(",", "", "$", "", "+", "", "−", "-", " ", "", "\\", "").Replace(text)
 	text, percent := strings.CutSuffix(text, "%")
 	if len(text) > 4096 {
-		return nil, false
+		return quantity{}, false
 	}
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		exp := strings.SplitN(text[i+1:], "/", 2)[0]
-		if n, err := strconv.Atoi(exp); err != nil || max(n, -n) > maxExponent {
-			return nil, false
+	over, under, fraction := strings.Cut(text, "/")
+	if i := strings.IndexAny(over, "eE"); i >= 0 {
+		if n, err := strconv.Atoi(over[i+1:]); err != nil || max(n, -n) > maxExponent {
+			return quantity{}, false
 		}
 	}
-	r := new(big.Rat)
-	over, under, fraction := strings.Cut(text, "/")
-	if _, ok := r.SetString(strings.TrimSuffix(over, ".")); !ok {
-		return nil, false
+	r, ok := new(big.Rat).SetString(strings.TrimSuffix(over, "."))
+	if !ok {
+		return quantity{}, false
 	}
 	if fraction {
 		d, ok := new(big.Rat).SetString(under)
 		if !ok || d.Sign() == 0 {
-			return nil, false
+			return quantity{}, false
 		}
 		r.Quo(r, d)
 	}
-	if percent {
-		r.Quo(r, big.NewRat(100, 1))
-	}
-	return r, true
+	return quantity{r, percent}, true
 }
 
 // numeric compares numbers within max(abs, rel × |gold|).
@@ -135,5 +165,5 @@ func (o *numeric) key(_ datasets.Row, answer string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return r.RatString(), true
+	return r.value().RatString(), true
 }

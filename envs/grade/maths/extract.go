@@ -23,7 +23,7 @@ const maxExpression = 4000
 var (
 	anchor  = regexp.MustCompile(`(?i)(?:final\s+answer|answer|solution)\**\s*(?:is|:)\s*:?\**\s*`)
 	inline  = regexp.MustCompile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
-	plain   = regexp.MustCompile(`(?:[-−+]\s?)?[$€£]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s*(?:\\?%|percent(?:age)?\b|pct\b))?`)
+	plain   = regexp.MustCompile(`[-−+]?[$€£]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s*(?:\\?%|percent(?:age)?\b|pct\b))?`)
 	behind  = regexp.MustCompile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
 	between = regexp.MustCompile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
 	prosy   = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
@@ -124,6 +124,9 @@ func candidate(text string, targets Targets, first bool) string {
 		m := pick(all)
 		if from < 0 || first && m[0] < from || !first && m[0] > to {
 			found = strings.TrimRight(text[m[0]:m[1]], ",")
+			if m[0] > 0 && text[m[0]-1] >= '0' && text[m[0]-1] <= '9' {
+				found = strings.TrimLeft(found, "-−+") // 10-12 ends in 12
+			}
 			if c := comma.FindStringSubmatch(found); c != nil {
 				found = c[1] + "." + c[2]
 			}
