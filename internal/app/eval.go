@@ -46,6 +46,13 @@ type Evaluated struct {
 // Run evaluates, one run directory for each cell of the suite's matrix. The error, if
 // any, is an *Error.
 func (e Eval) Run(ctx context.Context, h Host, each func(Evaluated) error) error {
+	defer func() {
+		if e.Batch.Env != nil {
+			if err := e.Batch.Env.Close(); err != nil {
+				fmt.Fprintf(h.Err, "hermes: close the environment: %v\n", err)
+			}
+		}
+	}()
 	if err := e.resolve(ctx, h); err != nil {
 		return usage(err)
 	}

@@ -107,7 +107,14 @@ func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) 
 	}
 	defer r.Close()
 	s := &rescoring{Rescore: o, host: h, run: r, closing: func() {}, totals: stats.New(r.Manifest.Tools)}
-	defer func() { s.closing() }()
+	defer func() {
+		s.closing()
+		if s.chosen != nil {
+			if err := s.chosen.Close(); err != nil {
+				fmt.Fprintf(h.Err, "hermes: close the environment: %v\n", err)
+			}
+		}
+	}()
 	if err := s.open(ctx); err != nil {
 		return Rescored{}, usage(err)
 	}
