@@ -19,13 +19,14 @@ import (
 
 // envCmd is `hermes env`.
 type envCmd struct {
-	List    envList    `cmd:"" help:"List the environments."`
-	Show    envShow    `cmd:"" help:"Show an environment: its settings and first tasks."`
-	Check   envCheck   `cmd:"" help:"Run the contract of environments: the oracle earns 1, doing nothing 0, repeats agree, answers are hidden."`
-	Process envProcess `cmd:"" help:"Roll out groups without a trainer: groups.jsonl, groups.html and a run directory."`
-	Serve   envServe   `cmd:"" help:"Feed a trainer through Atropos' trajectory API with scored groups of exact tokens."`
-	Debug   envDebug   `cmd:"" help:"Play a finished sample again in a fresh box, score it aloud, and open a shell in the box."`
-	New     envNew     `cmd:"" help:"Write the sources of a new environment."`
+	List     envList     `cmd:"" help:"List the environments."`
+	Show     envShow     `cmd:"" help:"Show an environment: its settings and first tasks."`
+	Check    envCheck    `cmd:"" help:"Run the contract of environments: the oracle earns 1, doing nothing 0, repeats agree, answers are hidden."`
+	Process  envProcess  `cmd:"" help:"Roll out groups without a trainer: groups.jsonl, groups.html and a run directory."`
+	Serve    envServe    `cmd:"" help:"Feed a trainer through Atropos' trajectory API with scored groups of exact tokens."`
+	Evaluate envEvaluate `cmd:"" help:"Evaluate a model on an environment's evaluation split."`
+	Debug    envDebug    `cmd:"" help:"Play a finished sample again in a fresh box, score it aloud, and open a shell in the box."`
+	New      envNew      `cmd:"" help:"Write the sources of a new environment."`
 }
 
 type envList struct {

@@ -33,6 +33,7 @@ type root struct {
 	Bench    benchCmd    `cmd:"" help:"Measure what the engine costs, against the scripted server."`
 	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
 	Environ  envCmd      `cmd:"" name:"env" help:"Environments: list, check, roll out, debug and make them."`
+	Eval     evalCmd     `cmd:"" help:"Evaluate models: run suites, score again, compare, report."`
 	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
 	RunAPI   runAPICmd   `cmd:"" name:"run-api" help:"Serve Atropos' trajectory API, persistently."`
@@ -167,7 +168,7 @@ func (h *host) grammar(into *root, more ...kong.Option) (*kong.Kong, error) {
 		kong.NoDefaultHelp(),
 		kong.Writers(h.Stdio.Out, h.Stdio.Err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
-		kong.Vars{"presets": strings.Join(configs.Presets(), ", ")},
+		kong.Vars{"presets": strings.Join(configs.Presets(), ", "), "suites": strings.Join(configs.Suites(), ", ")},
 		kong.Bind(h),
 		kong.Exit(func(int) {}),
 	}, more...)...)
@@ -188,6 +189,9 @@ func (h *host) load(trace *kong.Context) (*configs.Layers, error) {
 		if n.Tag != nil && n.Tag.Has("norunfile") { // it is about run files of other commands
 			o.RunFile = ""
 		}
+	}
+	if err := evaluation(trace, &o); err != nil {
+		return nil, err
 	}
 	return configs.Load(o)
 }

@@ -22,6 +22,7 @@ const (
 	FromDefault Layer = "default"
 	FromPreset  Layer = "preset"
 	FromUser    Layer = "user"
+	FromSuite   Layer = "suite"
 	FromRunFile Layer = "run file"
 	FromEnv     Layer = "environment"
 	FromFlag    Layer = "flag"
@@ -38,6 +39,8 @@ type Options struct {
 	RunFile string // path of `-c`; "" for none
 	Preset  string // the flag --preset; "" leaves it to the other layers
 	Secrets *Redactor
+	Base    *Document // what the command sets differently from the defaults of its flags
+	Suite   *Suite    // of an evaluation, between the user's file and the run file; nil: none
 }
 
 // entry is the value of one flag in one layer.
@@ -71,11 +74,11 @@ func Load(o Options) (*Layers, error) {
 			return nil, err
 		}
 	}
-	var errs []error
+	errs := []error{l.base(o.Base)}
 	if name, at := presetName(o, user, run); name != "" {
 		errs = append(errs, l.preset(name, at))
 	}
-	errs = append(errs, l.user(user), l.runFile(run, o.Secrets), l.env(o.Env))
+	errs = append(errs, l.user(user), l.suite(o.Suite), l.runFile(run, o.Secrets), l.env(o.Env))
 	return l, errors.Join(errs...)
 }
 
@@ -120,6 +123,17 @@ func (d *Document) find(key string) (k, v *yaml.Node) {
 		}
 	}
 	return nil, nil
+}
+
+// base adds what a command sets differently.
+func (l *Layers) base(d *Document) error {
+	var errs []error
+	for k, v := range d.pairs() {
+		if f := l.scope.here[k.Value]; f != nil {
+			errs = append(errs, l.key(d, k, v, f, FromDefault))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // preset adds the settings of an embedded preset that the command has.

@@ -58,10 +58,7 @@ func TestJudgeIsOnTheTape(t *testing.T) {
 		}
 		return p
 	}
-	env, err := rows.New(rows.Options{Judge: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := rows.New(rows.Options{Judge: true})
 	r, err := rollout.NewRunner(rollout.Options{Env: env, Policy: open("main", nil), Judge: open("wise", &policy.Price{Prompt: 10, Completion: 10})})
 	if err != nil {
 		t.Fatal(err)

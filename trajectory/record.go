@@ -105,6 +105,7 @@ type Score struct {
 	Parts   map[string]float64 `json:"rewards,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Detail  string             `json:"detail,omitempty"`
+	Answer  string             `json:"answer,omitempty"` // what the grader read, in one form: the votes of majorities
 }
 
 // Judged is what a model judge did for a sample. Its usage is not part of the sample's.

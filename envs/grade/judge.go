@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hermes/datasets"
 	"hermes/envs"
 	"hermes/trajectory"
 )
@@ -220,3 +222,60 @@ func readVerdict(raw json.RawMessage, criteria []Criterion) (trajectory.Score, e
 	s.Reward, s.Detail = sum/weights, short(s.Detail)
 	return s, nil
 }
+
+// rubric has the judge decide, with a gold answer at hand where there is one. A row that
+// has the gold answer alone is judged by that.
+type rubric struct {
+	Text  any    `yaml:"rubric"` // instead of the row's: text, or a list of criteria with weights
+	Field string `yaml:"field"`  // of the row's rubric
+
+	own []Criterion
+}
+
+func (o *rubric) check() error {
+	if o.Text == nil {
+		return nil
+	}
+	raw, err := json.Marshal(o.Text)
+	if err != nil {
+		return fmt.Errorf("rubric: %w", err)
+	}
+	o.own, err = ParseRubric(raw)
+	return err
+}
+
+func (o *rubric) bind(row datasets.Row) (Grader, error) {
+	var ro RubricOptions
+	s := row.Scoring
+	for _, raw := range []json.RawMessage{s.Answer, s.GroundTruth, s.Solution} {
+		if len(raw) > 0 && ro.Reference == "" {
+			ro.Reference = plain(raw)
+		}
+	}
+	criteria, err := o.criteria(row, ro.Reference)
+	if err != nil {
+		return nil, err
+	}
+	return Rubric(criteria, ro)
+}
+
+func (o *rubric) criteria(row datasets.Row, reference string) ([]Criterion, error) {
+	if o.own != nil {
+		return o.own, nil
+	}
+	name := cmp.Or(o.Field, "rubric")
+	raw, _, err := field(row, name)
+	switch {
+	case err == nil:
+		criteria, err := ParseRubric(raw)
+		if err != nil {
+			return nil, fmt.Errorf("row %s: %w", row.ID, err)
+		}
+		return criteria, nil
+	case reference != "" && o.Field == "":
+		return []Criterion{{Text: "The answer says the same as the reference in everything that the task asks for."}}, nil
+	}
+	return nil, err
+}
+
+func (o *rubric) needsJudge(datasets.Row) bool { return true }

@@ -9,6 +9,7 @@ package gsm8k
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -35,7 +36,10 @@ func (c Config) stored() envs.Stored { return envs.Stored{Train: c.Dataset, Eval
 var Kind = envs.NewKind("gsm8k", "arithmetic in words, with code execution; rows of a dataset or made ones", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
 
 // Env is the environment.
-type Env struct{ c Config }
+type Env struct {
+	c      Config
+	number grade.Spec // reads answers
+}
 
 // New checks the config.
 func New(c Config) (*Env, error) {
@@ -48,7 +52,8 @@ func New(c Config) (*Env, error) {
 	if c.Size < 0 || c.Size > 100_000 || c.Steps < 1 || c.Steps > 6 {
 		return nil, fmt.Errorf("size %d, steps %d: want 1 to 100000 rows and 1 to 6 steps", c.Size, c.Steps)
 	}
-	return &Env{c: c}, c.stored().Check()
+	number, err := grade.Parse("number")
+	return &Env{c: c, number: number}, errors.Join(err, c.stored().Check())
 }
 
 // Rows opens the dataset of a split, or makes its rows.
@@ -144,6 +149,9 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 	s.Metrics = map[string]float64{"format": 0}
 	if strings.Contains(grade.Answer(ep), "####") {
 		s.Metrics["format"] = 1
+	}
+	if key, ok := e.number.Key(t.Row, grade.Answer(ep)); ok {
+		s.Answer = key
 	}
 	return s, err
 }

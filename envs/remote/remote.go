@@ -136,7 +136,7 @@ func Open(ctx context.Context, c Config) (envs.Bundled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.plain, err = rows.New(rows.Options{Grader: "none"}); err != nil {
+	if e.plain, err = plainRows(); err != nil {
 		return nil, err
 	}
 	if e.hello, err = e.link.begin(ctx); err != nil {

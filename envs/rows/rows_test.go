@@ -57,7 +57,7 @@ func TestScore(t *testing.T) {
 		{"a checker wins over an answer", datasets.Scoring{Checker: raw(`"grep -q four"`), Answer: raw(`"5"`)}, "four", nil, 1},
 		{"checker as words", datasets.Scoring{Checker: raw(`["sh","-c","exit 3"]`)}, "x", nil, 0},
 		{"a checker's own reward", datasets.Scoring{Checker: raw(`"echo reward: 0.25; exit 1"`)}, "x", nil, 0.25},
-		{"half of the calls", datasets.Scoring{ExpectedTools: raw(`[{"name":"f","arguments":{"n":1}},{"name":"g"}]`)}, "x", []trajectory.Call{call("f", `{"n":1.0,"m":2}`), call("g", `{}`)}, 0.5},
+		{"half of the calls", datasets.Scoring{ExpectedTools: raw(`[{"name":"f","arguments":{"n":1}},{"name":"g"}]`)}, "x", []trajectory.Call{call("f", `{"n":2,"m":2}`), call("g", `{}`)}, 0.5},
 		{"calls by name", datasets.Scoring{ExpectedTools: raw(`["f"]`)}, "x", []trajectory.Call{call("f", `{}`)}, 1},
 	}
 	backend, err := local.New(local.Config{})
@@ -65,10 +65,7 @@ func TestScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer backend.Close(context.Background())
-	env, err := rows.New(rows.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := rows.New(rows.Options{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			task, err := env.Task(row(tt.scoring))
@@ -101,7 +98,7 @@ func TestCheckerFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, _ := rows.New(rows.Options{})
+	env := rows.New(rows.Options{})
 	task, err := env.Task(row(datasets.Scoring{Checker: raw(`"no-such-program-at-all"`)}))
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +109,7 @@ func TestCheckerFails(t *testing.T) {
 }
 
 func TestUnscoredAndBroken(t *testing.T) {
-	env, _ := rows.New(rows.Options{})
+	env := rows.New(rows.Options{})
 	task, _ := env.Task(row(datasets.Scoring{}))
 	if _, err := env.Score(t.Context(), task, envs.World{}, answered(t, "x")); !errors.Is(err, envs.ErrUnscored) {
 		t.Errorf("a row without a grader: %v", err)
@@ -126,7 +123,7 @@ func TestUnscoredAndBroken(t *testing.T) {
 }
 
 func TestBadGraders(t *testing.T) {
-	env, _ := rows.New(rows.Options{})
+	env := rows.New(rows.Options{})
 	for name, s := range map[string]datasets.Scoring{
 		"checker":        {Checker: raw(`{"a":1}`)},
 		"expected_tools": {ExpectedTools: raw(`[]`)},
@@ -136,13 +133,10 @@ func TestBadGraders(t *testing.T) {
 			t.Errorf("%s: error %v does not name the row", name, err)
 		}
 	}
-	if _, err := rows.New(rows.Options{Grader: "magic"}); err == nil {
-		t.Error("an unknown grader was accepted")
-	}
 }
 
 func TestOpening(t *testing.T) {
-	env, _ := rows.New(rows.Options{System: "run", Ephemeral: "whisper", Prefill: []trajectory.Message{trajectory.Text(trajectory.Assistant, "pre")}})
+	env := rows.New(rows.Options{System: "run", Ephemeral: "whisper", Prefill: []trajectory.Message{trajectory.Text(trajectory.Assistant, "pre")}})
 	r := row(datasets.Scoring{})
 	r.Prompt = append([]trajectory.Message{trajectory.Text(trajectory.System, "row")}, r.Prompt...)
 	task, err := env.Task(r)

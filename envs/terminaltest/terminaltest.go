@@ -10,18 +10,14 @@ package terminaltest
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
-	"time"
 
-	"hermes/backends"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/grade"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
 )
@@ -41,31 +37,8 @@ func (c Config) stored() envs.Stored { return envs.Stored{Train: c.Dataset, Eval
 // Kind is the environment of this package for run files.
 var Kind = envs.NewKind("terminal_test", "work on files in a shell, checked in the box", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
 
-// Check is one look at the box. Kinds: file_equals and contains (path, text; white space
-// at the end of a file does not count), sha256 (path, text), mode (path, text such as
-// 755), absent (path), command (command: exit 0 holds).
-type Check struct {
-	Kind    string `json:"kind"`
-	Path    string `json:"path,omitempty"`
-	Text    string `json:"text,omitempty"`
-	Command string `json:"command,omitempty"`
-}
-
-func (c Check) valid() error {
-	switch c.Kind {
-	case "file_equals", "contains", "sha256", "mode", "absent":
-		if c.Path == "" || c.Text == "" && c.Kind != "absent" && c.Kind != "file_equals" {
-			return fmt.Errorf("check %s wants path and text, has %q and %q", c.Kind, c.Path, c.Text)
-		}
-	case "command":
-		if c.Command == "" {
-			return errors.New("check command wants a command")
-		}
-	default:
-		return fmt.Errorf("check of kind %q: have file_equals, contains, sha256, mode, absent, command", c.Kind)
-	}
-	return nil
-}
+// Check is one look at the box.
+type Check = grade.Check
 
 // Env is the environment.
 type Env struct{ c Config }
@@ -130,7 +103,7 @@ func read(r datasets.Row) (row, error) {
 		return w, errors.New("no checks")
 	}
 	for _, c := range append(append([]Check{}, w.checks...), w.forbid...) {
-		if err := c.valid(); err != nil {
+		if err := c.Valid(); err != nil {
 			return w, err
 		}
 	}
@@ -159,85 +132,8 @@ func (e *Env) NeedsBox(envs.Task) bool { return true }
 
 // Score looks at every check.
 func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) (trajectory.Score, error) {
-	if w.Box == nil {
-		return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil // the model broke it
-	}
 	x := t.Hidden.(row)
-	for _, c := range x.forbid {
-		held, err := c.holds(ctx, w)
-		if err != nil {
-			return trajectory.Score{}, err
-		}
-		if held {
-			return trajectory.Score{Detail: "forbidden: " + c.String()}, nil
-		}
-	}
-	s := trajectory.Score{Metrics: map[string]float64{"checks": float64(len(x.checks))}}
-	n := 0
-	var missed []string
-	for _, c := range x.checks {
-		held, err := c.holds(ctx, w)
-		if err != nil {
-			return trajectory.Score{}, err
-		}
-		if held {
-			n++
-		} else {
-			missed = append(missed, c.String())
-		}
-	}
-	s.Reward, s.Metrics["held"] = float64(n)/float64(len(x.checks)), float64(n)
-	if len(missed) > 0 {
-		s.Detail = "does not hold: " + strings.Join(missed, "; ")
-	}
-	return s, nil
-}
-
-// String names the check without what it compares with.
-func (c Check) String() string {
-	if c.Kind == "command" {
-		return "command " + c.Command
-	}
-	return c.Kind + " " + c.Path
-}
-
-const longest = 16 << 20
-
-func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
-	switch c.Kind {
-	case "command":
-		res, err := w.Exec(ctx, "check", backends.Cmd{Shell: c.Command, Timeout: time.Minute})
-		if err != nil {
-			return false, err
-		}
-		if res.TimedOut {
-			return false, fmt.Errorf("check %q: no end after a minute", c.Command)
-		}
-		return res.Code == 0, nil
-	case "mode":
-		res, err := w.Exec(ctx, "check", backends.Cmd{Argv: []string{"stat", "-c", "%a", "--", c.Path}, Timeout: time.Minute})
-		return err == nil && res.Code == 0 && strings.TrimSpace(string(res.Stdout)) == c.Text, err
-	case "absent":
-		res, err := w.Exec(ctx, "check", backends.Cmd{Argv: []string{"test", "!", "-e", c.Path, "-a", "!", "-L", c.Path}, Timeout: time.Minute})
-		return err == nil && res.Code == 0, err
-	}
-	data, err := w.Box.ReadFile(ctx, c.Path, longest)
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return false, nil // missing, a folder, too long: what the model left
-	}
-	if err != nil {
-		return false, fmt.Errorf("check %s: %w", c, err)
-	}
-	got := strings.TrimRight(string(data), " \t\r\n")
-	switch c.Kind {
-	case "contains":
-		return strings.Contains(string(data), c.Text), nil
-	case "sha256":
-		sum := sha256.Sum256(data)
-		return hex.EncodeToString(sum[:]) == c.Text, nil
-	}
-	return got == strings.TrimRight(c.Text, " \t\r\n"), nil
+	return grade.State(x.checks, x.forbid).Grade(ctx, w, ep)
 }
 
 // Oracle runs the solution.

@@ -50,6 +50,7 @@ type Batch struct {
 	RoleFlags
 	Settings []configs.Setting // what was resolved, for run.yaml
 	Env      *ChosenEnv        // rows, tasks and scores are its own; nil: those of the datasets
+	eval     *evaluation       // nil: it is none
 }
 
 // batch is one run on its way through its phases.
@@ -60,6 +61,7 @@ type batch struct {
 	data    *datasets.Dataset
 	report  datasets.Report
 	env     envs.Env
+	words   rows.Options // of plain rows
 	rules   sink.Rules
 	allowed tolerance
 	roles   map[policy.Role]*role
@@ -86,6 +88,7 @@ func (b *batch) run(ctx context.Context) (stats.Statistics, error) {
 	if err != nil {
 		return stats.Statistics{}, usage(err)
 	}
+	b.sayPower()
 	if b.DryRun {
 		if err := b.plan(ctx, want); err != nil {
 			return stats.Statistics{}, usage(err)
@@ -150,6 +153,9 @@ func (b *batch) check(context.Context) error {
 
 // mode is by which rules samples are accepted.
 func (b *batch) mode() string {
+	if b.eval != nil {
+		return "eval"
+	}
 	if b.Env != nil {
 		return "env"
 	}
@@ -168,9 +174,9 @@ func (b *batch) prompts() error {
 			return err
 		}
 	}
-	o := rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Grader: b.Grader, Judge: b.roles[policy.Judge] != nil}
+	b.words = rows.Options{System: b.System, Ephemeral: b.EphemeralSystem, Image: b.Image, Judge: b.roles[policy.Judge] != nil}
 	if b.Prefill != "" {
-		if o.Prefill, err = readPrefill(b.Prefill); err != nil {
+		if b.words.Prefill, err = readPrefill(b.Prefill); err != nil {
 			return err
 		}
 	}
@@ -181,8 +187,7 @@ func (b *batch) prompts() error {
 		}
 		b.Preamble = string(raw)
 	}
-	b.env, err = rows.New(o)
-	return err
+	return nil
 }
 
 // manifest is what run.yaml will say.
@@ -228,7 +233,7 @@ func (b *batch) identity() rundir.Fields {
 		{Name: "top-k", Value: number(b.TopK)}, {Name: "min-p", Value: number(b.MinP)}, {Name: "stop", Value: number(b.Stop)},
 		{Name: "reasoning-effort", Value: b.ReasoningEffort}, {Name: "extra-body", Value: b.ExtraBody},
 		{Name: "max-turns", Value: strconv.Itoa(b.MaxTurns)}, {Name: "max-total-tokens", Value: strconv.FormatInt(b.MaxTotalTokens, 10)},
-		{Name: "faults", Value: b.Faults}, {Name: "grader", Value: b.Grader}, {Name: "seed", Value: strconv.FormatInt(b.Seed, 10)},
+		{Name: "faults", Value: b.Faults}, {Name: "grader", Value: b.words.Grader.String()}, {Name: "seed", Value: strconv.FormatInt(b.Seed, 10)},
 		{Name: "rows", Value: strings.Join(append(append([]string{}, b.Map...), b.PromptKey, strconv.FormatBool(b.Shuffle)), ",")},
 		{Name: "accept", Value: b.Accept}, {Name: "require-reasoning", Value: strconv.FormatBool(b.RequireReasoning)}, {Name: "preamble", Value: digest(b.Preamble)},
 	}
@@ -237,6 +242,9 @@ func (b *batch) identity() rundir.Fields {
 	}
 	if p := b.judge(); p != nil {
 		fields = append(fields, rundir.Field{Name: "judge", Value: p.Info().Model})
+	}
+	if b.eval != nil {
+		fields = append(fields, rundir.Field{Name: "suite", Value: b.eval.suite}, rundir.Field{Name: "judged-by", Value: cmp.Or(b.eval.grader, b.words.Grader.String())})
 	}
 	if b.oracle != nil {
 		fields = append(fields, rundir.Field{Name: "oracle", Value: "true"})

@@ -52,7 +52,7 @@ func (b *batch) openData(ctx context.Context) error {
 	if b.Env != nil {
 		return b.checkTasks(ctx)
 	}
-	return nil
+	return b.openGrader(ctx)
 }
 
 // OpenRows opens datasets; samples:tasks are the built-in tasks, samples:shell those of

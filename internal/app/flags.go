@@ -116,7 +116,7 @@ type RunFlags struct {
 	Faults           string        `enum:"show,resample" default:"resample" help:"Answers that cannot be used: show (kept, scored) or resample."`
 	DryRun           bool          `name:"dry-run" help:"Check everything, print the plan and its estimate, ask no model."`
 	Accept           string        `default:"all" help:"all, passed, or an expression such as 'reward >= 0.5'."`
-	Grader           string        `default:"" help:"How answers are judged: exact, contains, number, regexp, rubric, none (default: as the row says)."`
+	Grader           string        `default:"" help:"How answers are judged: a grader by name, a list of graders (YAML) or a file that holds one, auto, none (default: as the row says)."`
 	RequireReasoning bool          `name:"require-reasoning" help:"Reject samples without any reasoning."`
 	Dedup            bool          `help:"Reject samples of a row whose conversation is word for word that of an earlier one."`
 	Keep             string        `enum:"all,failed,zero,none" default:"failed" help:"Artifacts to keep: all, failed, zero, none."`

@@ -101,9 +101,6 @@ func (b *batch) checkJudge(ctx context.Context) error {
 	if b.roles[policy.Judge] != nil {
 		return nil
 	}
-	if b.Grader == "rubric" {
-		return fmt.Errorf("--grader rubric: no judge; give --model-role judge=MODEL[@URL]")
-	}
 	n, err := b.countRubrics(ctx)
 	if n > 0 {
 		fmt.Fprintf(b.host.Err, "hermes: %d rows have only a rubric to be judged by; without --model-role judge=MODEL they are kept without a score\n", n)
@@ -113,7 +110,7 @@ func (b *batch) checkJudge(ctx context.Context) error {
 
 // countRubrics counts the rows that only a judge can score.
 func (b *batch) countRubrics(ctx context.Context) (n int64, err error) {
-	if b.Grader == "none" || b.report.Mapping.Scoring["rubric"] == 0 {
+	if !b.words.Grader.IsZero() || b.report.Mapping.Scoring["rubric"] == 0 {
 		return 0, nil
 	}
 	for row, err := range b.data.Rows(ctx) {

@@ -51,6 +51,13 @@ func (e Entry) Record() (*trajectory.Record, error) {
 	return decodeRecord(b)
 }
 
+// Keep reads what Record needs, which may then be called at any time, on any goroutine.
+func (e Entry) Keep() (Entry, error) {
+	b, err := e.load()
+	e.load = func() ([]byte, error) { return b, nil }
+	return e, err
+}
+
 // Done reports whether the last record of a key is final.
 func (j *Journal) Done(k trajectory.Key) bool {
 	j.mu.Lock()

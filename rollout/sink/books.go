@@ -79,6 +79,9 @@ func (b *books) Finish(ctx context.Context) error {
 	if err := journal.WriteFile(b.fs, filepath.Join(b.dir, "statistics.json"), append(data, '\n')); err != nil {
 		return fmt.Errorf("write statistics.json: %w", err)
 	}
+	if b.head.mode == "eval" {
+		return nil // an evaluation has a report of its own
+	}
 	if err := journal.WriteFile(b.fs, filepath.Join(b.dir, "report.md"), report(b.head, s, failures)); err != nil {
 		return fmt.Errorf("write report.md: %w", err)
 	}

@@ -1,0 +1,198 @@
+package maths
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+type kind int
+
+const (
+	end     kind = iota
+	numeral      // 12, 1.5, .5
+	letter       // one letter, or a function's name
+	command      // \frac, without the backslash
+	mark         // one character of punctuation, or \{ \} \| as {{ }} ||
+	prose        // \text{…}
+)
+
+type token struct {
+	kind kind
+	text string
+	gap  bool // white space stands before it
+}
+
+// maxTokens bounds what is parsed.
+const maxTokens = 2000
+
+var (
+	spacing   = regexp.MustCompile(`\\(?:[,;:> ]|qquad|quad|displaystyle|textstyle|limits|nolimits|hspace\{[^}]*\}|phantom\{[^}]*\}|bigg?[lr]?|Bigg?[lr]?|(?:left|right)\.|(?:left|right)(?:[^a-z]|$))`)
+	grouped   = regexp.MustCompile(`(^|[^\d.,])(\d{1,3}(?:,\d{3})+)($|[^\d,]|,[^\d])`)
+	closeUp   = regexp.MustCompile(`,\\!\s*`)
+	degrees   = regexp.MustCompile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
+	percents  = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
+	connected = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
+	conjunct  = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
+	units     = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:cm|mm|km|kg|mph|m|g|s|inch|inches|in|ft|feet|foot|yards?|miles?|meters?|metres?|centimeters?|kilometers?|degrees?|dollars?|cents?|euros?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|units?|grams?|kilograms?|pounds?|liters?|litres?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
+)
+
+// tidy rewrites what has several spellings.
+func tidy(s string) string {
+	s = closeUp.ReplaceAllString(s, ",")
+	s = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ",
+		"√", "\\sqrt ", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "",
+		"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
+		"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ").Replace(s)
+	s = degrees.ReplaceAllString(s, "")
+	s = spacing.ReplaceAllStringFunc(s, func(m string) string {
+		if last, _ := utf8.DecodeLastRuneInString(m); (strings.HasPrefix(m, "\\left") || strings.HasPrefix(m, "\\right")) && last != '.' && !unicode.IsLetter(last) {
+			return " " + string(last)
+		}
+		return " "
+	})
+	s = percents.ReplaceAllString(s, "%")
+	s = units.ReplaceAllString(s, "$1")
+	s = connected.ReplaceAllString(s, "$1,$2")
+	return conjunct.ReplaceAllString(s, ", ")
+}
+
+// ungroup takes the commas out of 1,234,567 where no bracket stands around it.
+func ungroup(s string) string {
+	for range 3 { // neighbours share a character
+		depth := 0
+		open := make([]bool, len(s))
+		for i := range len(s) {
+			switch s[i] {
+			case '(', '[':
+				depth++
+			case ')', ']':
+				depth--
+			}
+			open[i] = depth > 0
+		}
+		var b strings.Builder
+		last := 0
+		for _, m := range grouped.FindAllStringSubmatchIndex(s, -1) {
+			if open[m[4]] {
+				continue
+			}
+			b.WriteString(s[last:m[4]] + strings.ReplaceAll(s[m[4]:m[5]], ",", ""))
+			last = m[5]
+		}
+		if last == 0 {
+			return s
+		}
+		s = b.String() + s[last:]
+	}
+	return s
+}
+
+// words are the names that may be written without a backslash.
+func words() []string {
+	return []string{"arcsin", "arccos", "arctan", "sqrt", "sinh", "cosh", "tanh", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "abs", "inf", "ln", "pi"}
+}
+
+// lex splits tidied text. ok is false where there are too many tokens.
+func lex(s string) (out []token, ok bool) {
+	gap := false
+	add := func(k kind, text string) { out = append(out, token{k, text, gap}) }
+	for i := 0; i < len(s); {
+		if len(out) > maxTokens {
+			return nil, false
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case unicode.IsSpace(r):
+			gap, i = true, i+size
+			continue
+		case r >= '0' && r <= '9' || r == '.' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
+			j := i
+			for dot := false; j < len(s) && (s[j] >= '0' && s[j] <= '9' || s[j] == '.' && !dot); j++ {
+				dot = dot || s[j] == '.'
+			}
+			add(numeral, s[i:j])
+			i = j
+		case r == '\\':
+			i = lexCommand(s, i, add)
+		case unicode.IsLetter(r):
+			word := string(r)
+			if j := slices.IndexFunc(words(), func(w string) bool { return strings.HasPrefix(s[i:], w) }); j >= 0 {
+				word = words()[j]
+			}
+			if len(word) > 1 {
+				add(command, word)
+			} else {
+				add(letter, word)
+			}
+			i += max(len(word), size)
+		default:
+			add(mark, string(r))
+			i += size
+		}
+		gap = false
+	}
+	return out, true
+}
+
+// lexCommand reads what begins with a backslash at i and returns where it ends.
+func lexCommand(s string, i int, add func(kind, string)) int {
+	j := i + 1
+	for j < len(s) && (s[j] >= 'a' && s[j] <= 'z' || s[j] >= 'A' && s[j] <= 'Z') {
+		j++
+	}
+	name := s[i+1 : j]
+	if name == "" {
+		_, size := utf8.DecodeRuneInString(s[j:])
+		switch c := s[j : j+size]; c {
+		case "{", "}", "|":
+			add(mark, c+c)
+		case "%":
+			add(mark, "%")
+		}
+		return j + size
+	}
+	switch name {
+	case "text", "textbf", "textnormal", "textit", "textrm", "mbox", "texttt", "textsf":
+		if inner, after, ok := braces(s, j); ok {
+			add(prose, strings.TrimSpace(inner))
+			return after
+		}
+	case "begin", "end", "mathbb", "mathcal":
+		if inner, after, ok := braces(s, j); ok {
+			add(command, name+":"+strings.TrimSpace(inner))
+			return after
+		}
+	case "mathrm", "mathbf", "boldsymbol", "operatorname", "mathit", "mathsf", "bold", "rm", "bf":
+		return j
+	}
+	add(command, name)
+	return j
+}
+
+// braces returns what stands in the balanced braces that open at or after i, and where
+// they end.
+func braces(s string, i int) (inner string, after int, ok bool) {
+	for i < len(s) && (s[i] == ' ' || s[i] == '*') {
+		i++
+	}
+	if i >= len(s) || s[i] != '{' {
+		return "", i, false
+	}
+	depth := 0
+	for j := i; j < len(s); j++ {
+		switch s[j] {
+		case '\\':
+			j++
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return s[i+1 : j], j + 1, true
+			}
+		}
+	}
+	return "", i, false
+}

@@ -1,0 +1,169 @@
+package grade
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"hermes/datasets"
+)
+
+var (
+	numbers = regexp.MustCompile(`[-+−]?\$?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:/\d+)?\s?(?:\\?%)?`)
+	boxed   = regexp.MustCompile(`\\boxed\{([^{}]*)\}`)
+)
+
+// maxExponent bounds what 1e… may grow to.
+const maxExponent = 400
+
+// Number compares the last number of the answer (after "####", in \boxed{}, or anywhere)
+// with that of gold, as exact rationals: 1,000 equals 1000.0.
+func Number(gold string) (Grader, error) { return near(gold, 0, 0) }
+
+// near is Number with the tolerance max(abs, rel × |gold|). Where one side alone is a
+// percentage, 20% is 20 as well as 0.2.
+func near(gold string, abs, rel float64) (Grader, error) {
+	want, ok := number(gold)
+	if !ok {
+		return nil, fmt.Errorf("grader number: %.80q has no number", gold)
+	}
+	alike := func(got, want *big.Rat) bool {
+		tolerance := new(big.Rat).Mul(rational(rel), new(big.Rat).Abs(want))
+		if a := rational(abs); a.Cmp(tolerance) > 0 {
+			tolerance = a
+		}
+		apart := new(big.Rat).Sub(got, want)
+		return apart.Abs(apart).Cmp(tolerance) <= 0
+	}
+	return judged(func(text string) (bool, string) {
+		got, ok := number(text)
+		if !ok {
+			return false, "no number in " + short(text)
+		}
+		same := alike(got.value(), want.value()) || got.percent != want.percent && alike(got.written, want.written)
+		return same, "read " + short(got.value().RatString())
+	}), nil
+}
+
+func rational(f float64) *big.Rat {
+	r := new(big.Rat).SetFloat64(f)
+	if r == nil {
+		return new(big.Rat)
+	}
+	return r
+}
+
+// quantity is a number as it was written: 50% is 50, a percentage.
+type quantity struct {
+	written *big.Rat
+	percent bool
+}
+
+func (q quantity) value() *big.Rat {
+	if q.percent {
+		return new(big.Rat).Quo(q.written, big.NewRat(100, 1))
+	}
+	return q.written
+}
+
+// number is the last number of a text: after the last ####, in the last \boxed{}, or
+// anywhere. Thousands may be set apart by commas; 50% is a half, 3/4 three quarters.
+func number(text string) (quantity, bool) {
+	if at := strings.LastIndex(text, "####"); at >= 0 {
+		text = text[at+4:]
+	} else if m := boxed.FindAllStringSubmatch(text, -1); m != nil {
+		text = m[len(m)-1][1]
+	}
+	all := numbers.FindAllStringIndex(text, -1)
+	if len(all) == 0 {
+		return quantity{}, false
+	}
+	from, to := all[len(all)-1][0], all[len(all)-1][1]
+	last := text[from:to]
+	if before, _ := utf8.DecodeLastRuneInString(text[:from]); from > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
+		last = strings.TrimLeft(last, "-−") // 10-12 ends in 12
+	}
+	return parseQuantity(last)
+}
+
+// parseNumber is the value of one number.
+func parseNumber(text string) (*big.Rat, bool) {
+	q, ok := parseQuantity(text)
+	if !ok {
+		return nil, false
+	}
+	return q.value(), true
+}
+
+func parseQuantity(text string) (quantity, bool) {
+	text = strings.NewReplacer(",", "", "$", "", "+", "", "−", "-", " ", "", "\\", "").Replace(text)
+	text, percent := strings.CutSuffix(text, "%")
+	if len(text) > 4096 {
+		return quantity{}, false
+	}
+	over, under, fraction := strings.Cut(text, "/")
+	if i := strings.IndexAny(over, "eE"); i >= 0 {
+		if n, err := strconv.Atoi(over[i+1:]); err != nil || max(n, -n) > maxExponent {
+			return quantity{}, false
+		}
+	}
+	r, ok := new(big.Rat).SetString(strings.TrimSuffix(over, "."))
+	if !ok {
+		return quantity{}, false
+	}
+	if fraction {
+		d, ok := new(big.Rat).SetString(under)
+		if !ok || d.Sign() == 0 {
+			return quantity{}, false
+		}
+		r.Quo(r, d)
+	}
+	return quantity{r, percent}, true
+}
+
+// numeric compares numbers within max(abs, rel × |gold|).
+type numeric struct {
+	Field string  `yaml:"field"`
+	Abs   float64 `yaml:"abs"`
+	Rel   float64 `yaml:"rel"`
+}
+
+func (o *numeric) check() error {
+	for name, f := range map[string]float64{"abs": o.Abs, "rel": o.Rel} {
+		if !(f >= 0) || math.IsInf(f, 0) {
+			return fmt.Errorf("%s %g: want 0 or more", name, f)
+		}
+	}
+	return nil
+}
+
+func (o *numeric) bind(row datasets.Row) (Grader, error) {
+	golds, err := Gold{o.Field}.texts(row)
+	if err != nil {
+		return nil, err
+	}
+	var gs []Grader
+	for _, gold := range golds {
+		g, err := near(gold, o.Abs, o.Rel)
+		if err != nil {
+			return nil, fmt.Errorf("row %s: %w", row.ID, err)
+		}
+		gs = append(gs, g)
+	}
+	return highest(gs), nil
+}
+
+func (o *numeric) binary() bool { return true }
+
+func (o *numeric) key(_ datasets.Row, answer string) (string, bool) {
+	r, ok := number(answer)
+	if !ok {
+		return "", false
+	}
+	return r.value().RatString(), true
+}

@@ -1,0 +1,266 @@
+package report
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"hermes/envs/grade/figures"
+)
+
+//go:embed page.html
+var page string
+
+// plots is what the page draws beside the figures of report.json.
+type plots struct {
+	curve []point
+	dots  []dot
+	turns []bar
+	paid  bool // dots show dollars, else tokens
+	left  int  // dots that are not drawn
+}
+
+// point is one k of the pass@k curve.
+type point struct {
+	k       int
+	at, hat figures.Estimate
+	maj     *figures.Estimate // nil: nothing to vote on
+}
+
+// dot is a task: what it cost on average, what it earned.
+type dot struct{ cost, reward float64 }
+
+type bar struct {
+	Name string
+	N    int64
+}
+
+// mostDots is how many tasks a page draws: more make it slow and show nothing else.
+const mostDots = 2000
+
+func (r *Report) plot(tasks []*task, turns map[int]int64) {
+	priced := slices.ContainsFunc(tasks, func(t *task) bool { return t.priced > 0 })
+	r.plots.paid = priced
+	step := max(1, len(tasks)/mostDots)
+	for i := 0; i < len(tasks); i++ {
+		t := tasks[i]
+		if len(t.rewards) == 0 || t.seen == 0 || priced && t.priced == 0 {
+			continue
+		}
+		if i%step != 0 {
+			r.plots.left++
+			continue
+		}
+		d := dot{cost: float64(t.tokens) / float64(t.seen)}
+		if priced {
+			d.cost = t.cost / float64(t.priced)
+		}
+		for _, x := range t.rewards {
+			d.reward += x / float64(len(t.rewards))
+		}
+		r.plots.dots = append(r.plots.dots, d)
+	}
+	for _, n := range slices.Sorted(maps.Keys(turns)) {
+		r.plots.turns = append(r.plots.turns, bar{fmt.Sprint(n), turns[n]})
+	}
+}
+
+// HTML writes report.html: one page that needs nothing else.
+func (r *Report) HTML(w io.Writer) error {
+	t, err := template.New("page").Funcs(template.FuncMap{"interval": Interval, "usd": dollars,
+		"four": func(v *float64) string { return fmt.Sprintf("%.4f", *v) }}).Parse(page)
+	if err != nil {
+		return err
+	}
+	var failed []bar
+	for _, k := range slices.Sorted(maps.Keys(r.Causes)) {
+		failed = append(failed, bar{k, r.Causes[k]})
+	}
+	slices.SortStableFunc(failed, func(a, b bar) int { return cmp.Compare(b.N, a.N) })
+	type row struct {
+		Name string
+		figures.Estimate
+	}
+	var rows []row
+	for _, name := range r.names() {
+		rows = append(rows, row{name, r.Metrics[name]})
+	}
+	return t.Execute(w, map[string]any{
+		"R": r, "Title": cmp.Or(r.Suite, r.Run), "Rows": rows, "PerSample": r.perSampleText(),
+		"Forest": r.forest(), "Curve": r.curve(), "Scatter": r.scatter(), "Failures": bars(failed), "Turns": bars(r.plots.turns),
+		"CostName": map[bool]string{true: "dollars", false: "tokens"}[r.plots.paid], "Left": r.plots.left,
+	})
+}
+
+// Shapes of SVG, in the coordinates of its view box.
+type (
+	line struct {
+		X1, Y1, X2, Y2 float64
+		Class          string
+	}
+	mark struct {
+		X, Y float64
+		Tip  string
+	}
+	label struct {
+		X, Y float64
+		Text string
+		End  bool // right-aligned
+	}
+	rect struct{ X, Y, W, H float64 }
+	path struct{ D, Class string }
+	svg  struct {
+		W, H   float64
+		Title  string
+		Lines  []line
+		Marks  []mark
+		Labels []label
+		Rects  []rect
+		Paths  []path
+	}
+)
+
+const (
+	left, right, top = 120.0, 580.0, 12.0
+	rowHeight        = 22.0
+)
+
+// scale maps low…high to the width of a plot.
+func scale(low, high float64) func(float64) float64 {
+	if high <= low {
+		high = low + 1
+	}
+	return func(x float64) float64 { return left + (x-low)/(high-low)*(right-left) }
+}
+
+// axis draws five ticks below a plot.
+func (s *svg) axis(low, high, y float64, at func(float64) float64) {
+	if high <= low {
+		high = low + 1
+	}
+	for i := range 5 {
+		v := low + (high-low)*float64(i)/4
+		s.Lines = append(s.Lines, line{at(v), top, at(v), y, "grid"})
+		s.Labels = append(s.Labels, label{X: at(v) - 10, Y: y + 14, Text: fmt.Sprintf("%.3g", v)})
+	}
+}
+
+// forest draws every metric with its interval.
+func (r *Report) forest() *svg {
+	names := r.names()
+	if len(names) == 0 {
+		return nil
+	}
+	low, high := 0.0, 1.0
+	for _, n := range names {
+		e := r.Metrics[n]
+		low, high = min(low, e.Value), max(high, e.Value)
+		if e.Low != nil {
+			low, high = min(low, *e.Low), max(high, *e.High)
+		}
+	}
+	s := &svg{W: 640, H: top + rowHeight*float64(len(names)) + 24, Title: "metrics with their intervals"}
+	at := scale(low, high)
+	s.axis(low, high, s.H-24, at)
+	for i, n := range names {
+		e, y := r.Metrics[n], top+rowHeight*(float64(i)+0.5)
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y + 4, Text: n, End: true})
+		if e.Low != nil {
+			s.Lines = append(s.Lines, line{at(*e.Low), y, at(*e.High), y, "bar"})
+		}
+		s.Marks = append(s.Marks, mark{at(e.Value), y, fmt.Sprintf("%s %.4f, %s, n = %d", n, e.Value, Interval(e), e.N)})
+	}
+	return s
+}
+
+// curve draws pass@k, pass^k and maj@k over k, with the band of pass@k.
+func (r *Report) curve() *svg {
+	if len(r.plots.curve) < 2 {
+		return nil
+	}
+	const height = 200.0
+	last := r.plots.curve[len(r.plots.curve)-1].k
+	x := scale(0, math.Log2(float64(last)))
+	y := func(v float64) float64 { return top + (1-v)*(height-top) }
+	s := &svg{W: 640, H: height + 24, Title: "pass@k, pass^k and maj@k"}
+	for i := range 5 {
+		v := float64(i) / 4
+		s.Lines = append(s.Lines, line{left, y(v), right, y(v), "grid"})
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y(v) + 4, Text: fmt.Sprint(v), End: true})
+	}
+	band, back := "", ""
+	var ways [3]string
+	for i, p := range r.plots.curve {
+		px := x(math.Log2(float64(p.k)))
+		step := map[bool]string{true: "M", false: "L"}[i == 0]
+		if p.at.Low != nil {
+			band += fmt.Sprintf("%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[band == ""], px, y(*p.at.High))
+			back = fmt.Sprintf("L%.1f %.1f", px, y(*p.at.Low)) + back
+		}
+		for j, e := range []*figures.Estimate{&p.at, &p.hat, p.maj} {
+			if e != nil {
+				ways[j] += fmt.Sprintf("%s%.1f %.1f", step, px, y(e.Value))
+			}
+		}
+		s.Marks = append(s.Marks, mark{px, y(p.at.Value), fmt.Sprintf("pass@%d %.4f, %s", p.k, p.at.Value, Interval(p.at))})
+		s.Labels = append(s.Labels, label{X: px - 4, Y: height + 16, Text: fmt.Sprint(p.k)})
+	}
+	s.Paths = append(s.Paths, path{band + back + "Z", "band"})
+	for j, class := range []string{"at", "hat", "maj"} {
+		s.Paths = append(s.Paths, path{ways[j], class})
+	}
+	return s
+}
+
+// scatter draws one dot a task: cost against reward.
+func (r *Report) scatter() *svg {
+	if len(r.plots.dots) == 0 {
+		return nil
+	}
+	const height = 220.0
+	low, high, most := 0.0, 1.0, 0.0
+	for _, d := range r.plots.dots {
+		low, high, most = min(low, d.reward), max(high, d.reward), max(most, d.cost)
+	}
+	s := &svg{W: 640, H: height + 24, Title: "cost against reward, one dot a task"}
+	x := scale(0, most)
+	s.axis(0, most, height, x)
+	y := func(v float64) float64 { return top + (high-v)/(high-low)*(height-2*top) }
+	for _, v := range []float64{low, (low + high) / 2, high} {
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y(v) + 4, Text: fmt.Sprintf("%.3g", v), End: true})
+	}
+	for _, d := range r.plots.dots {
+		s.Marks = append(s.Marks, mark{x(d.cost), y(d.reward), fmt.Sprintf("%.4g, reward %.4g", d.cost, d.reward)})
+	}
+	return s
+}
+
+// bars draws counts, one line each.
+func bars(list []bar) *svg {
+	if len(list) == 0 {
+		return nil
+	}
+	if len(list) > 40 { // the rest in one
+		rest := bar{Name: "others"}
+		for _, b := range list[39:] {
+			rest.N += b.N
+		}
+		list = append(slices.Clone(list[:39]), rest)
+	}
+	most := int64(1)
+	for _, b := range list {
+		most = max(most, b.N)
+	}
+	s := &svg{W: 640, H: top + rowHeight*float64(len(list)) + 6, Title: "counts"}
+	for i, b := range list {
+		y, wide := top+rowHeight*float64(i), (right-left)*float64(b.N)/float64(most)
+		s.Rects = append(s.Rects, rect{left, y, wide, rowHeight - 6})
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y + 13, Text: b.Name, End: true}, label{X: left + wide + 6, Y: y + 13, Text: fmt.Sprint(b.N)})
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package grade
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"hermes/backends"
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/trajectory"
+)
+
+// Check is one look at the box. Kinds: file_equals and contains (path, text; white space
+// at the end of a file does not count), sha256 (path, text), mode (path, text such as
+// 755), absent (path), command (command: exit 0 holds).
+type Check struct {
+	Kind    string `json:"kind" yaml:"kind"`
+	Path    string `json:"path,omitempty" yaml:"path"`
+	Text    string `json:"text,omitempty" yaml:"text"`
+	Command string `json:"command,omitempty" yaml:"command"`
+}
+
+// Valid tells what is wrong with the check.
+func (c Check) Valid() error {
+	switch c.Kind {
+	case "file_equals", "contains", "sha256", "mode", "absent":
+		if c.Path == "" || c.Text == "" && c.Kind != "absent" && c.Kind != "file_equals" {
+			return fmt.Errorf("check %s wants path and text, has %q and %q", c.Kind, c.Path, c.Text)
+		}
+	case "command":
+		if c.Command == "" {
+			return errors.New("check command wants a command")
+		}
+	default:
+		return fmt.Errorf("check of kind %q: have file_equals, contains, sha256, mode, absent, command", c.Kind)
+	}
+	return nil
+}
+
+// State looks at what the agent left in its box. The reward is the share of checks that
+// hold; it is 0 when one of forbid holds.
+func State(checks, forbid []Check) Grader {
+	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
+		if w.Box == nil {
+			return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil // the model broke it
+		}
+		for _, c := range forbid {
+			held, err := c.holds(ctx, w)
+			if err != nil {
+				return trajectory.Score{}, err
+			}
+			if held {
+				return trajectory.Score{Detail: "forbidden: " + c.String()}, nil
+			}
+		}
+		s := trajectory.Score{Metrics: map[string]float64{"checks": float64(len(checks))}}
+		n := 0
+		var missed []string
+		for _, c := range checks {
+			held, err := c.holds(ctx, w)
+			if err != nil {
+				return trajectory.Score{}, err
+			}
+			if held {
+				n++
+			} else {
+				missed = append(missed, c.String())
+			}
+		}
+		s.Reward, s.Metrics["held"] = float64(n)/float64(len(checks)), float64(n)
+		if len(missed) > 0 {
+			s.Detail = "does not hold: " + strings.Join(missed, "; ")
+		}
+		return s, nil
+	})
+}
+
+// String names the check without what it compares with.
+func (c Check) String() string {
+	if c.Kind == "command" {
+		return "command " + c.Command
+	}
+	return c.Kind + " " + c.Path
+}
+
+// longest is how much of a file a check reads.
+const longest = 16 << 20
+
+func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
+	switch c.Kind {
+	case "command":
+		res, err := w.Exec(ctx, "check", backends.Cmd{Shell: c.Command, Timeout: time.Minute})
+		if err != nil {
+			return false, err
+		}
+		if res.TimedOut {
+			return false, fmt.Errorf("check %q: no end after a minute", c.Command)
+		}
+		return res.Code == 0, nil
+	case "mode":
+		res, err := w.Exec(ctx, "check", backends.Cmd{Argv: []string{"stat", "-c", "%a", "--", c.Path}, Timeout: time.Minute})
+		return err == nil && res.Code == 0 && strings.TrimSpace(string(res.Stdout)) == c.Text, err
+	case "absent":
+		res, err := w.Exec(ctx, "check", backends.Cmd{Argv: []string{"test", "!", "-e", c.Path, "-a", "!", "-L", c.Path}, Timeout: time.Minute})
+		return err == nil && res.Code == 0, err
+	}
+	data, err := w.Box.ReadFile(ctx, c.Path, longest)
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return false, nil // missing, a folder, too long: what the model left
+	}
+	if err != nil {
+		return false, fmt.Errorf("check %s: %w", c, err)
+	}
+	got := strings.TrimRight(string(data), " \t\r\n")
+	switch c.Kind {
+	case "contains":
+		return strings.Contains(string(data), c.Text), nil
+	case "sha256":
+		sum := sha256.Sum256(data)
+		return hex.EncodeToString(sum[:]) == c.Text, nil
+	}
+	return got == strings.TrimRight(c.Text, " \t\r\n"), nil
+}
+
+// stateChecks are checks of the grader's own, or the fields checks and forbid of the row.
+type stateChecks struct {
+	Field  string  `yaml:"field"`
+	Checks []Check `yaml:"checks"`
+	Forbid []Check `yaml:"forbid"`
+}
+
+func (o *stateChecks) check() error {
+	for _, c := range append(append([]Check{}, o.Checks...), o.Forbid...) {
+		if err := c.Valid(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *stateChecks) bind(row datasets.Row) (Grader, error) {
+	all := stateChecks{Checks: o.Checks, Forbid: o.Forbid}
+	if len(all.Checks) == 0 {
+		raw, name, err := field(row, cmp.Or(o.Field, "checks"))
+		if err != nil {
+			return nil, err
+		}
+		if err := strictJSON(raw, &all.Checks); err != nil || len(all.Checks) == 0 {
+			return nil, fmt.Errorf("row %s: %s: want a list of checks: %w", row.ID, name, err)
+		}
+		if raw, _, err := field(row, "forbid"); err == nil && len(o.Forbid) == 0 {
+			if err := strictJSON(raw, &all.Forbid); err != nil {
+				return nil, fmt.Errorf("row %s: forbid: %w", row.ID, err)
+			}
+		}
+	}
+	if err := all.check(); err != nil {
+		return nil, fmt.Errorf("row %s: %w", row.ID, err)
+	}
+	return State(all.Checks, all.Forbid), nil
+}
+
+func (o *stateChecks) needsBox(datasets.Row) bool { return true }
+
+func strictJSON(raw json.RawMessage, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}

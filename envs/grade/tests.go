@@ -1,0 +1,159 @@
+package grade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermes/backends"
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/trajectory"
+)
+
+// unitTests puts tests that the model has not seen into its box and runs them. All must
+// pass, which is for the command's exit code to say; share gives the share of the tests that
+// passed instead, counted in its output (pytest, unittest, go test, TAP).
+type unitTests struct {
+	Field   string            `yaml:"field"` // {path: text}, default tests
+	Files   map[string]string `yaml:"files"`
+	Command string            `yaml:"command"` // default: the row's test_command
+	Dir     string            `yaml:"dir"`
+	Timeout time.Duration     `yaml:"timeout"` // default 5m
+	Share   bool              `yaml:"share"`
+}
+
+func (o *unitTests) check() error {
+	if o.Timeout < 0 {
+		return fmt.Errorf("timeout %v is negative", o.Timeout)
+	}
+	return nil
+}
+
+func (o *unitTests) bind(row datasets.Row) (Grader, error) {
+	files := o.Files
+	if files == nil {
+		name := o.Field
+		if name == "" {
+			name = "tests"
+		}
+		raw, _, err := field(row, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := strictJSON(raw, &files); err != nil || len(files) == 0 {
+			return nil, fmt.Errorf("row %s: %s %s: want {path: text}", row.ID, name, clip(raw))
+		}
+	}
+	c := backends.Cmd{Shell: o.Command, Dir: o.Dir, Timeout: o.Timeout}
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Minute
+	}
+	if o.Command == "" {
+		raw, name, err := field(row, "test_command")
+		if err != nil {
+			return nil, err
+		}
+		if c.Shell, c.Argv, err = words(raw); err != nil {
+			return nil, fmt.Errorf("row %s: %s: %w", row.ID, name, err)
+		}
+	}
+	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
+		if w.Box == nil {
+			return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil
+		}
+		for _, path := range slices.Sorted(maps.Keys(files)) {
+			if err := w.Box.WriteFile(ctx, path, []byte(files[path]), 0o644); err != nil {
+				return trajectory.Score{}, fmt.Errorf("tests: write %s: %w", path, err)
+			}
+		}
+		return o.run(ctx, w, c)
+	}), nil
+}
+
+func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd) (trajectory.Score, error) {
+	res, err := w.Exec(ctx, "tests", c)
+	if err != nil {
+		return trajectory.Score{}, err
+	}
+	out := string(res.Stdout) + "\n" + string(res.Stderr)
+	if res.Code == 126 || res.Code == 127 {
+		return trajectory.Score{}, fmt.Errorf("tests: exit %d: %s", res.Code, short(out))
+	}
+	passed, failed := counted(out)
+	s := verdict(res.Code == 0 && !res.TimedOut, fmt.Sprintf("exit %d, %d passed, %d failed: %s", res.Code, passed, failed, short(out)))
+	if res.TimedOut { // the model's code hangs: that is a result
+		s.Detail = fmt.Sprintf("no end after %v: %s", c.Timeout, short(out))
+	}
+	s.Metrics = map[string]float64{"passed": float64(passed), "failed": float64(failed)}
+	if o.Share && s.Reward == 0 && !res.TimedOut && passed > 0 && failed > 0 {
+		s.Reward = float64(passed) / float64(passed+failed)
+	}
+	return s, nil
+}
+
+func (o *unitTests) needsBox(datasets.Row) bool { return true }
+
+func (o *unitTests) binary() bool { return !o.Share }
+
+var (
+	pytestCount   = regexp.MustCompile(`(\d+) (passed|failed|error|errors)\b`)
+	pytestLine    = regexp.MustCompile(`(?m)^=*\s*(?:\d+ [a-z]+,? ?)+ in [\d.]+s.*$`)
+	unittestRan   = regexp.MustCompile(`(?m)^Ran (\d+) tests?\b`)
+	unittestBad   = regexp.MustCompile(`(?m)^FAILED \((.*)\)$`)
+	unittestCount = regexp.MustCompile(`(?:failures|errors)=(\d+)`)
+	goLine        = regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL): `)
+	tapLine       = regexp.MustCompile(`(?m)^(not ok|ok) \d+\b`)
+)
+
+// counted reads how many tests passed and failed, from the last summary of the output.
+func counted(out string) (passed, failed int) {
+	last := func(re *regexp.Regexp) string {
+		all := re.FindAllString(out, -1)
+		if len(all) == 0 {
+			return ""
+		}
+		return all[len(all)-1]
+	}
+	if line := last(pytestLine); line != "" {
+		for _, m := range pytestCount.FindAllStringSubmatch(line, -1) {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				continue
+			}
+			if m[2] == "passed" {
+				passed += n
+			} else {
+				failed += n
+			}
+		}
+		return passed, failed
+	}
+	if all := unittestRan.FindAllStringSubmatch(out, -1); all != nil {
+		ran, err := strconv.Atoi(all[len(all)-1][1])
+		for _, m := range unittestCount.FindAllStringSubmatch(last(unittestBad), -1) {
+			n, bad := strconv.Atoi(m[1])
+			failed, err = failed+n, errors.Join(err, bad)
+		}
+		if err != nil || failed > ran {
+			return 0, 0
+		}
+		return ran - failed, failed
+	}
+	for _, re := range []*regexp.Regexp{goLine, tapLine} {
+		for _, m := range re.FindAllStringSubmatch(out, -1) {
+			if strings.HasPrefix(m[1], "PASS") || m[1] == "ok" {
+				passed++
+			} else {
+				failed++
+			}
+		}
+	}
+	return passed, failed
+}

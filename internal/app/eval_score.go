@@ -1,0 +1,364 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/grade/report"
+	"hermes/rollout/journal"
+	"hermes/rollout/play"
+	"hermes/rollout/runs"
+	"hermes/trajectory"
+	"hermes/trajectory/stats"
+)
+
+// Rescore is everything that `hermes eval score` can be told.
+type Rescore struct {
+	Grader   string // "": as the run was judged
+	Name     string // of the scores
+	Datasets []string
+	Set      []string
+	Strict   bool
+	ToolFlags
+}
+
+// Rescored tells what became of a re-scoring.
+type Rescored struct {
+	File     string         `json:"file"`
+	Grader   string         `json:"grader"`
+	Scored   int64          `json:"scored"`
+	Unscored int64          `json:"unscored"`
+	Kept     int64          `json:"failed"`   // samples that failed by our fault: nothing to judge
+	Errors   int64          `json:"errors"`   // the grader failed; they have no score
+	Replayed int64          `json:"replayed"` // judged in a box in which the sample was played again
+	Changed  int64          `json:"changed"`  // rewards that are not what they were
+	Report   *report.Report `json:"report"`
+}
+
+// scoreLine is a line of scores/NAME.jsonl.
+type scoreLine struct {
+	Key    trajectory.Key `json:"key"`
+	ID     string         `json:"id"`
+	Sample int            `json:"sample"`
+	trajectoryScore
+	Error string   `json:"error,omitempty"`
+	Was   *float64 `json:"was"`
+}
+
+// trajectoryScore is a score whose reward may be missing.
+type trajectoryScore struct {
+	Reward  *float64           `json:"reward"`
+	Parts   map[string]float64 `json:"rewards,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Detail  string             `json:"detail,omitempty"`
+	Answer  string             `json:"answer,omitempty"`
+}
+
+// scoresHead is scores/NAME.head.json: by what was judged.
+type scoresHead struct {
+	Grader string `json:"grader"`
+}
+
+var scoreName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// rescoring is a Rescore at work.
+type rescoring struct {
+	Rescore
+	host    Host
+	run     *runs.Run
+	env     envs.Env
+	chosen  *ChosenEnv // nil: rows
+	data    *datasets.Dataset
+	seed    int64
+	grader  string
+	once    sync.Once
+	player  play.Player
+	noBox   error
+	closing func()
+
+	errs, replayed atomic.Int64
+
+	pages  *report.Builder
+	totals *stats.Totals
+}
+
+// Run scores the samples of a run again, without asking a model, and writes
+// scores/NAME.jsonl and its report. The journal stays as it is. The error is an *Error
+// where the user can help it.
+func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) {
+	if !scoreName.MatchString(o.Name) {
+		return Rescored{}, usage(fmt.Errorf("--name %q: want letters, digits, . _ -", o.Name))
+	}
+	r, err := runs.Open(dir)
+	if err != nil {
+		return Rescored{}, usage(err)
+	}
+	defer r.Close()
+	s := &rescoring{Rescore: o, host: h, run: r, closing: func() {}, totals: stats.New(r.Manifest.Tools)}
+	defer func() {
+		s.closing()
+		if s.chosen != nil {
+			if err := s.chosen.Close(); err != nil {
+				fmt.Fprintf(h.Err, "hermes: close the environment: %v\n", err)
+			}
+		}
+	}()
+	if err := s.open(ctx); err != nil {
+		return Rescored{}, usage(err)
+	}
+	defer s.data.Close()
+	head := headOf(r)
+	head.Grader = s.grader
+	s.pages = report.New(head)
+	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o755); err != nil {
+		return Rescored{}, &Error{Code: codeOurs, Err: err}
+	}
+	out, err := s.all(ctx)
+	if err != nil {
+		return out, err
+	}
+	if out.Report, err = s.report(ctx); err != nil {
+		return out, err
+	}
+	switch {
+	case out.Report.Refused != "":
+		return out, &Error{Code: codeFailures, Err: errors.New(out.Report.Refused)}
+	case out.Errors > 0:
+		return out, &Error{Code: codeFailures, Err: fmt.Errorf("the grader failed for %d samples, which have no score; %s says why", out.Errors, out.File)}
+	}
+	return out, nil
+}
+
+// job is one sample to be scored.
+type job struct {
+	row    datasets.Row
+	sample int
+	at     journal.Offset
+
+	rec    *trajectory.Record
+	line   *scoreLine // nil: there is nothing to judge
+	failed bool
+	err    error
+}
+
+// all walks the rows in their order; the samples of a few rows are judged side by side.
+func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
+	out = Rescored{File: filepath.Join(s.run.Dir, "scores", s.Name+".jsonl"), Grader: s.grader}
+	w, err := newReplaced(out.File)
+	if err != nil {
+		return out, err
+	}
+	var jobs []*job
+	flush := func() error {
+		parallel(len(jobs), func(i int) { s.score(ctx, jobs[i]) })
+		for _, j := range jobs {
+			if err := s.tell(w, j, &out); err != nil {
+				return err
+			}
+		}
+		jobs = jobs[:0]
+		return ctx.Err()
+	}
+	for row, rerr := range s.data.Rows(ctx) {
+		var bad *datasets.RowError
+		if errors.As(rerr, &bad) {
+			continue // it was left out then, too
+		}
+		if rerr != nil {
+			return out, errors.Join(rerr, w.drop())
+		}
+		for n := range max(1, s.run.Manifest.Extent.Rollouts) {
+			at, ok := s.run.Journal.FinalAt(trajectory.NewKey(row.ID, 0, 0, n))
+			if !ok {
+				continue
+			}
+			jobs = append(jobs, &job{row: row, sample: n, at: at})
+		}
+		if len(jobs) >= chunk {
+			if err := flush(); err != nil {
+				return out, errors.Join(err, w.drop())
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return out, errors.Join(err, w.drop())
+	}
+	out.Errors, out.Replayed = s.errs.Load(), s.replayed.Load()
+	if err := w.keep(); err != nil {
+		return out, err
+	}
+	head, err := newReplaced(filepath.Join(s.run.Dir, "scores", s.Name+".head.json"))
+	if err != nil {
+		return out, err
+	}
+	return out, errors.Join(json.NewEncoder(head).Encode(scoresHead{Grader: s.grader}), head.keep())
+}
+
+func (s *rescoring) tell(w *replaced, j *job, out *Rescored) error {
+	if j.err != nil {
+		return j.err
+	}
+	enter(s.totals, j.rec)
+	if j.failed {
+		out.Kept++
+		s.pages.Add(sampleOf(j.rec))
+		return nil
+	}
+	l := j.line
+	s.pages.Add(l.verdict().lay(sampleOf(j.rec)))
+	switch {
+	case l.Reward != nil:
+		out.Scored++
+	case l.Error == "":
+		out.Unscored++
+	}
+	if (l.Was == nil) != (l.Reward == nil) || l.Was != nil && *l.Was != *l.Reward {
+		out.Changed++
+	}
+	return json.NewEncoder(w).Encode(l)
+}
+
+// score judges one sample out of its record, or in a box in which it is played again.
+func (s *rescoring) score(ctx context.Context, j *job) {
+	e, err := s.run.Journal.At(j.at)
+	var rec *trajectory.Record
+	if err == nil {
+		rec, err = e.Record()
+	}
+	if err != nil {
+		j.err = err
+		return
+	}
+	j.rec = rec
+	// A scorer that failed may be asked again; what else was our fault left nothing to judge.
+	if rec.Trace == nil || rec.Outcome.Failure() && (rec.Outcome != trajectory.Environment || rec.Trace.Turns() == 0) {
+		j.failed = true
+		return
+	}
+	j.line = &scoreLine{Key: rec.Key, ID: rec.Row, Sample: rec.Sample}
+	if rec.Score != nil && !rec.Outcome.Failure() {
+		j.line.Was = &rec.Score.Reward
+	}
+	got, err := s.judge(ctx, j.row, rec)
+	switch {
+	case errors.Is(err, envs.ErrUnscored):
+	case ctx.Err() != nil:
+		j.err = context.Cause(ctx)
+	case err != nil:
+		s.errs.Add(1)
+		j.line.Error = err.Error()
+	case math.IsNaN(got.Reward) || math.IsInf(got.Reward, 0):
+		s.errs.Add(1)
+		j.line.Error = fmt.Sprintf("the reward is %v", got.Reward)
+	default:
+		j.line.trajectoryScore = trajectoryScore{&got.Reward, got.Parts, got.Metrics, got.Detail, got.Answer}
+	}
+}
+
+func (s *rescoring) judge(ctx context.Context, row datasets.Row, rec *trajectory.Record) (trajectory.Score, error) {
+	t, err := s.env.Task(row)
+	if err != nil {
+		return trajectory.Score{}, err
+	}
+	box, ok := s.env.(envs.NeedsBox)
+	if (!ok || !box.NeedsBox(t)) && !s.keepsState() {
+		seed := rec.Key.Seed(s.seed)
+		w := envs.World{Rand: rand.New(rand.NewPCG(seed, seed)), State: &envs.State{}}
+		got, err := s.env.Score(ctx, t, w, envs.Episode{Trace: rec.Trace, Stop: rec.Stop})
+		if !errors.Is(err, envs.ErrNoBox) {
+			return got, err
+		}
+	}
+	return s.again(ctx, row, rec)
+}
+
+// keepsState reports whether what the scorer looks at was made by the environment's own
+// tools, so that a sample must be played again.
+func (s *rescoring) keepsState() bool {
+	_, tools := s.env.(envs.Tooler)
+	return tools
+}
+
+// again plays a sample in a fresh box, the model's answers from the log, and scores it
+// there.
+func (s *rescoring) again(ctx context.Context, row datasets.Row, rec *trajectory.Record) (trajectory.Score, error) {
+	p, err := s.boxes(ctx, rec)
+	if err != nil {
+		return trajectory.Score{}, fmt.Errorf("it is judged in a box, and none can be restored: %w", err)
+	}
+	said := answers(rec.Trace)
+	p.Turns = len(said)
+	now, err := p.Play(ctx, s.env, row, rec.Sample, said)
+	switch {
+	case err != nil:
+		return trajectory.Score{}, err
+	case now.Outcome.Failure():
+		return trajectory.Score{}, fmt.Errorf("played again, it failed (%s): %s", now.Outcome, now.Reason)
+	case now.Score == nil:
+		return trajectory.Score{}, envs.ErrUnscored
+	}
+	s.replayed.Add(1)
+	return *now.Score, nil
+}
+
+// report makes the pages of the new scores. What attempts cost that were tried again is
+// read in the log; the rest was seen on the way.
+func (s *rescoring) report(ctx context.Context) (*report.Report, error) {
+	for e, err := range s.run.Journal.Records(ctx, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Kind == journal.KindAttempt {
+			rec, err := e.Record()
+			if err != nil {
+				return nil, err
+			}
+			s.totals.Attempt(rec)
+		}
+	}
+	rep, err := finishReport(s.run, s.pages, s.totals, s.Strict)
+	if err != nil {
+		return nil, err
+	}
+	if rep.Samples.Pending == rep.Samples.Planned {
+		return rep, usage(fmt.Errorf("%s: %w", s.run.Dir, errNoSamples))
+	}
+	return rep, writePages(rep, filepath.Join(s.run.Dir, "scores", s.Name))
+}
+
+// boxes opens the player at the first need. It has all the tools that the run had; a
+// rollout gets those of its record.
+func (s *rescoring) boxes(ctx context.Context, rec *trajectory.Record) (play.Player, error) {
+	s.once.Do(func() {
+		tools := s.ToolFlags
+		sets, _ := s.run.Manifest.Identity.Get("toolsets")
+		if name, drawn := strings.CutPrefix(sets, "distribution "); drawn {
+			tools.Distribution = name
+		} else if tools.Toolsets = list(sets); len(tools.Toolsets) == 0 {
+			tools.Toolsets = []string{noTools}
+		}
+		if tools.Image == "" {
+			tools.Image, _ = s.run.Manifest.Identity.Get("image")
+		}
+		tools.MissingTools = "drop"
+		s.player, _, s.closing, s.noBox = player(context.WithoutCancel(ctx), s.host, s.chosen, tools, s.seed)
+		if s.closing == nil {
+			s.closing = func() {}
+		}
+	})
+	p := s.player
+	p.Toolsets = rec.Toolsets
+	return p, s.noBox
+}

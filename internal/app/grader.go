@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/grade"
+	"hermes/envs/rows"
+)
+
+// graderSample is how many rows are looked at to choose a grader.
+const graderSample = 100
+
+// Grader reads what --grader names; with auto it chooses by the first rows and says so.
+// say may be nil.
+func Grader(text string, first func() ([]datasets.Row, error), say func(string)) (grade.Spec, error) {
+	if text != "auto" {
+		s, err := grade.Load(text)
+		if err != nil {
+			err = fmt.Errorf("--grader: %w", err)
+		}
+		return s, err
+	}
+	some, err := first()
+	if err != nil {
+		return grade.Spec{}, err
+	}
+	s, why, err := grade.Auto(some)
+	if err != nil {
+		return s, fmt.Errorf("--grader auto: %w", err)
+	}
+	if say != nil {
+		say("hermes: grader " + why)
+	}
+	return s, nil
+}
+
+// openGrader settles by what the rows of a dataset are judged and that each of them has
+// what it takes, before any model is asked.
+func (b *batch) openGrader(ctx context.Context) error {
+	var err error
+	b.words.Grader, err = Grader(b.Grader, func() ([]datasets.Row, error) { return b.firstRows(ctx, graderSample) },
+		func(line string) { fmt.Fprintln(b.host.Err, line) })
+	if err != nil {
+		return err
+	}
+	b.env = rows.New(b.words)
+	if b.words.Grader.IsZero() {
+		return nil // a row with nothing to be judged by is kept without a score
+	}
+	return CheckGrader(b.words.Grader, b.skipBad(ctx), b.roles["judge"] != nil)
+}
+
+// CheckGrader binds every row. It tells of the first rows that cannot be graded and how
+// many there are.
+func CheckGrader(s grade.Spec, all iter.Seq2[datasets.Row, error], judge bool) error {
+	var bad []string
+	n, total := 0, 0
+	for row, err := range all {
+		if err != nil {
+			return err
+		}
+		total++
+		if !judge && s.NeedsJudge(row) {
+			return fmt.Errorf("--grader %s: no judge; give --model-role judge=MODEL[@URL]", s.Kind)
+		}
+		if _, err := s.Bind(row); err != nil && !errors.Is(err, envs.ErrUnscored) {
+			if n++; len(bad) < 3 {
+				bad = append(bad, err.Error())
+			}
+		}
+	}
+	if n > 0 {
+		return fmt.Errorf("--grader: %d of %d rows cannot be graded: %s", n, total, strings.Join(bad, "; "))
+	}
+	return nil
+}
+
+func (b *batch) firstRows(ctx context.Context, n int) ([]datasets.Row, error) {
+	var out []datasets.Row
+	for row, err := range b.skipBad(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, row); len(out) == n {
+			break
+		}
+	}
+	return out, ctx.Err()
+}
