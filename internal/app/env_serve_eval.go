@@ -12,8 +12,8 @@ import (
 	"hermes/trajectory"
 )
 
-// evaluation rolls out the evaluation split of an environment while it is served.
-type evaluation struct {
+// evalSplit rolls out the evaluation split of an environment while it is served.
+type evalSplit struct {
 	batch  *batch
 	run    *rollout.Runner
 	rows   int64
@@ -25,7 +25,7 @@ type evaluation struct {
 
 // figures rolls out every row once and returns the means of rewards and metrics. Samples that
 // fail without the model's fault are counted, and are no part of the means.
-func (e *evaluation) figures(ctx context.Context) (_ map[string]float64, err error) {
+func (e *evalSplit) figures(ctx context.Context) (_ map[string]float64, err error) {
 	e.mu.Lock()
 	e.times++
 	n := e.times
@@ -85,7 +85,7 @@ func (e *evaluation) figures(ctx context.Context) (_ map[string]float64, err err
 }
 
 // one rolls out a row; its draws are the same in every evaluation.
-func (e *evaluation) one(ctx context.Context, row datasets.Row, n int) (*trajectory.Record, error) {
+func (e *evalSplit) one(ctx context.Context, row datasets.Row, n int) (*trajectory.Record, error) {
 	seed := trajectory.NewKey(row.ID, 0, 0, 0).Seed(e.batch.Seed)
 	key := trajectory.NewKey("eval/"+row.ID, n, 0, 0)
 	return e.run.Run(ctx, rollout.Job{Row: row, Key: key, Group: fmt.Sprintf("eval/%s@%d", row.ID, n), Attempt: 1, Toolsets: e.batch.tools.sets, Seed: seed})

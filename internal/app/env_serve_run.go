@@ -112,7 +112,7 @@ func (r *server) env(ctx context.Context, b *batch, weight float64, watch event.
 		if err := d.Close(); err != nil {
 			return e, err
 		}
-		e.Evaluate = (&evaluation{batch: b, run: run, rows: r.EvalRows, atOnce: r.EvalWorkers}).figures
+		e.Evaluate = (&evalSplit{batch: b, run: run, rows: r.EvalRows, atOnce: r.EvalWorkers}).figures
 	}
 	return e, nil
 }
