@@ -296,6 +296,7 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 	}
 	b.later(bar.Close)
 	b.log = slog.New(b.host.Handler(bar.Writer()))
+	b.Env.logTo(b.log)
 	watch := event.All(bar, b.metrics(ctx, cancel))
 	project, err := sink.New(b.dir.Journal, b.dir.Path, b.dir.Manifest, sink.Options{Log: b.log})
 	if err != nil {
