@@ -82,9 +82,6 @@ func Load(text string) (Spec, error) {
 	return s, nil
 }
 
-// None is the spec that leaves every sample without a score.
-func None() Spec { return Spec{Kind: "none", Weight: 1, Pass: 1, o: &noGrader{}, canon: "none"} }
-
 // IsZero tells whether nothing was asked for: rows are judged by what they say themselves.
 func (s Spec) IsZero() bool { return s.Kind == "" }
 

@@ -36,9 +36,19 @@ func newChecker(c Config) (*checker, error) {
 	if _, err := exec.LookPath(c.Checker[0]); err != nil {
 		return nil, fmt.Errorf("checker %q: %w", c.Checker[0], err)
 	}
-	k := &checker{Env: rows.New(rows.Options{Grader: grade.None()}), c: c, places: make(chan struct{}, c.Workers), told: &console{}}
+	plain, err := plainRows()
+	if err != nil {
+		return nil, err
+	}
+	k := &checker{Env: plain, c: c, places: make(chan struct{}, c.Workers), told: &console{}}
 	k.over, k.close = context.WithCancel(context.Background())
 	return k, nil
+}
+
+// plainRows make tasks out of rows and judge none.
+func plainRows() (*rows.Env, error) {
+	none, err := grade.Parse("none")
+	return rows.New(rows.Options{Grader: none}), err
 }
 
 // Rows are the dataset's.

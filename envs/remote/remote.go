@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"hermes/envs"
-	"hermes/envs/grade"
 	"hermes/envs/rows"
 )
 
@@ -137,7 +136,9 @@ func Open(ctx context.Context, c Config) (envs.Bundled, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.plain = rows.New(rows.Options{Grader: grade.None()})
+	if e.plain, err = plainRows(); err != nil {
+		return nil, err
+	}
 	if e.hello, err = e.link.begin(ctx); err != nil {
 		return nil, errors.Join(err, e.link.close())
 	}
