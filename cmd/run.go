@@ -34,6 +34,7 @@ type root struct {
 	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
 	Environ  envCmd      `cmd:"" name:"env" help:"Environments: list, check, roll out, debug and make them."`
 	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
+	Compress compressCmd `cmd:"" help:"Make trajectories fit a budget of tokens by summaries of their middle."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
 	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`
