@@ -236,3 +236,6 @@ func (c *Compressor) countAll(turns []Turn) (total int, err error) {
 	}
 	return total, nil
 }
+
+// Row is the new row, as JSON on one line; nil where it stays as it was.
+func (r Result) Row() []byte { return r.row }

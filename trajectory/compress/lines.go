@@ -295,7 +295,7 @@ func (c *conversation) mark(m columns.Compression) []byte {
 
 // marked returns how a row was compressed; false where it was not.
 func marked(text []byte) (columns.Compression, bool) {
-	if !bytes.Contains(text, []byte(`"compression"`)) {
+	if !bytes.Contains(text, []byte(`ompression"`)) { // Parquet rows have it with a capital
 		return columns.Compression{}, false
 	}
 	var row struct {

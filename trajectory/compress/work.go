@@ -16,19 +16,16 @@ import (
 	"slices"
 )
 
-// The files beside an output. rows is the log of the work: what it names is done, its
-// place in the other files included, and everything behind the last line that can be
-// trusted is cut off and done again.
+// The files beside an output. rows is the log of the work: it names each row that is done
+// with its place and its sum in the other files. A start reads them along; everything
+// behind the first line whose bytes are not there is cut off and done again, so that files
+// need be synced at the end only.
 const (
 	partSuffix     = ".part"
 	rowsSuffix     = ".rows.jsonl"
 	OriginalSuffix = ".originals.jsonl" // the compressed rows as they were, one a line
 	MetricsSuffix  = ".metrics.json"
 )
-
-// syncEvery is how many rows may be unsynced; a line of the log is checked against the
-// output after a start over at least so many.
-const syncEvery = 256
 
 // Identity is what two starts of the same work must agree in.
 type Identity struct {
@@ -77,7 +74,6 @@ type work struct {
 	logAt                int64
 	done                 int64 // rows
 	ended                bool
-	unsynced             int
 	metrics              Metrics
 	before               *os.File // the log again, to compare the rows that are done with the input
 	skip                 *bufio.Reader
@@ -161,57 +157,35 @@ func (w *work) resume(id Identity) error {
 		w.logAt = int64(len(raw)) + 1
 		return w.seek()
 	}
-	type place struct {
-		logged
-		end int64 // in the log
-	}
-	begin := place{end: at}
-	var last []place // enough to reach behind the last sync
+	// Nothing was synced on the way: each row is believed when its bytes are there.
+	part, originals := bufio.NewReaderSize(w.part, 1<<18), bufio.NewReaderSize(w.originals, 1<<18)
+	w.logAt = at
 	for {
-		line, err := r.ReadBytes('\n')
+		text, err := r.ReadBytes('\n')
 		if err != nil {
 			break // the end, or a torn line
 		}
-		at += int64(len(line))
-		p := place{end: at}
-		if json.Unmarshal(line, &p.logged) != nil {
+		at += int64(len(text))
+		var l logged
+		if json.Unmarshal(text, &l) != nil || l.End || l.Row != w.done ||
+			!holds(part, l.Out-w.outAt, l.CRC) || l.Originals != w.origAt && !holds(originals, l.Originals-w.origAt, l.In) {
 			break
 		}
-		if p.End {
-			continue // it will be written again
-		}
-		if last = append(last, p); len(last) > 2*syncEvery {
-			begin = last[0]
-			w.metrics.add(begin.Result)
-			w.done++
-			last = last[1:]
-		}
-	}
-	outSize, err1 := size(w.part)
-	origSize, err2 := size(w.originals)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	w.outAt, w.origAt, w.logAt = begin.Out, begin.Originals, begin.end
-	if w.outAt > outSize || w.origAt > origSize {
-		return fmt.Errorf("%s lacks rows that %s names; remove %s* to begin anew", w.part.Name(), w.log.Name(), w.path)
-	}
-	for _, p := range last {
-		if p.Out > outSize || p.Originals > origSize || p.Out <= w.outAt {
-			break
-		}
-		line := make([]byte, p.Out-w.outAt-1)
-		if _, err := w.part.ReadAt(line, w.outAt); err != nil {
-			return err
-		}
-		if sum(line) != p.CRC {
-			break
-		}
-		w.outAt, w.origAt, w.logAt = p.Out, p.Originals, p.end
-		w.metrics.add(p.Result)
+		w.outAt, w.origAt, w.logAt = l.Out, l.Originals, at
+		w.metrics.add(l.Result)
 		w.done++
 	}
 	return w.seek()
+}
+
+// holds reads a line of n bytes, its break included, and compares its sum.
+func holds(r *bufio.Reader, n int64, want uint32) bool {
+	if n < 1 || n > maxLine+1 {
+		return false
+	}
+	line := make([]byte, n)
+	_, err := io.ReadFull(r, line)
+	return err == nil && line[n-1] == '\n' && sum(line[:n-1]) == want
 }
 
 // seek cuts the files to what is done and puts their places there.
@@ -271,9 +245,6 @@ func (w *work) put(in []byte, r Result) error {
 	}
 	w.metrics.add(r)
 	w.done++
-	if w.unsynced++; w.unsynced >= syncEvery {
-		return w.sync()
-	}
 	return nil
 }
 
@@ -289,7 +260,6 @@ func (w *work) note(l logged) error {
 }
 
 func (w *work) sync() error {
-	w.unsynced = 0
 	return errors.Join(w.originals.Sync(), w.part.Sync(), w.log.Sync())
 }
 
@@ -327,14 +297,6 @@ func (w *work) close() error {
 		}
 	}
 	return err
-}
-
-func size(f *os.File) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }
 
 type count struct {
