@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -101,3 +102,44 @@ func (w *HubWriter) Write(r Row) (int, error) {
 
 // Close ends the file; it does not close what it writes to.
 func (w *HubWriter) Close() error { return w.w.Close() }
+
+// HubRows calls each with every row of a file of size bytes that a [HubWriter] wrote; a
+// file with other columns is [ErrForeign].
+func HubRows(r io.ReaderAt, size int64, each func(i int64, row HubRow) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("parquet: damaged file: %v", p)
+		}
+	}()
+	f, err := parquet.OpenFile(r, size)
+	if err != nil {
+		return fmt.Errorf("parquet: %w", err)
+	}
+	known := map[string]bool{}
+	for _, c := range parquet.SchemaOf(HubRow{}).Fields() {
+		known[c.Name()] = true
+	}
+	for _, c := range f.Schema().Fields() {
+		if !known[c.Name()] {
+			return fmt.Errorf("%w: column %q", ErrForeign, c.Name())
+		}
+	}
+	gr := parquet.NewGenericReader[HubRow](f)
+	defer gr.Close()
+	for at := int64(0); ; {
+		buf := make([]HubRow, 16)
+		n, err := gr.Read(buf)
+		for _, row := range buf[:n] {
+			if err := each(at, row); err != nil {
+				return err
+			}
+			at++
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("parquet row %d: %w", at, err)
+		}
+	}
+}
