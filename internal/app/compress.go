@@ -361,3 +361,13 @@ func (s *summarizer) ask(ctx context.Context, r compress.Request, chars, try int
 	}
 	return text, nil
 }
+
+// CountTokens returns what counts tokens of plain text with a tokenizer, see
+// [LoadTokenizer].
+func CountTokens(spec string) (func(string) (int, error), error) {
+	tok, err := LoadTokenizer(spec)
+	if err != nil {
+		return nil, err
+	}
+	return counter{tok}.Count, nil
+}
