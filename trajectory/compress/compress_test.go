@@ -276,7 +276,7 @@ func TestTakenUpAnywhere(t *testing.T) {
 		files[suffix] = raw
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for i := range 24 {
+	for i := range 12 {
 		out := filepath.Join(dir, fmt.Sprintf("cut%d.jsonl", i))
 		rows := files[".rows.jsonl"][:rnd.IntN(len(files[".rows.jsonl"])+1)]
 		for suffix, raw := range files {

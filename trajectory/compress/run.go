@@ -93,9 +93,10 @@ func (c *Compressor) rows(ctx context.Context, j Job, w *work) error {
 	g, gctx := errgroup.WithContext(ctx)
 	drained := false // written before queue is closed, read after everything ended
 	queue, permits := make(chan pending, n), make(chan struct{}, n)
+	done := w.done // before this start; the writer counts on
 	g.Go(func() error {
 		defer close(queue)
-		done, row := w.done, int64(-1) // a copy: the writer counts on
+		row := int64(-1)
 		for line, err := range j.Inputs.rows() {
 			if row++; err != nil {
 				return err
@@ -106,7 +107,7 @@ func (c *Compressor) rows(ctx context.Context, j Job, w *work) error {
 				}
 				continue
 			}
-			p := pending{line, make(chan Result, 1)}
+			p, at := pending{line, make(chan Result, 1)}, row
 			select {
 			case <-j.Drain: // a permit may be free too
 				drained = true
@@ -123,9 +124,9 @@ func (c *Compressor) rows(ctx context.Context, j Job, w *work) error {
 			}
 			g.Go(func() error {
 				defer func() { <-permits }()
-				r, err := c.one(gctx, row, line, j.Inputs.Parquet)
+				r, err := c.one(gctx, at, line, j.Inputs.Parquet)
 				if err != nil {
-					return fmt.Errorf("row %d: %w", row, err)
+					return fmt.Errorf("row %d: %w", at, err)
 				}
 				p.out <- r
 				return nil
