@@ -17,6 +17,10 @@ type dataCmd struct {
 	Convert  dataConvert  `cmd:"" help:"Write rows in another format or layout."`
 	Shard    dataShard    `cmd:"" help:"Split rows into files by the hash of their ids, as --shard does."`
 	Mix      dataMix      `cmd:"" help:"Draw rows from several datasets by weight."`
+	Stats    dataStats    `cmd:"" help:"Count rows, keys, turns, characters and tokens."`
+	Filter   dataFilter   `cmd:"" help:"Keep the rows that fulfil a condition."`
+	Dedup    dataDedup    `cmd:"" help:"Leave out rows that are the same as an earlier one."`
+	Split    dataSplit    `cmd:"" help:"Split rows into parts by share, groups kept whole."`
 }
 
 // dataFlags are common to the data commands.
@@ -112,7 +116,10 @@ func rowLine(r datasets.Row) shownRow {
 }
 
 type dataValidate struct {
-	Datasets []string `arg:"" name:"dataset" help:"File, hf:owner/name, samples:tasks, or - for stdin."`
+	Datasets   []string `arg:"" name:"dataset" help:"File, hf:owner/name, samples:tasks, or - for stdin."`
+	ModelFiles string   `name:"model-files" nokey:"" help:"Also render each row with the chat template of this model: a folder or hf:owner/name." placeholder:"DIR|hf:NAME"`
+	Template   string   `nokey:"" help:"Also render each row with this chat template: a file, or a name among the model files'." placeholder:"FILE|NAME"`
+	Variables  string   `name:"template-kwargs" nokey:"" help:"JSON object of template variables." placeholder:"JSON"`
 	dataFlags
 }
 
@@ -132,6 +139,9 @@ type validation struct {
 
 // Run reads everything; the exit code is 2 when a run would refuse the data.
 func (c *dataValidate) Run(h *host) error {
+	if c.Template != "" || c.ModelFiles != "" {
+		return c.render(h)
+	}
 	d, err := c.open(h, c.Datasets)
 	if err != nil {
 		return err

@@ -35,6 +35,7 @@ type root struct {
 	Environ  envCmd      `cmd:"" name:"env" help:"Environments: list, check, roll out, debug and make them."`
 	Eval     evalCmd     `cmd:"" help:"Evaluate models: run suites, score again, compare, report."`
 	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
+	Compress compressCmd `cmd:"" help:"Make trajectories fit a budget of tokens by summaries of their middle."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
 	RunAPI   runAPICmd   `cmd:"" name:"run-api" help:"Serve Atropos' trajectory API, persistently."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`

@@ -22,6 +22,7 @@ type runsCmd struct {
 	Verify runsVerify `cmd:"" help:"Check every checksum and balance the books."`
 	Stats  runsStats  `cmd:"" help:"Count the books of runs out of their logs."`
 	Export runsExport `cmd:"" help:"Make the projections of a run again, in place or elsewhere."`
+	Push   runsPush   `cmd:"" help:"Send the accepted samples of a run to the hub as a dataset."`
 	Merge  runsMerge  `cmd:"" help:"Join runs of the same identity, such as shards."`
 	Replay runsReplay `cmd:"" help:"Build every model request of a run anew, offline, and compare it with the one that was sent."`
 	Tail   runsTail   `cmd:"" help:"Print the last records, and follow a run that is going on."`

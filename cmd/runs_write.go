@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"hermes/rollout/rundir"
@@ -15,16 +16,23 @@ import (
 type runsExport struct {
 	Name    string   `arg:"" name:"run" help:"Run: a name or a path."`
 	Into    string   `short:"o" nokey:"" placeholder:"DIR" help:"Folder to write to (default: the run's own)."`
-	Format  []string `placeholder:"NAME" help:"Projections: sharegpt, messages (default: those of the run)."`
+	Format  []string `placeholder:"NAME" help:"Projections: sharegpt, messages (default: those of the run); or hf, a dataset folder for the hub, with -o."`
 	Parquet bool     `help:"Also write Parquet."`
+	hubFlags
 	runPlace
 }
 
 // Run makes the projections out of the log.
 func (c *runsExport) Run(h *host) error {
+	if slices.Equal(c.Format, []string{"hf"}) {
+		return c.toHub(h)
+	}
+	if c.hubFlags != (hubFlags{}) {
+		return Usage("--where, --license, --title: they are for --format hf")
+	}
 	for _, f := range c.Format {
 		if f != "sharegpt" && f != "messages" {
-			return Usage("--format %q: want sharegpt, messages", f)
+			return Usage("--format %q: want sharegpt, messages, or hf alone", f)
 		}
 	}
 	dir, err := c.dir(c.Name)

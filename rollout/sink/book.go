@@ -12,7 +12,7 @@ import (
 type Rules struct {
 	training  bool // batch: limits and faults of the model are rejected
 	passed    bool
-	accept    expr // nil: all
+	accept    Condition // nil: all
 	reasoning bool
 }
 
@@ -37,7 +37,7 @@ func NewRules(mode, accept string, requireReasoning bool) (Rules, error) {
 	case "passed":
 		r.passed = true
 	default:
-		e, err := parseExpr(accept)
+		e, err := ParseCondition(accept)
 		if err != nil {
 			return r, fmt.Errorf("accept %q: %w", accept, err)
 		}

@@ -5,132 +5,25 @@ import (
 	"strconv"
 	"strings"
 
+	"hermes/internal/expr"
 	"hermes/trajectory"
 )
 
-// expr is a condition on a record.
-type expr func(*trajectory.Record) bool
+// Condition is a condition on a record.
+type Condition func(*trajectory.Record) bool
 
-// parser reads: or := and {("or"|"||") and}; and := not {("and"|"&&") not};
-// not := ("not"|"!") not | "(" or ")" | name op value.
-type parser struct {
-	tokens []string
-	depth  int
+// ParseCondition reads a condition such as `reward >= 0.5 and outcome == answered`.
+func ParseCondition(s string) (Condition, error) {
+	c, err := expr.Parse(s, leaf)
+	return c, err
 }
 
-func parseExpr(s string) (expr, error) {
-	tokens, err := lex(s)
-	if err != nil {
-		return nil, err
-	}
-	p := &parser{tokens: tokens}
-	e, err := p.or()
-	if err == nil && len(p.tokens) > 0 {
-		err = fmt.Errorf("unexpected %q", p.tokens[0])
-	}
-	return e, err
-}
-
-func lex(s string) ([]string, error) {
-	var tokens []string
-	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
-		n := 0
-		for n < len(s) && (s[n] == '_' || s[n] == '.' || s[n] == '-' || s[n] == '+' || s[n] >= '0' && s[n] <= '9' || s[n]|32 >= 'a' && s[n]|32 <= 'z' || s[n] >= 0x80) {
-			n++
-		}
-		if n == 0 {
-			n = 1
-			if q := s[0]; q == '"' || q == '\'' {
-				end := strings.IndexByte(s[1:], q)
-				if end < 0 {
-					return nil, fmt.Errorf("a text begins with %c and does not end", q)
-				}
-				n = end + 2
-			} else if len(s) > 1 && strings.Contains(" >= <= == != && || ", " "+s[:2]+" ") {
-				n = 2
-			} else if !strings.ContainsRune("<>=!()", rune(s[0])) {
-				return nil, fmt.Errorf("unexpected %q", s[:1])
-			}
-		}
-		tokens = append(tokens, s[:n])
-		s = s[n:]
-	}
-	return tokens, nil
-}
-
-func (p *parser) take(words ...string) bool {
-	for _, w := range words {
-		if len(p.tokens) > 0 && p.tokens[0] == w {
-			p.tokens = p.tokens[1:]
-			return true
-		}
-	}
-	return false
-}
-
-func (p *parser) or() (expr, error) {
-	left, err := p.and()
-	for err == nil && p.take("or", "||") {
-		var right expr
-		l := left
-		if right, err = p.and(); err == nil {
-			left = func(r *trajectory.Record) bool { return l(r) || right(r) }
-		}
-	}
-	return left, err
-}
-
-func (p *parser) and() (expr, error) {
-	left, err := p.not()
-	for err == nil && p.take("and", "&&") {
-		var right expr
-		l := left
-		if right, err = p.not(); err == nil {
-			left = func(r *trajectory.Record) bool { return l(r) && right(r) }
-		}
-	}
-	return left, err
-}
-
-func (p *parser) not() (expr, error) {
-	if p.depth++; p.depth > 100 {
-		return nil, fmt.Errorf("more than 100 conditions inside one another")
-	}
-	defer func() { p.depth-- }()
-	if p.take("not", "!") {
-		e, err := p.not()
-		if err != nil {
-			return nil, err
-		}
-		return func(r *trajectory.Record) bool { return !e(r) }, nil
-	}
-	if p.take("(") {
-		e, err := p.or()
-		if err == nil && !p.take(")") {
-			err = fmt.Errorf("a parenthesis is not closed")
-		}
-		return e, err
-	}
-	return p.compare()
-}
-
-func (p *parser) compare() (expr, error) {
-	if len(p.tokens) < 3 {
-		return nil, fmt.Errorf("want NAME OPERATOR VALUE, have %q", strings.Join(p.tokens, " "))
-	}
-	name, op, value := p.tokens[0], p.tokens[1], p.tokens[2]
-	p.tokens = p.tokens[3:]
-	switch op {
-	case ">", ">=", "<", "<=", "==", "=", "!=":
-	default:
-		return nil, fmt.Errorf("%q is no operator (have > >= < <= == !=)", op)
-	}
+func leaf(name, op, value string, _ bool) (func(*trajectory.Record) bool, error) {
 	if text := textField(name); text != nil {
-		want := strings.Trim(value, `"'`)
 		if op != "==" && op != "=" && op != "!=" {
 			return nil, fmt.Errorf("%s can only be compared with == and !=", name)
 		}
-		return func(r *trajectory.Record) bool { return (text(r) == want) == (op != "!=") }, nil
+		return func(r *trajectory.Record) bool { return (text(r) == value) == (op != "!=") }, nil
 	}
 	number, err := numberField(name)
 	if err != nil {
@@ -142,24 +35,8 @@ func (p *parser) compare() (expr, error) {
 	}
 	return func(r *trajectory.Record) bool {
 		have, ok := number(r)
-		return ok && compare(have, op, want) // what was not measured fulfils no condition
+		return ok && expr.Compare(have, op, want) // what was not measured fulfils no condition
 	}, nil
-}
-
-func compare(a float64, op string, b float64) bool {
-	switch op {
-	case ">":
-		return a > b
-	case ">=":
-		return a >= b
-	case "<":
-		return a < b
-	case "<=":
-		return a <= b
-	case "!=":
-		return a != b
-	}
-	return a == b
 }
 
 func textField(name string) func(*trajectory.Record) string {

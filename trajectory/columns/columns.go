@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -48,6 +47,17 @@ type Row struct {
 	Usage        Usage                `parquet:"usage"`
 	Notes        []string             `parquet:"notes,list"`
 	Sequences    []Sequence           `parquet:"sequences,list"`
+	Compression  *Compression         `parquet:"compression,optional"` // nil: as it was rolled out
+}
+
+// Compression says what was replaced by a summary after the rollout.
+type Compression struct {
+	Original     string `parquet:"original" json:"original"` // SHA-256 of the row as it was, see package compress
+	Turns        int64  `parquet:"turns" json:"turns"`       // that the summary stands for
+	TokensBefore int64  `parquet:"tokens_before" json:"tokens_before"`
+	TokensAfter  int64  `parquet:"tokens_after" json:"tokens_after"`
+	Summary      string `parquet:"summary" json:"summary"` // model or extractive
+	Model        string `parquet:"model" json:"model,omitempty"`
 }
 
 // Message is one message; ephemeral ones are left out.
@@ -240,16 +250,18 @@ func NewWriter(w io.Writer, created, logProbs string) *Writer {
 }
 
 // Write appends the row of a record and says how many bytes it has, about.
-func (w *Writer) Write(r *trajectory.Record) (int, error) {
-	row := NewRow(r)
+func (w *Writer) Write(r *trajectory.Record) (int, error) { return w.WriteRow(NewRow(r)) }
+
+// WriteRow appends a row and says how many bytes it has, about.
+func (w *Writer) WriteRow(row Row) (int, error) {
 	size := row.size()
 	if _, err := w.w.Write([]Row{row}); err != nil {
-		return 0, fmt.Errorf("parquet row of %s: %w", r.Key, err)
+		return 0, fmt.Errorf("parquet row of %s: %w", row.Key, err)
 	}
 	if w.size += size; w.size >= groupBytes {
 		w.size = 0
 		if err := w.w.Flush(); err != nil {
-			return 0, fmt.Errorf("parquet row of %s: %w", r.Key, err)
+			return 0, fmt.Errorf("parquet row of %s: %w", row.Key, err)
 		}
 	}
 	return size, nil
@@ -277,25 +289,3 @@ func (r *Row) size() int {
 
 // Close ends the file; it does not close what it writes to.
 func (w *Writer) Close() error { return w.w.Close() }
-
-// Read yields the rows of a file.
-func Read(r io.ReaderAt, size int64) ([]Row, error) {
-	f, err := parquet.OpenFile(r, size)
-	if err != nil {
-		return nil, fmt.Errorf("parquet: %w", err)
-	}
-	gr := parquet.NewGenericReader[Row](f)
-	defer gr.Close()
-	rows := make([]Row, 0, f.NumRows())
-	for {
-		buf := make([]Row, 64)
-		n, err := gr.Read(buf)
-		rows = append(rows, buf[:n]...)
-		if err == io.EOF {
-			return slices.Clip(rows), nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parquet row %d: %w", len(rows), err)
-		}
-	}
-}

@@ -1,0 +1,66 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+
+	"hermes/internal/app"
+	"hermes/trajectory/compress"
+)
+
+// compressCmd is `hermes compress`.
+type compressCmd struct {
+	Inputs    []string `arg:"" name:"in" help:"Trajectories: .jsonl (also .gz, .zst), Parquet of a run, or a folder of them."`
+	Into      string   `short:"o" required:"" nokey:"" placeholder:"FILE" help:"File to write: .jsonl, for Parquet .parquet. The originals, the log of rows and the metrics stand beside it."`
+	Undo      bool     `nokey:"" help:"Bring the originals of a compressed file back."`
+	Originals string   `nokey:"" placeholder:"FILE" help:"With --undo: the file of the originals (default: beside the input)."`
+	JSON      bool     `name:"json" nokey:"" help:"JSON on stdout."`
+	app.ModelFlags
+	app.SamplingFlags
+	app.BudgetFlags
+	app.CompressFlags
+}
+
+// Run compresses, or undoes it.
+func (c *compressCmd) Run(h *host) error {
+	if c.Undo {
+		return c.undo(h)
+	}
+	if c.Originals != "" {
+		return Usage("--originals %s: it is for --undo", c.Originals)
+	}
+	m, err := app.Compress{Inputs: c.Inputs, Out: c.Into, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, BudgetFlags: c.BudgetFlags,
+		CompressFlags: c.CompressFlags}.Run(h.Ctx, h.app())
+	if m.Rows > 0 || err == nil {
+		var told error
+		if c.JSON {
+			told = printJSON(h.Stdio.Out, m)
+		} else {
+			told = m.Write(h.Stdio.Out)
+		}
+		err = errors.Join(err, told)
+	}
+	return exitOf(err)
+}
+
+func (c *compressCmd) undo(h *host) error {
+	if len(c.Inputs) != 1 {
+		return Usage("--undo: want one file that was compressed, have %d", len(c.Inputs))
+	}
+	if c.Originals == "" {
+		c.Originals = c.Inputs[0] + compress.OriginalSuffix
+	}
+	u, err := compress.Undo(c.Inputs[0], c.Originals, c.Into, "hermes "+BuildInfo().Version)
+	if err != nil {
+		return inputError(err)
+	}
+	if c.JSON {
+		err = printJSON(h.Stdio.Out, u)
+	} else {
+		_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d rows, %d restored\n", c.Into, u.Rows, u.Restored)
+	}
+	if u.Missing > 0 {
+		err = errors.Join(err, fmt.Errorf("%d compressed rows have no original in %s and stayed as they are", u.Missing, c.Originals))
+	}
+	return err
+}
