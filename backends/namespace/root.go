@@ -208,6 +208,14 @@ func (r *root) dev(at string) error {
 	if err := mountFS("devpts", own+"/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
 		return err
 	}
+	if r.plan.Resets { // a reset finds POSIX message queues only where they are mounted
+		if err := os.Mkdir(own+"/mqueue", 0o755); err != nil {
+			return err
+		}
+		if err := mountFS("mqueue", own+"/mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+			return err
+		}
+	}
 	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		if err := os.Symlink(to, own+"/"+name); err != nil {
 			return err

@@ -27,7 +27,7 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if err != nil {
 		return backends.Result{}, fmt.Errorf("pipes of a command: %w", err)
 	}
-	t, err := h.launch(c, p.child)
+	t, err := h.launch(ctx, c, p.child)
 	p.closeChild()
 	if err != nil {
 		p.closeOurs()

@@ -84,6 +84,9 @@ type Host struct {
 
 	base *baseline // Resets only
 
+	files sync.RWMutex // held for reading by each step of a file call
+	turns uint64       // resets begun and ended; odd during one
+
 	mu     sync.Mutex
 	closed bool
 	busy   bool // being reset: nothing starts

@@ -34,12 +34,12 @@ func (h *Host) Start(ctx context.Context, c backends.Cmd, o backends.StartOption
 	if err := h.alive(ctx, "start"); err != nil {
 		return nil, err
 	}
-	return h.begin(c, o)
+	return h.begin(ctx, c, o)
 }
 
 // begin starts a background process. A command that cannot be run is a process that
 // has ended already.
-func (h *Host) begin(c backends.Cmd, o backends.StartOptions) (*process, error) {
+func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOptions) (*process, error) {
 	if o.Buffer <= 0 {
 		o.Buffer = defaultOutput
 	}
@@ -49,7 +49,7 @@ func (h *Host) begin(c backends.Cmd, o backends.StartOptions) (*process, error) 
 		return nil, fmt.Errorf("streams of a background command: %w", err)
 	}
 	began := time.Now()
-	t, err := h.launch(c, child)
+	t, err := h.launch(ctx, c, child)
 	for _, f := range []*os.File{child.in, child.out, child.err} {
 		f.Close()
 	}
