@@ -8,13 +8,19 @@ import (
 	"hermes/backends"
 )
 
-// Kill ends an instance from outside, as a machine that dies would.
+// Kill ends an instance from outside, as a machine that dies would, and waits for its end.
 func (b *Backend) Kill(name string) error {
 	i, err := b.program.find(context.Background(), name)
 	if err != nil || i == nil {
 		return fmt.Errorf("no instance %s: %w", name, err)
 	}
-	return syscall.Kill(i.PID, syscall.SIGKILL)
+	err = syscall.Kill(i.PID, syscall.SIGKILL)
+	for _, x := range b.held.All() {
+		if x.name == name {
+			<-x.gone
+		}
+	}
+	return err
 }
 
 // Instances lists those of this back-end.

@@ -32,8 +32,27 @@ const Name = "singularity"
 // Surroundings are what the driver takes from the environment of hermes.
 type Surroundings struct {
 	Path string            // PATH
-	Env  map[string]string // passed to the program: HOME and what begins with APPTAINER_ or SINGULARITY_
+	Env  map[string]string // passed to the program, see Wanted
 	Tell func(text string)
+}
+
+// Wanted picks from an environment what the program needs to find its settings, caches,
+// credentials and helpers. Nothing of it reaches a box.
+func Wanted(env func(string) string) map[string]string {
+	m := map[string]string{}
+	names := []string{"HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+		"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+	for _, prefix := range []string{"APPTAINER_", "SINGULARITY_"} {
+		for _, name := range []string{"CONFIGDIR", "CACHEDIR", "TMPDIR", "DOCKER_USERNAME", "DOCKER_PASSWORD", "DISABLE_CACHE"} {
+			names = append(names, prefix+name)
+		}
+	}
+	for _, name := range names {
+		if v := env(name); v != "" {
+			m[name] = v
+		}
+	}
+	return m
 }
 
 // environ is the environment of the program.
@@ -134,6 +153,8 @@ func (b *Backend) Traits() backends.Traits {
 
 // Close implements [backends.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Client.Close(ctx) })
+	err := b.held.Close(ctx, func(ctx context.Context, x *box) error {
+		return errors.Join(x.Client.Close(ctx), x.end(ctx)) // the client closes once, and that may have been in vain
+	})
 	return errors.Join(err, b.forget())
 }
