@@ -12,11 +12,10 @@ import (
 	"hermes/backends"
 	"hermes/backends/backendtest"
 	"hermes/backends/singularity"
-	"hermes/backends/singularity/apptainertest"
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := apptainertest.Main(os.Args, os.Stdout, os.Stderr); ok {
+	if code, ok := standInMain(os.Args, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
 	}
 	if len(os.Args) == 5 && os.Args[1] == "own" {
@@ -48,7 +47,7 @@ func standIn(t testing.TB) (singularity.Config, singularity.Surroundings) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build slotd: %v: %s", err, out)
 	}
-	program := filepath.Join(dir, apptainertest.Name)
+	program := filepath.Join(dir, standInName)
 	image := filepath.Join(dir, "image")
 	var errs []error
 	for _, d := range []string{"state/images", "image/etc", "image/usr", "image/proc", "image/dev", "image/tmp", "image/var/tmp", "boxes", "cache"} {

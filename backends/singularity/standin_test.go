@@ -1,12 +1,4 @@
-// Package apptainertest is a stand-in for the program apptainer, for tests where it is not
-// installed. It objects to every command line that is outside of the documented grammar,
-// keeps instances, and really separates them: files, processes, network, names. Limits are
-// read and not enforced, and it needs root.
-//
-// It keeps its instances below $APPTAINER_CONFIGDIR. Images are folders, or files that it
-// made itself by pull: `docker://NAME` is the folder to which the link
-// $APPTAINER_CONFIGDIR/images/NAME leads.
-package apptainertest
+package singularity_test
 
 import (
 	"encoding/json"
@@ -21,8 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is how a program must be called to be the stand-in.
-const Name = "apptainer"
+// The stand-in for the program apptainer, for tests where it is not installed. It objects to
+// every command line that is outside of the documented grammar, keeps instances, and really
+// separates them: files, processes, network, names. Limits are read and not enforced, and
+// it needs root.
+//
+// It keeps its instances below $APPTAINER_CONFIGDIR. Images are folders, or files that it
+// made itself by pull: `docker://NAME` is the folder to which the link
+// $APPTAINER_CONFIGDIR/images/NAME leads.
+
+// standInName is how a program must be called to be the stand-in.
+const standInName = "apptainer"
 
 // holder is the hidden command of an instance's first process.
 const holder = "hold-instance"
@@ -30,9 +31,9 @@ const holder = "hold-instance"
 // magic begins the images that the stand-in makes.
 const magic = "stand-in for a SIF of "
 
-// Main is the program when it was called as such: then handled is true.
-func Main(args []string, stdout, stderr io.Writer) (code int, handled bool) {
-	if len(args) == 0 || filepath.Base(args[0]) != Name {
+// standInMain is the program when it was called as such: then handled is true.
+func standInMain(args []string, stdout, stderr io.Writer) (code int, handled bool) {
+	if len(args) == 0 || filepath.Base(args[0]) != standInName {
 		return 0, false
 	}
 	if len(args) == 3 && args[1] == holder {
@@ -88,11 +89,11 @@ type instance struct {
 	Err  string `json:"logErrPath"`
 }
 
-func at(parts ...string) string {
+func state(parts ...string) string {
 	return filepath.Join(append([]string{os.Getenv("APPTAINER_CONFIGDIR")}, parts...)...)
 }
 
-func record(name string) string { return at("instances", name+".json") }
+func record(name string) string { return state("instances", name+".json") }
 
 // load reads an instance; one that has ended is forgotten.
 func load(name string) (*instance, error) {
@@ -113,7 +114,7 @@ func load(name string) (*instance, error) {
 
 func forget(name string) {
 	os.Remove(record(name))
-	os.Remove(at("roots", name))
+	os.Remove(state("roots", name))
 }
 
 func list(args []string, stdout io.Writer) error {
@@ -168,7 +169,7 @@ func pull(args []string) error {
 	if !ok {
 		return usage("pull from %q", rest[1])
 	}
-	dir, err := os.Readlink(at("images", strings.ReplaceAll(name, "/", "_")))
+	dir, err := os.Readlink(state("images", strings.ReplaceAll(name, "/", "_")))
 	if err != nil {
 		return fmt.Errorf("while making image from oci registry: conveyor failed to get: reading manifest %s: manifest unknown", name)
 	}

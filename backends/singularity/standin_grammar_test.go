@@ -1,4 +1,4 @@
-package apptainertest
+package singularity_test
 
 import (
 	"fmt"

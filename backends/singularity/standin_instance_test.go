@@ -1,4 +1,4 @@
-package apptainertest
+package singularity_test
 
 import (
 	"encoding/json"
@@ -42,8 +42,8 @@ func start(args []string) error {
 	if err != nil {
 		return err
 	}
-	p := plan{Name: name, Root: root, Stage: at("roots", name), Options: o}
-	if err := errors.Join(os.MkdirAll(p.Stage, 0o700), os.MkdirAll(at("instances"), 0o700)); err != nil {
+	p := plan{Name: name, Root: root, Stage: state("roots", name), Options: o}
+	if err := errors.Join(os.MkdirAll(p.Stage, 0o700), os.MkdirAll(state("instances"), 0o700)); err != nil {
 		return err
 	}
 	claim, err := os.OpenFile(record(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -72,7 +72,7 @@ func launch(p plan) (pid int, err error) {
 	defer r.Close()
 	defer w.Close()
 	c := exec.Command("/proc/self/exe")
-	c.Args = []string{Name, holder, string(raw)}
+	c.Args = []string{standInName, holder, string(raw)}
 	c.ExtraFiles = []*os.File{w}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
 	for name, flag := range map[string]uintptr{"containall": syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC, "net": syscall.CLONE_NEWNET, "hostname": syscall.CLONE_NEWUTS} {
