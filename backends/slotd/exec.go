@@ -1,6 +1,7 @@
 package slotd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,10 @@ func (h *Host) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error
 // exec tells started about the command as soon as it runs.
 func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (backends.Result, error) {
 	if err := h.alive(ctx, "exec"); err != nil {
+		return backends.Result{}, err
+	}
+	now, err := h.turn(ctx, "exec")
+	if err != nil {
 		return backends.Result{}, err
 	}
 	began := time.Now()
@@ -53,7 +58,7 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if p.in != nil {
 		h.drop(p.in) // ends a feed that nobody reads
 	}
-	if err != nil {
+	if err = cmp.Or(err, now.still()); err != nil {
 		return backends.Result{}, fmt.Errorf("exec: %w", err)
 	}
 	r := h.result(t, timedOut)
