@@ -240,7 +240,14 @@ func (x *box) remove(ctx context.Context) error {
 	if x.passage.Conn != nil {
 		x.passage.Conn.Close() // ends slotd and all processes, whatever the program does
 	}
-	if err := x.back.program.stop(ctx, x.name); err != nil {
+	select {
+	case x.back.stopping <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("stop box %s: wait for others to be stopped: %w", x.name, context.Cause(ctx))
+	}
+	err := x.back.program.stop(ctx, x.name)
+	<-x.back.stopping
+	if err != nil {
 		return fmt.Errorf("stop box %s: %w", x.name, err)
 	}
 	if x.server != nil {

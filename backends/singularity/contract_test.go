@@ -21,7 +21,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "own" {
 		os.Exit(own(os.Args[2], os.Args[3], os.Args[4]))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	os.RemoveAll(builtIn())
+	os.Exit(code)
 }
 
 // standIn returns a configuration that uses the stand-in for apptainer, with an image of
@@ -36,24 +38,18 @@ func standIn(t testing.TB) (singularity.Config, singularity.Surroundings) {
 			t.Skip("the stand-in for apptainer needs ", name)
 		}
 	}
-	own, err := os.Executable()
+	made, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	server := filepath.Join(dir, "slotd") // this program may need libraries that boxes do not have
-	build := exec.Command("go", "build", "-o", server, "hermes/cmd/slotd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build slotd: %v: %s", err, out)
-	}
 	program := filepath.Join(dir, standInName)
 	image := filepath.Join(dir, "image")
 	var errs []error
 	for _, d := range []string{"state/images", "image/etc", "image/usr", "image/proc", "image/dev", "image/tmp", "image/var/tmp", "boxes", "cache"} {
 		errs = append(errs, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
-	errs = append(errs, os.Symlink(own, program), os.Symlink(image, dir+"/state/images/hermes-test:base"),
+	errs = append(errs, os.Symlink(made.standIn, program), os.Symlink(image, dir+"/state/images/hermes-test:base"),
 		os.WriteFile(image+"/etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o644), os.WriteFile(image+"/etc/group", []byte("root:x:0:\n"), 0o644),
 		os.WriteFile(image+"/etc/hosts", []byte("127.0.0.1 localhost\n"), 0o644))
 	shown := []string{"/usr"}
@@ -71,7 +67,7 @@ func standIn(t testing.TB) (singularity.Config, singularity.Surroundings) {
 		t.Fatal(err)
 	}
 	at := singularity.Surroundings{Path: os.Getenv("PATH"), Env: map[string]string{"APPTAINER_CONFIGDIR": dir + "/state"}}
-	return singularity.Config{Program: program, Image: image, ReadOnly: shown, Dir: dir + "/boxes", Cache: dir + "/cache", Slotd: server}, at
+	return singularity.Config{Program: program, Image: image, ReadOnly: shown, Dir: dir + "/boxes", Cache: dir + "/cache", Slotd: made.slotd}, at
 }
 
 // open opens a back-end and looks, at the end, that nothing is left of it.

@@ -83,6 +83,7 @@ type Backend struct {
 	tag      string // tells its names from those of other back-ends of this process
 	serial   atomic.Uint64
 	starting chan struct{} // bounds the starts under way
+	stopping chan struct{} // and the stops: each is a few processes of the program
 	held     backends.Held[*box]
 	swept    atomic.Int64 // removed by Open and not yet told
 }
@@ -107,7 +108,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	if err := checkPath(server); err != nil {
 		return nil, errors.Join(fmt.Errorf("slotd for boxes: %w", err), forget())
 	}
-	b := &Backend{conf: c, program: p, server: server, forget: forget, owner: owner, tag: slotd.NewID()[:6], starting: make(chan struct{}, c.Starts),
+	b := &Backend{conf: c, program: p, server: server, forget: forget, owner: owner, tag: slotd.NewID()[:6], starting: make(chan struct{}, c.Starts), stopping: make(chan struct{}, 2*c.Starts),
 		images: &images{program: p, conf: c, owner: owner, tell: at.Tell, fresh: map[string]bool{}}}
 	swept, err := b.sweep(ctx)
 	b.swept.Store(int64(swept))
@@ -154,7 +155,8 @@ func (b *Backend) Traits() backends.Traits {
 // Close implements [backends.Backend].
 func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error {
-		return errors.Join(x.Client.Close(ctx), x.end(ctx)) // the client closes once, and that may have been in vain
+		x.Client.Close(ctx) // it closes once and keeps its answer, which may have been in vain
+		return x.end(ctx)
 	})
 	return errors.Join(err, b.forget())
 }
