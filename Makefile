@@ -48,7 +48,8 @@ long: ## the long forms: a thousand crashes, fifty kills
 	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
 	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy -long
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
-	$(GO) test -timeout 60m -run Escapes ./backends/namespace -long
+	$(GO) test -timeout 60m -run 'Escapes|Killed' ./backends/namespace -long
+	$(GO) test -timeout 60m -run Escapes ./backends/docker -long # skips without HERMES_TEST_DOCKER
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -run TestCompressKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run TestRunAPIKills ./cmd/hermes

@@ -30,6 +30,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/slotd"
+	"hermes/backends/slotd/program"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -71,7 +72,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	}
 	owner := backends.Self()
-	server, forget, err := findServer(c.Slotd, e.arch, owner)
+	server, forget, err := program.Find(c.Slotd, e.arch, fmt.Sprintf("hermes-%s-0-", owner)) // swept like the folders of boxes
 	if err != nil {
 		e.web.Close()
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
@@ -146,6 +147,14 @@ func (b *Backend) Close(ctx context.Context) error {
 func (b *Backend) name() string {
 	return fmt.Sprintf("hermes-%s-%sx%d", b.owner, b.tag, b.serial.Add(1))
 }
+
+// Where things of ours are in a container.
+const (
+	inside     = "/.hermes"
+	serverPath = inside + "/" + slotd.Name
+	socketPath = inside + "/socket"
+	setupPath  = inside + "/setup"
+)
 
 // Limits with which a box can work at all.
 const (

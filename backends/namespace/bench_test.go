@@ -111,6 +111,7 @@ func BenchmarkAlive(b *testing.B) {
 		close(next)
 		all.Wait()
 		b.ReportMetric(float64(before-memoryFree(b))/(1<<20), "MiB")
+		b.ReportMetric(float64(back.Memory())/(1<<20), "servers-MiB")
 		for _, x := range boxes {
 			if x == nil {
 				continue

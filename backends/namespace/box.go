@@ -32,6 +32,7 @@ type box struct {
 	passage slotd.Passage
 	group   *boxGroup
 	client  *slotd.Client
+	key     string           // of the plan that it was built to ahead
 	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed
 	state   *os.ProcessState // how it ended; after gone
 	kills   int64            // out-of-memory kills; after gone
@@ -56,9 +57,12 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 			defer unix.Close(image)
 		}
 	}
-	x, err := b.blank()
+	x, err := b.blank(b.usual.asked(p))
 	if err != nil {
 		return nil, err
+	}
+	if x.key != "" {
+		return x, nil
 	}
 	if err := x.setUp(ctx, p, image); err != nil {
 		x.end(context.WithoutCancel(ctx))
@@ -71,37 +75,6 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 		return nil, unavailable(err)
 	}
 	return x, nil
-}
-
-// blank returns a box that waits for its plan: the spare, if there is one.
-func (b *Backend) blank() (*box, error) {
-	select {
-	case x := <-b.spare:
-		select {
-		case <-x.gone: // somebody killed it
-		default:
-			return x, nil
-		}
-	default:
-	}
-	return b.clone()
-}
-
-// prepare makes the next spare, so that a single Open need not wait for the kernel.
-func (b *Backend) prepare() {
-	defer b.making.Store(false)
-	if len(b.spare) > 0 {
-		return
-	}
-	x, err := b.clone()
-	if err != nil {
-		return // the next Open will say why
-	}
-	select {
-	case b.spare <- x:
-	default:
-		x.end(context.Background())
-	}
 }
 
 // clone makes a process with its own namespaces, in cgroups without limits yet.

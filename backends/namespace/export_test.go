@@ -3,6 +3,7 @@ package namespace
 import (
 	"fmt"
 	"os"
+	"strings"
 )
 
 // Kill ends pid 1 of a box from outside and waits until it is gone.
@@ -15,4 +16,33 @@ func (b *Backend) Kill(id string) error {
 		}
 	}
 	return fmt.Errorf("no box %s", id)
+}
+
+// Settle waits until no box is being made ahead.
+func (b *Backend) Settle() { b.spares.Wait() }
+
+// KillSpare ends the box that was made ahead, which stays where it is.
+func (b *Backend) KillSpare() bool {
+	select {
+	case x := <-b.spare:
+		x.proc.Kill()
+		<-x.gone
+		b.spare <- x
+		return x.key != ""
+	default:
+		return false
+	}
+}
+
+// Memory is what the processes of all servers in boxes take, in bytes, each page shared
+// by several counted in parts.
+func (b *Backend) Memory() (total int64) {
+	for _, x := range b.held.All() {
+		raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", x.proc.Pid))
+		_, rest, _ := strings.Cut(string(raw), "\nPss:")
+		var kib int64
+		fmt.Sscan(rest, &kib)
+		total += kib << 10
+	}
+	return total
 }

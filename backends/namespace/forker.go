@@ -167,6 +167,10 @@ func forkServer(control slotd.Passed) int {
 	}
 }
 
+// boxEnv is the environment of the server in a box, for the Go runtime alone: commands get
+// nothing of it. One processor halves its memory and its threads, and a box has no use for more.
+var boxEnv = []string{"GOMAXPROCS=1"}
+
 // fill starts what an order asks for. An error means that the socket cannot be used.
 func fill(control slotd.Passed, raw []byte) (forked, error) {
 	var o order
@@ -187,7 +191,7 @@ func fill(control slotd.Passed, raw []byte) (forked, error) {
 		o.Attr.UseCgroupFD = true
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{slotd.Name, initCommand}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []uintptr{0, 1, 2, uintptr(theirs)}, Sys: &o.Attr,
+		Dir: "/", Env: boxEnv, Files: []uintptr{0, 1, 2, uintptr(theirs)}, Sys: &o.Attr,
 	})
 	a := forked{PID: pid}
 	if err != nil && !errors.As(err, &a.Errno) {

@@ -47,8 +47,9 @@ type Backend struct {
 
 	held   backends.Held[*box]
 	spares sync.WaitGroup
-	spare  chan *box   // at most one, started and waiting for its plan
+	spare  chan *box   // at most one, started and waiting for its plan, or built to the usual one
 	making atomic.Bool // the next one
+	usual  usual
 }
 
 // Open checks, by making one box, that this machine can make them. It fails with

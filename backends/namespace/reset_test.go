@@ -1,6 +1,7 @@
 package namespace_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -38,6 +39,7 @@ func TestResetFull(t *testing.T) {
 		"shared memory":      "command -v python3 >/dev/null || exit 0; python3 -c '" + python + "exit(c.shmget(4242,4096,0o1666)<0)'",
 		"a semaphore":        "command -v python3 >/dev/null || exit 0; python3 -c '" + python + "exit(c.semget(4242,1,0o1666)<0)'",
 		"a message queue":    "command -v python3 >/dev/null || exit 0; python3 -c '" + python + "exit(c.msgget(4242,0o1666)<0)'",
+		"a POSIX queue":      "command -v python3 >/dev/null || exit 0; python3 -c '" + python + "exit(c.mq_open(b\"/left\",os.O_RDWR|os.O_CREAT,0o600,None)<0)'",
 	}
 	for name, plant := range plants {
 		t.Run(name, func(t *testing.T) {
@@ -48,11 +50,70 @@ func TestResetFull(t *testing.T) {
 				t.Errorf("left: %q", done.Left)
 			}
 			_, out := sh(t, x, `ls -A ~ /tmp /var/tmp /dev/shm | grep -v '^/\|^$'; tail -qn +2 /proc/sysvipc/* 2>/dev/null; grep hidden /proc/net/unix; tail -qn +2 /proc/net/tcp
+				ls -A /dev/mqueue; command -v python3 >/dev/null && python3 -c 'import ctypes,os;ctypes.CDLL(None).mq_open(b"/left",os.O_RDWR)<0 or print("a queue")'
 				n=0; for p in /proc/[0-9]*; do n=$((n+1)); done; [ $n -le 5 ] || ps; :`)
 			if out != "" {
 				t.Errorf("the next one finds: %s", out)
 			}
 		})
+	}
+}
+
+// TestResetSeesTheServer: a command runs with the server's user in the box, so it can set
+// limits and priorities of it that the next one's commands would feel.
+func TestResetSeesTheServer(t *testing.T) {
+	for name, script := range map[string]string{
+		"a limit":    "prlimit --pid 1 --nofile=64:64",
+		"a priority": "renice -n 5 -g 1; renice -n 5 -u 0",
+		"cores":      "taskset -ap 1 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := box(t, namespace.Config{Resets: true}, backends.Spec{})
+			if done := reset(t, x); len(done.Left) > 0 {
+				t.Fatalf("an untouched box: %q", done.Left)
+			}
+			if code, out := sh(t, x, script); code != 0 {
+				t.Skipf("cannot be done here: %s", out)
+			}
+			if done := reset(t, x); len(done.Left) == 0 {
+				t.Error("the box passes for clean")
+			}
+		})
+	}
+}
+
+// TestResetIsNotForgotten: a reset that looks at files only, or that found something, does
+// not make the next one blind for it.
+func TestResetIsNotForgotten(t *testing.T) {
+	x := box(t, namespace.Config{Resets: true}, backends.Spec{})
+	if code, out := sh(t, x, "echo x >> /etc/passwd"); code != 0 {
+		t.Fatal(out)
+	}
+	r, _ := backends.As[backends.Resetter](x)
+	if done, err := r.Reset(t.Context(), backends.ResetFiles); err != nil || len(done.Left) > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for i := range 2 {
+		if done := reset(t, x); len(done.Left) == 0 {
+			t.Errorf("full reset %d: the box passes for clean", i+1)
+		}
+	}
+}
+
+// TestResetLooksBeyondAFileOfTheHost: a file that is shown read-only hides no neighbours.
+func TestResetLooksBeyondAFileOfTheHost(t *testing.T) {
+	if _, err := os.Stat("/etc/fstab"); err != nil {
+		t.Skip(err)
+	}
+	x := box(t, namespace.Config{Resets: true, ReadOnly: []string{"/etc/fstab"}}, backends.Spec{})
+	if done := reset(t, x); len(done.Left) > 0 {
+		t.Fatalf("an untouched box: %q", done.Left)
+	}
+	if code, out := sh(t, x, "echo x >> /etc/passwd"); code != 0 {
+		t.Fatal(out)
+	}
+	if done := reset(t, x); len(done.Left) == 0 {
+		t.Error("the box passes for clean")
 	}
 }
 

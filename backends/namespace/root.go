@@ -20,7 +20,8 @@ type root struct {
 	image   *tree
 	trees   map[string]tree // by path in the box
 	devices map[string]tree
-	links   map[string]string // symbolic links of the host's /
+	links   map[string]string   // symbolic links of the host's /
+	copies  map[string]*os.File // for /etc
 	etc     map[string][]byte
 }
 
@@ -35,8 +36,12 @@ var etcFiles = []string{"ld.so.cache", "ld.so.conf", "nsswitch.conf", "protocols
 // sticky is the mode of directories for everyone's temporary files.
 const sticky = 0o777 | os.ModeSticky
 
-// maxEtc bounds a copied file.
-const maxEtc = 1 << 20
+// maxEtc bounds a file of /etc. Those beyond maxCopy are shown instead of copied: a copy
+// is memory of every box.
+const (
+	maxEtc  = 1 << 20
+	maxCopy = 64 << 10
+)
 
 // topLevel are the entries of / that hold programs, besides /usr.
 var topLevel = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
@@ -49,7 +54,7 @@ func collect(p plan, image int) (*root, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("make mounts private: %w", err)
 	}
-	r := &root{plan: p, trees: map[string]tree{}, devices: map[string]tree{}, links: map[string]string{}, etc: map[string][]byte{}}
+	r := &root{plan: p, trees: map[string]tree{}, devices: map[string]tree{}, links: map[string]string{}, copies: map[string]*os.File{}, etc: map[string][]byte{}}
 	for _, name := range devicesOf {
 		t, err := cloneTree("/dev/"+name, device)
 		if err != nil {
@@ -105,10 +110,19 @@ func (r *root) openHost() error {
 		}
 	}
 	for _, name := range etcFiles {
-		if s, err := os.Stat("/etc/" + name); err == nil && s.Mode().IsRegular() && s.Size() <= maxEtc {
-			if raw, err := os.ReadFile("/etc/" + name); err == nil {
-				r.etc[name] = raw
+		if f, err := os.Open("/etc/" + name); err == nil {
+			s, err := f.Stat()
+			switch {
+			case err != nil || !s.Mode().IsRegular() || s.Size() > maxEtc:
+			case s.Size() > maxCopy:
+				if err := r.show("/etc/" + name); err != nil {
+					return err
+				}
+			default:
+				r.copies[name] = f
+				continue
 			}
+			f.Close()
 		}
 	}
 	r.etc["passwd"] = fmt.Appendf(nil, "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", r.plan.Home)
@@ -174,15 +188,39 @@ func (r *root) files(at string) error {
 			return err
 		}
 	}
-	for name, raw := range r.etc {
-		if err := os.MkdirAll(at+"/etc", 0o755); err != nil {
-			return err
+	if len(r.etc) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(at+"/etc", 0o755); err != nil {
+		return err
+	}
+	for name, from := range r.copies {
+		if err := copyFile(at+"/etc/"+name, from); err != nil {
+			return fmt.Errorf("copy /etc/%s into the box: %w", name, err)
 		}
+	}
+	for name, raw := range r.etc {
 		if err := os.WriteFile(at+"/etc/"+name, raw, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// copyFile copies within the kernel: nothing of it stays in the server's memory.
+func copyFile(to string, from *os.File) error {
+	defer from.Close()
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	for {
+		n, err := unix.Sendfile(int(f.Fd()), int(from.Fd()), nil, maxEtc)
+		if err == unix.EINTR || err == nil && n > 0 {
+			continue
+		}
+		return errors.Join(err, f.Close())
+	}
 }
 
 // dev builds /dev: six devices, terminals of the box's own, shared memory within the
@@ -207,6 +245,14 @@ func (r *root) dev(at string) error {
 	}
 	if err := mountFS("devpts", own+"/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
 		return err
+	}
+	if r.plan.Resets { // a reset finds POSIX message queues only where they are mounted
+		if err := os.Mkdir(own+"/mqueue", 0o755); err != nil {
+			return err
+		}
+		if err := mountFS("mqueue", own+"/mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+			return err
+		}
 	}
 	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		if err := os.Symlink(to, own+"/"+name); err != nil {

@@ -40,18 +40,22 @@ type Setup struct {
 	Token string            `json:"token,omitempty"` // what calls must bear; none on a passage
 	Alone time.Duration     `json:"alone,omitempty"` // ends the box when nobody calls for so long; 0: never
 	Reset bool              `json:"reset,omitempty"` // the box can be reset
+	Apart uint64            `json:"apart,omitempty"` // inode of the maker's pid namespace, in which the box must not be
 }
 
 // boxed is the first process of a box that an engine made from an image.
 //
 // With --connect it calls its maker on a unix socket and becomes the end of a passage:
 // there is no token, and the box ends with its maker. With --listen it answers on a
-// socket inside the box, for engines on another machine.
+// socket inside the box, for engines on another machine. With --stdin its standard input
+// is the end of a passage; it need not be the first process then, and takes all others of
+// the box with it when its maker is gone.
 func boxed(args []string, stderr io.Writer) error {
 	f := flag.NewFlagSet("box", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	connect := f.String("connect", "", "socket of the maker")
 	listen := f.String("listen", "", "socket to answer on")
+	stdin := f.Bool("stdin", false, "standard input is the maker's socket")
 	file := f.String("setup", "", "with --listen: file with the setup as JSON, which is removed")
 	if err := f.Parse(args); err != nil {
 		return usageError{err}
@@ -64,12 +68,14 @@ func boxed(args []string, stderr io.Writer) error {
 	signal.Notify(make(chan os.Signal, 1))
 	spareThreads(8)
 	switch {
-	case *connect != "" && *listen == "":
+	case *stdin && *connect == "" && *listen == "":
+		return boxedIn()
+	case *connect != "" && *listen == "" && !*stdin:
 		return boxedOn(*connect)
-	case *listen != "" && *file != "":
+	case *listen != "" && *file != "" && !*stdin:
 		return boxedAt(*listen, *file)
 	}
-	return usageError{errors.New("need --connect, or --listen and --setup")}
+	return usageError{errors.New("need --connect, or --stdin, or --listen and --setup")}
 }
 
 // boxedOn serves a passage.
@@ -84,19 +90,80 @@ func boxedOn(path string) error {
 		return err
 	}
 	end := Passed{FD: int(file.Fd())}
+	err = boxedBy(end, end)
+	runtime.KeepAlive(file)
+	return err
+}
+
+// boxedBy serves the end of a passage, from which l takes connections.
+func boxedBy(end Passed, l net.Listener) error {
 	raw, err := ReadMessage(end, maxSetup)
 	if err != nil {
 		return fmt.Errorf("read the setup: %w", err)
 	}
 	o, err := parseSetup(raw)
+	if _, kills := l.(last); kills && err == nil {
+		err = apart(raw)
+	}
 	if err == nil {
-		err = Serve(context.Background(), &announced{Listener: end, say: func() { WriteMessage(end, nil) }}, o)
+		err = Serve(context.Background(), &announced{Listener: l, say: func() { WriteMessage(end, nil) }}, o)
 	}
 	if err != nil {
 		WriteMessage(end, []byte(err.Error()))
 	}
-	runtime.KeepAlive(file)
 	return err
+}
+
+// boxedIn serves standard input, of which commands must not get hold.
+func boxedIn() error {
+	fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return fmt.Errorf("keep the maker's socket: %w", err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	if err := unix.Dup3(int(null.Fd()), 0, 0); err != nil {
+		return fmt.Errorf("close standard input: %w", err)
+	}
+	end := Passed{FD: fd}
+	return boxedBy(end, last{end})
+}
+
+// last is the end of a passage in a box whose first process is not this one: when the
+// maker is gone, this process takes the others with it.
+type last struct{ Passed }
+
+// Accept implements net.Listener.
+func (l last) Accept() (net.Conn, error) {
+	fd, err := l.Receive()
+	if err != nil {
+		if os.Getpid() != 1 {
+			unix.Kill(-1, unix.SIGKILL) // spares the first process and this one
+		}
+		os.Exit(0)
+	}
+	f := os.NewFile(uintptr(fd), "connection")
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+// apart objects to a place that shares its processes with the maker of the box.
+func apart(setup []byte) error {
+	var s Setup
+	if err := json.Unmarshal(setup, &s); err != nil || s.Apart == 0 {
+		return errors.New("the setup does not say from what the box is apart")
+	}
+	var own unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &own); err != nil {
+		return fmt.Errorf("look at the own pid namespace: %w", err)
+	}
+	if own.Ino == s.Apart {
+		return errors.New("the box shares its processes with the host: pid namespaces are switched off there")
+	}
+	return nil
 }
 
 // announced is a listener that says once when it is listened to.
@@ -161,10 +228,19 @@ func parseSetup(raw []byte) (o ServerOptions, err error) {
 		}
 	}
 	o.Options = Options{ID: s.ID, Home: home, Dir: dir, Env: env, User: s.User, Grace: s.Grace,
-		Spawn:  func() error { return filter.Load(false) }, // engines differ in what theirs refuses
+		Spawn:  locked, // engines differ in what theirs refuses
 		Resets: s.Reset, Private: s.Reset, Scratch: []string{"/tmp", "/var/tmp", "/dev/shm"}, Reap: os.Getpid() == 1, OOM: ownOOM()}
 	o.Token, o.Orphan = s.Token, s.Alone
 	return o, nil
+}
+
+// locked keeps the commands that a thread starts from new privileges, and from the calls
+// of the filter.
+func locked() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	return filter.Load(false)
 }
 
 // makeDir makes a folder, where it is missing, that the user of commands may write to.

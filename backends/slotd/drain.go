@@ -17,16 +17,22 @@ type stream struct {
 	settled chan struct{} // all that lay in the pipe at the command's end has been read
 }
 
+// chunk is how much of an output is read at once.
+const chunk = 16 << 10
+
 // read begins to read f; it is closed at its end.
 func (h *Host) read(f *os.File, to io.Writer) *stream {
 	s := &stream{f: f, settled: make(chan struct{})}
 	h.keep(f)
 	go func() {
-		_, err := io.Copy(to, f) // a terminal ends with EIO
+		buf := h.buffers.Get().(*[chunk]byte)
+		defer h.buffers.Put(buf)
+		plain := struct{ io.Reader }{f}            // a file's own WriteTo would make a buffer each time
+		_, err := io.CopyBuffer(to, plain, buf[:]) // a terminal ends with EIO
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			s.rest(to)
 			close(s.settled)
-			io.Copy(to, f)
+			io.CopyBuffer(to, plain, buf[:])
 		} else {
 			close(s.settled)
 		}

@@ -1,6 +1,7 @@
 package slotd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +22,17 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if err := h.alive(ctx, "exec"); err != nil {
 		return backends.Result{}, err
 	}
+	now, err := h.turn(ctx, "exec")
+	if err != nil {
+		return backends.Result{}, err
+	}
 	began := time.Now()
 	out, errs := newCapture(c.MaxOutput, c.Keep), newCapture(c.MaxOutput, c.Keep)
 	p, err := newPipes(c.Stdin != nil, c.Merge)
 	if err != nil {
 		return backends.Result{}, fmt.Errorf("pipes of a command: %w", err)
 	}
-	t, err := h.launch(c, p.child)
+	t, err := h.launch(ctx, c, p.child)
 	p.closeChild()
 	if err != nil {
 		p.closeOurs()
@@ -53,7 +58,7 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if p.in != nil {
 		h.drop(p.in) // ends a feed that nobody reads
 	}
-	if err != nil {
+	if err = cmp.Or(err, now.still()); err != nil {
 		return backends.Result{}, fmt.Errorf("exec: %w", err)
 	}
 	r := h.result(t, timedOut)

@@ -54,8 +54,9 @@ type execs struct {
 
 func newExecs() *execs { return &execs{byID: map[string]*execution{}, used: map[string]bool{}} }
 
-// begin returns the execution of an id, which it starts if the id is new.
-func (x *execs) begin(eid string, body []byte, run func(context.Context, *execution) (backends.Result, error)) (*execution, error) {
+// begin returns the execution of an id, which it starts if the id is new. It does not end
+// with ctx.
+func (x *execs) begin(ctx context.Context, eid string, body []byte, run func(context.Context, *execution) (backends.Result, error)) (*execution, error) {
 	digest := sha256.Sum256(body)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -69,7 +70,7 @@ func (x *execs) begin(eid string, body []byte, run func(context.Context, *execut
 	if x.used[eid] {
 		return nil, fmt.Errorf("exec %q: %w", eid, errGone)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e := &execution{eid: eid, body: digest, cancel: cancel, done: make(chan struct{})}
 	x.byID[eid] = e
 	x.run.Go(func() {
@@ -163,7 +164,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.execs.begin(r.PathValue("eid"), body, func(ctx context.Context, e *execution) (backends.Result, error) {
+	e, err := s.execs.begin(r.Context(), r.PathValue("eid"), body, func(ctx context.Context, e *execution) (backends.Result, error) {
 		return s.h.exec(ctx, c, e.task.Store)
 	})
 	if err != nil {

@@ -103,7 +103,12 @@ func (h *Host) openRegular(ctx context.Context, p string, limit int64) (*os.File
 	if err := h.alive(ctx, "read "+p); err != nil {
 		return nil, 0, 0, err
 	}
-	f, err := h.openFile(p, os.O_RDONLY)
+	now, err := h.turn(ctx, "read "+p)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	var f *os.File
+	err = now.do(func() (err error) { f, err = h.openFile(p, os.O_RDONLY); return err })
 	if err != nil {
 		return nil, 0, 0, pathError("read", p, err)
 	}
@@ -157,8 +162,13 @@ func (h *Host) writeFrom(ctx context.Context, p string, data io.Reader, perm fs.
 	if err := h.alive(ctx, "write "+p); err != nil {
 		return err
 	}
-	dir, base, err := h.target(p)
+	now, err := h.turn(ctx, "write "+p)
 	if err != nil {
+		return err
+	}
+	var dir *os.Root
+	var base string
+	if err := now.do(func() (err error) { dir, base, err = h.target(p); return err }); err != nil {
 		return pathError("write", p, err)
 	}
 	defer dir.Close()
@@ -181,13 +191,17 @@ func (h *Host) writeFrom(ctx context.Context, p string, data io.Reader, perm fs.
 	if perm != 0 {
 		mode = perm
 	}
-	return pathError("write", p, replace(dir, base, data, mode, owner))
+	return pathError("write", p, replace(now, dir, base, data, mode, owner))
 }
 
 // replace writes a temporary file in dir and renames it.
-func replace(dir *os.Root, base string, data io.Reader, mode fs.FileMode, owner *User) error {
+func replace(now turn, dir *os.Root, base string, data io.Reader, mode fs.FileMode, owner *User) error {
 	temp := ".hermes-" + NewID()
-	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	var f *os.File
+	err := now.do(func() (err error) {
+		f, err = dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -200,7 +214,7 @@ func replace(dir *os.Root, base string, data io.Reader, mode fs.FileMode, owner 
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = dir.Rename(temp, base)
+		err = now.do(func() error { return dir.Rename(temp, base) })
 	}
 	if err != nil {
 		dir.Remove(temp)

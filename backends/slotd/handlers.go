@@ -121,7 +121,7 @@ func (s *server) start(w http.ResponseWriter, r *http.Request) error {
 	if err := s.h.alive(r.Context(), "start"); err != nil {
 		return err
 	}
-	p, err := s.h.begin(c, o)
+	p, err := s.h.begin(r.Context(), c, o)
 	if err != nil {
 		return err
 	}

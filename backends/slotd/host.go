@@ -82,7 +82,12 @@ type Host struct {
 	stop   context.CancelFunc
 	reaped sync.WaitGroup
 
+	buffers sync.Pool // of *[chunk]byte, for outputs
+
 	base *baseline // Resets only
+
+	files sync.RWMutex // held for reading by each step of a file call
+	turns uint64       // resets begun and ended; odd during one
 
 	mu     sync.Mutex
 	closed bool
@@ -124,7 +129,8 @@ func NewHost(o Options) (*Host, error) {
 		return nil, fmt.Errorf("keep open files from commands: %w", err)
 	}
 	h := &Host{opt: o, id: cmp.Or(o.ID, NewID()), dir: at(o.Home, o.Dir), began: ticks(), closes: make(chan struct{}),
-		tasks: map[*task]bool{}, open: map[io.Closer]bool{}, procs: map[string]*process{}}
+		tasks: map[*task]bool{}, open: map[io.Closer]bool{}, procs: map[string]*process{},
+		buffers: sync.Pool{New: func() any { return new([chunk]byte) }}}
 	var err error
 	if o.Confine {
 		if h.root, err = os.OpenRoot(o.Home); err != nil {

@@ -34,14 +34,18 @@ func (h *Host) Start(ctx context.Context, c backends.Cmd, o backends.StartOption
 	if err := h.alive(ctx, "start"); err != nil {
 		return nil, err
 	}
-	return h.begin(c, o)
+	return h.begin(ctx, c, o)
 }
 
 // begin starts a background process. A command that cannot be run is a process that
 // has ended already.
-func (h *Host) begin(c backends.Cmd, o backends.StartOptions) (*process, error) {
+func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOptions) (*process, error) {
 	if o.Buffer <= 0 {
 		o.Buffer = defaultOutput
+	}
+	now, err := h.turn(ctx, "start")
+	if err != nil {
+		return nil, err
 	}
 	p := &process{h: h, buf: newRing(int(o.Buffer)), done: make(chan struct{}), tty: o.PTY}
 	ours, child, err := streams(o)
@@ -49,7 +53,7 @@ func (h *Host) begin(c backends.Cmd, o backends.StartOptions) (*process, error) 
 		return nil, fmt.Errorf("streams of a background command: %w", err)
 	}
 	began := time.Now()
-	t, err := h.launch(c, child)
+	t, err := h.launch(ctx, c, child)
 	for _, f := range []*os.File{child.in, child.out, child.err} {
 		f.Close()
 	}
@@ -70,7 +74,7 @@ func (h *Host) begin(c backends.Cmd, o backends.StartOptions) (*process, error) 
 		h.keep(ours.in)
 		go p.follow(ours.out, c, began)
 	}
-	h.remember(p)
+	h.remember(now, p)
 	if len(c.Stdin) > 0 && p.in != nil {
 		go p.Write(context.WithoutCancel(context.Background()), c.Stdin)
 	}
@@ -124,10 +128,14 @@ func (p *process) follow(out *os.File, c backends.Cmd, began time.Time) {
 	close(p.done)
 }
 
-// remember lists a process and forgets the oldest finished ones beyond the bound.
-func (h *Host) remember(p *process) {
+// remember lists a process and forgets the oldest finished ones beyond the bound. What a
+// reset has overtaken is not for the next one to see.
+func (h *Host) remember(now turn, p *process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if now.still() != nil {
+		return
+	}
 	h.procs[p.ID()] = p
 	h.order = append(h.order, p.ID())
 	for i := 0; len(h.order) > maxProcesses && i < len(h.order); {

@@ -41,6 +41,7 @@ type baseline struct {
 	tooBig bool
 	mounts []string
 	ports  []string
+	self   []string      // what commands of our user can set of this process
 	since  unix.Timespec // younger files elsewhere were changed by commands
 }
 
@@ -73,7 +74,7 @@ func (h *Host) note() *baseline {
 		})
 	}
 	if h.opt.Private {
-		b.mounts, b.ports, b.since = mounts(), listeners(), nextTick()
+		b.mounts, b.ports, b.self, b.since = mounts(), listeners(), settings(), nextTick()
 	}
 	return b
 }
@@ -125,7 +126,9 @@ func (h *Host) Reset(ctx context.Context, l backends.Level) (backends.Cleaned, e
 	}
 	h.busy = true
 	h.mu.Unlock()
+	h.endTurns()
 	defer func() {
+		h.freeTurns()
 		h.mu.Lock()
 		h.busy = false
 		h.mu.Unlock()
@@ -134,7 +137,9 @@ func (h *Host) Reset(ctx context.Context, l backends.Level) (backends.Cleaned, e
 	w := &wipe{h: h}
 	w.processes(ctx)
 	for _, root := range h.roots() {
-		w.folder(root)
+		if now, ok := look(root); ok && w.given(root, now) {
+			w.folder(root)
+		}
 	}
 	w.missing()
 	if l == backends.ResetFull {
@@ -142,9 +147,6 @@ func (h *Host) Reset(ctx context.Context, l backends.Level) (backends.Cleaned, e
 	}
 	if h.base.tooBig {
 		w.left("more than %d files came with the box: changes among them cannot be seen", maxBaseline)
-	}
-	if h.opt.Private {
-		h.base.since = nextTick()
 	}
 	w.done.Took = time.Since(began)
 	return w.done, ctx.Err()
@@ -219,6 +221,13 @@ func (w *wipe) others() (left int) {
 	return left
 }
 
+// given says whether a folder is the one that came with the box. Of another one, or of a
+// link in its place, nothing is removed: it may lead anywhere.
+func (w *wipe) given(p string, now known) bool {
+	was, ok := w.h.base.files[p]
+	return ok && was.isDir && now.isDir && was.inode == now.inode
+}
+
 // folder removes what was not there when the box was noted.
 func (w *wipe) folder(dir string) {
 	entries, err := os.ReadDir(dir)
@@ -238,7 +247,7 @@ func (w *wipe) folder(dir string) {
 		now, ok := look(p)
 		switch {
 		case !ok:
-		case given && was.isDir && now.isDir && was.inode == now.inode:
+		case w.given(p, now):
 			w.folder(p)
 		case given && now == was:
 		default:
@@ -254,7 +263,7 @@ func (w *wipe) folder(dir string) {
 func (w *wipe) missing() {
 	for p, was := range w.h.base.files {
 		now, ok := look(p)
-		if ok && was.isDir && now.isDir && was.inode == now.inode && was.mode != now.mode {
+		if ok && w.given(p, now) && was.mode != now.mode {
 			os.Chmod(p, was.mode)
 			now, ok = look(p)
 		}
@@ -279,6 +288,9 @@ func (w *wipe) everything() {
 	if now := listeners(); !slices.Equal(now, w.h.base.ports) {
 		w.left("ports or abstract sockets are in use: %s", strings.Join(now, " "))
 	}
+	if now := settings(); !slices.Equal(now, w.h.base.self) {
+		w.left("the server's own limits or priority were changed: %s", strings.Join(now, ", "))
+	}
 	w.elsewhere()
 }
 
@@ -297,7 +309,10 @@ func (w *wipe) elsewhere() {
 			return fs.SkipAll
 		}
 		if slices.Contains(skip, p) {
-			return fs.SkipDir
+			if d != nil && d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil // SkipDir of a file would leave out its neighbours
 		}
 		var st unix.Stat_t
 		if e := unix.Lstat(p, &st); e != nil || err != nil {

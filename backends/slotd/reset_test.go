@@ -1,8 +1,15 @@
 package slotd_test
 
 import (
+	"archive/tar"
+	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,6 +96,142 @@ func TestResetSeesWhatItCannotUndo(t *testing.T) {
 				t.Errorf("%+v, %v", done, err)
 			}
 		})
+	}
+}
+
+// TestResetFollowsNoLink: where a command put a link in the place of a folder that is
+// wiped, what it leads to is left alone.
+func TestResetFollowsNoLink(t *testing.T) {
+	h, home, scratch := resettable(t)
+	victim := t.TempDir()
+	if err := os.WriteFile(victim+"/precious", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{home, scratch} {
+		if err := errors.Join(os.Rename(d, d+".away"), os.Symlink(victim, d)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(d + ".away") })
+	}
+	done, err := h.Reset(t.Context(), backends.ResetFiles)
+	if err != nil || len(done.Left) == 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if _, err := os.Stat(victim + "/precious"); err != nil {
+		t.Errorf("the reset went through the link: %v", err)
+	}
+}
+
+// TestResetEndsCopies: a copy that was under way neither leaves files in the box that the
+// next one gets nor takes files from it.
+func TestResetEndsCopies(t *testing.T) {
+	h, home, _ := resettable(t)
+	archive := func(w *tar.Writer, name string) error {
+		return errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: 1 << 20}), func() error {
+			_, err := w.Write(make([]byte, 1<<20))
+			return err
+		}())
+	}
+	in, into := io.Pipe()
+	copied := make(chan error, 1)
+	go func() { copied <- h.CopyIn(context.Background(), ".", in) }()
+	w := tar.NewWriter(into)
+	if err := archive(w, "first"); err != nil { // it has been read when this returns
+		t.Fatal(err)
+	}
+	from, out := io.Pipe()
+	go func() { out.CloseWithError(h.CopyOut(context.Background(), ".", out)) }()
+	r := tar.NewReader(from)
+	if hdr, err := r.Next(); err != nil || hdr.Name != "first" {
+		t.Fatal(hdr, err)
+	}
+	if done, err := h.Reset(t.Context(), backends.ResetFiles); err != nil || len(done.Left) > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if err := h.WriteFile(t.Context(), "given/secret", []byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // the copy may have ended
+		archive(w, "second")
+		w.Close()
+		into.Close()
+	}()
+	if err := <-copied; !errors.Is(err, backends.ErrClosed) {
+		t.Errorf("a copy into a box that was reset: %v", err)
+	}
+	in.Close()
+	for {
+		hdr, err := r.Next()
+		if err != nil {
+			if !errors.Is(err, backends.ErrClosed) {
+				t.Errorf("a copy from a box that was reset: %v", err)
+			}
+			break
+		}
+		if hdr.Name == "given/secret" {
+			t.Error("the copy reads what the next one wrote")
+		}
+	}
+	if names, _ := filepath.Glob(home + "/*"); !slices.Equal(names, []string{home + "/given"}) {
+		t.Errorf("the next one finds %q", names)
+	}
+}
+
+// TestResetEndsCallsThatWait: a command whose request was admitted before a reset but is
+// complete only afterwards does not run in the box of the next one.
+func TestResetEndsCallsThatWait(t *testing.T) {
+	home, socket := t.TempDir(), t.TempDir()+"/s"
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() {
+		served <- slotd.Serve(ctx, l, slotd.ServerOptions{Options: slotd.Options{Home: home, Resets: true}})
+	}()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	dial := func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "unix", socket) }
+	c := slotd.NewClient(dial, slotd.ClientOptions{})
+	// The server says "100 Continue" when a call that it admitted reads its body.
+	for path, body := range map[string]string{"exec/late": "", "file?path=late": "x", "process": ""} {
+		conn, err := dial(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if body == "" {
+			command := `{"argv":["dG91Y2g=","bGF0ZQ=="]}` // touch late
+			body = string(binary.BigEndian.AppendUint32(nil, uint32(len(command)))) + command
+		}
+		method := map[bool]string{true: "PUT", false: "POST"}[strings.HasPrefix(path, "file")]
+		fmt.Fprintf(conn, "%s /v1/%s HTTP/1.1\r\nHost: box\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", method, path, len(body))
+		answers := bufio.NewReader(conn)
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
+			t.Fatalf("%s: %q, %v", path, line, err)
+		}
+		answers.ReadString('\n')
+		r, _ := backends.As[backends.Resetter](c)
+		if done, err := r.Reset(t.Context(), backends.ResetFiles); err != nil || len(done.Left) > 0 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		io.WriteString(conn, body)
+		answer, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		if !strings.Contains(string(text), "closed") {
+			t.Errorf("%s: %s %q", path, answer.Status, text)
+		}
+	}
+	if names, _ := os.ReadDir(home); len(names) > 0 {
+		t.Errorf("the next one finds %v", names)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -35,6 +36,10 @@ func (h *Host) Search(ctx context.Context, q backends.Query) (backends.Found, er
 	if err := h.alive(ctx, "search"); err != nil {
 		return backends.Found{}, err
 	}
+	now, err := h.turn(ctx, "search "+q.Root)
+	if err != nil {
+		return backends.Found{}, err
+	}
 	s, err := newSearch(q)
 	if err != nil {
 		return backends.Found{}, err
@@ -45,7 +50,7 @@ func (h *Host) Search(ctx context.Context, q backends.Query) (backends.Found, er
 	}
 	defer where.Close()
 	s.files = where.FS()
-	if err := s.walk(ctx, only); err != nil {
+	if err := errors.Join(s.walk(ctx, only), now.still()); err != nil {
 		return backends.Found{}, fmt.Errorf("search %s: %w", q.Root, err)
 	}
 	return s.found(), nil

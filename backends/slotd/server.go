@@ -121,6 +121,7 @@ func (s *server) routes() http.Handler {
 func (s *server) add(m *http.ServeMux, may right, calls map[string]func(http.ResponseWriter, *http.Request) error) {
 	for pattern, f := range calls {
 		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r = r.WithContext(s.h.withTurn(r.Context()))
 			if status := may(s, r); status != 0 {
 				http.Error(w, http.StatusText(status), status)
 				return
@@ -208,7 +209,7 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) error {
 // clean resets the host and forgets results that belong to whoever had it before.
 func (s *server) clean(ctx context.Context, l backends.Level) (backends.Cleaned, error) {
 	done, err := s.h.Reset(ctx, l)
-	if err == nil {
+	if err == nil || done.Took > 0 { // also one that its caller did not wait for
 		s.execs.forget()
 	}
 	return done, err

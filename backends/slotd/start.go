@@ -1,6 +1,7 @@
 package slotd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,7 +46,7 @@ type stdio struct {
 }
 
 // launch starts a command. A refusal is the command's fault, any other error the box's.
-func (h *Host) launch(c backends.Cmd, s stdio) (*task, error) {
+func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, error) {
 	env := h.environ(c)
 	argv, err := words(c, env["PATH"])
 	if err != nil {
@@ -73,6 +74,9 @@ func (h *Host) launch(c backends.Cmd, s stdio) (*task, error) {
 	defer h.mu.Unlock()
 	if h.closed || h.busy {
 		return nil, fmt.Errorf("start %q: %w", argv[0], backends.ErrClosed)
+	}
+	if _, err := h.turn(ctx, "start"); err != nil {
+		return nil, err
 	}
 	p, err := h.spawn.start(prog, argv, attr, h.opt.Rlimits)
 	if err != nil {

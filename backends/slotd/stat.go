@@ -66,6 +66,10 @@ func (h *Host) List(ctx context.Context, p string, max int) ([]backends.FileInfo
 	if max <= 0 {
 		max = defaultList
 	}
+	now, err := h.turn(ctx, "list "+p)
+	if err != nil {
+		return nil, err
+	}
 	f, err := h.openFile(p, os.O_RDONLY|syscall.O_DIRECTORY)
 	if err != nil {
 		return nil, pathError("list", p, err)
@@ -86,5 +90,5 @@ func (h *Host) List(ctx context.Context, p string, max int) ([]backends.FileInfo
 			all = append(all, fileInfo(full, st, link))
 		}
 	}
-	return all, nil
+	return all, now.still()
 }

@@ -18,8 +18,12 @@ func (h *Host) CopyIn(ctx context.Context, p string, stream io.Reader) error {
 	if err := h.alive(ctx, "copy into "+p); err != nil {
 		return err
 	}
-	root, err := h.folder(p, true)
+	now, err := h.turn(ctx, "copy into "+p)
 	if err != nil {
+		return err
+	}
+	var root *os.Root
+	if err := now.do(func() (err error) { root, err = h.folder(p, true); return err }); err != nil {
 		return pathError("copy into", p, err)
 	}
 	defer root.Close()
@@ -38,7 +42,7 @@ func (h *Host) CopyIn(ctx context.Context, p string, stream io.Reader) error {
 			break
 		}
 		if err == nil {
-			err = h.extract(root, hdr, r)
+			err = h.extract(now, root, hdr, r)
 		}
 		if err != nil {
 			name := ""
@@ -53,7 +57,7 @@ func (h *Host) CopyIn(ctx context.Context, p string, stream io.Reader) error {
 	}
 	for i := len(folders) - 1; i >= 0; i-- {
 		f := folders[i]
-		err := errors.Join(root.Chmod(f.name, f.mode), root.Chtimes(f.name, f.time, f.time))
+		err := now.do(func() error { return errors.Join(root.Chmod(f.name, f.mode), root.Chtimes(f.name, f.time, f.time)) })
 		if err != nil && f.name != "." {
 			return fmt.Errorf("copy into %s: entry %q: %w", p, f.name, err)
 		}
@@ -62,15 +66,30 @@ func (h *Host) CopyIn(ctx context.Context, p string, stream io.Reader) error {
 }
 
 // extract makes one entry. os.Root refuses whatever leads outside.
-func (h *Host) extract(root *os.Root, hdr *tar.Header, r io.Reader) error {
+func (h *Host) extract(now turn, root *os.Root, hdr *tar.Header, r io.Reader) error {
+	if hdr.Typeflag == tar.TypeReg {
+		return h.extractFile(now, root, hdr, r)
+	}
+	return now.do(func() error { return h.extractEntry(root, hdr) })
+}
+
+// place makes the folders above an entry and returns its clean name.
+func place(root *os.Root, hdr *tar.Header) (string, error) {
 	name := path.Clean(hdr.Name)
 	if path.IsAbs(hdr.Name) || name == ".." {
-		return errEscapes
+		return "", errEscapes
 	}
 	if parent := path.Dir(name); parent != "." {
-		if err := root.MkdirAll(parent, 0o755); err != nil {
-			return err
-		}
+		return name, root.MkdirAll(parent, 0o755)
+	}
+	return name, nil
+}
+
+// extractEntry makes what has no content.
+func (h *Host) extractEntry(root *os.Root, hdr *tar.Header) error {
+	name, err := place(root, hdr)
+	if err != nil {
+		return err
 	}
 	switch hdr.Typeflag {
 	case tar.TypeDir:
@@ -78,8 +97,6 @@ func (h *Host) extract(root *os.Root, hdr *tar.Header, r io.Reader) error {
 			return nil
 		}
 		return errors.Join(root.MkdirAll(name, 0o700|hdr.FileInfo().Mode().Perm()), h.own(root, name))
-	case tar.TypeReg:
-		return h.extractFile(root, name, hdr, r)
 	case tar.TypeSymlink:
 		if err := clearPlace(root, name); err != nil {
 			return err
@@ -96,11 +113,19 @@ func (h *Host) extract(root *os.Root, hdr *tar.Header, r io.Reader) error {
 	return fmt.Errorf("entry of type %q: %w", hdr.Typeflag, errors.ErrUnsupported)
 }
 
-func (h *Host) extractFile(root *os.Root, name string, hdr *tar.Header, r io.Reader) error {
-	if err := clearPlace(root, name); err != nil {
+func (h *Host) extractFile(now turn, root *os.Root, hdr *tar.Header, r io.Reader) error {
+	var name string
+	var f *os.File
+	err := now.do(func() (err error) {
+		if name, err = place(root, hdr); err != nil {
+			return err
+		}
+		if err = clearPlace(root, name); err != nil {
+			return err
+		}
+		f, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		return err
-	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	})
 	if err != nil {
 		return err
 	}
@@ -114,7 +139,7 @@ func (h *Host) extractFile(root *os.Root, name string, hdr *tar.Header, r io.Rea
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return root.Chtimes(name, hdr.ModTime, hdr.ModTime)
+	return now.do(func() error { return root.Chtimes(name, hdr.ModTime, hdr.ModTime) })
 }
 
 // own gives an entry to the user of commands.
@@ -146,6 +171,10 @@ func (h *Host) CopyOut(ctx context.Context, p string, to io.Writer) error {
 	if err := h.alive(ctx, "copy from "+p); err != nil {
 		return err
 	}
+	now, err := h.turn(ctx, "copy from "+p)
+	if err != nil {
+		return err
+	}
 	w := tar.NewWriter(to)
 	root, err := h.folder(p, false)
 	name := "."
@@ -168,7 +197,7 @@ func (h *Host) CopyOut(ctx context.Context, p string, to io.Writer) error {
 		if err != nil || name == "." {
 			return err
 		}
-		return pack(w, root, name)
+		return pack(now, w, root, name)
 	})
 	if err == nil {
 		err = w.Close()
@@ -180,7 +209,10 @@ func (h *Host) CopyOut(ctx context.Context, p string, to io.Writer) error {
 }
 
 // pack writes one entry.
-func pack(w *tar.Writer, root *os.Root, name string) error {
+func pack(now turn, w *tar.Writer, root *os.Root, name string) error {
+	if err := now.still(); err != nil {
+		return err
+	}
 	st, err := root.Lstat(name)
 	if err != nil {
 		return err
@@ -206,8 +238,8 @@ func pack(w *tar.Writer, root *os.Root, name string) error {
 	if !st.Mode().IsRegular() {
 		return w.WriteHeader(hdr)
 	}
-	f, err := root.Open(name)
-	if err != nil {
+	var f *os.File
+	if err := now.do(func() (err error) { f, err = root.Open(name); return err }); err != nil {
 		return err
 	}
 	defer f.Close()

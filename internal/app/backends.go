@@ -13,6 +13,7 @@ import (
 	"hermes/backends/local"
 	"hermes/backends/namespace"
 	"hermes/backends/nomad"
+	"hermes/backends/singularity"
 	"hermes/backends/ssh"
 	"hermes/configs"
 	"hermes/rollout/tool"
@@ -23,7 +24,7 @@ const AutoBackend = "auto"
 
 // Backends lists the kinds that ship with hermes, and behind them more.
 func Backends(more []backends.Kind) []backends.Kind {
-	return append([]backends.Kind{namespace.Kind(), docker.Kind(docker.Surroundings{}), nomad.Kind(nomad.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
+	return append([]backends.Kind{namespace.Kind(), docker.Kind(docker.Surroundings{}), singularity.Kind(singularity.Surroundings{}), nomad.Kind(nomad.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
 }
 
 // Surround gives to the kinds what they take from the environment, and tell for what
@@ -43,6 +44,8 @@ func Surround(kinds []backends.Kind, env func(string) string, tell func(string))
 			kinds[i] = docker.Kind(at)
 		case ssh.Name:
 			kinds[i] = ssh.Kind(ssh.Surroundings{User: env("USER"), Home: env("HOME"), Agent: env("SSH_AUTH_SOCK")})
+		case singularity.Name:
+			kinds[i] = singularity.Kind(singularity.Surroundings{Path: env("PATH"), Env: singularity.Wanted(env), Tell: tell})
 		case nomad.Name:
 			kinds[i] = nomad.Kind(cluster)
 		}
@@ -52,7 +55,7 @@ func Surround(kinds []backends.Kind, env func(string) string, tell func(string))
 
 // autoOrder are the kinds that auto tries, the best first; docker finds podman too. Those
 // without isolation are never among them.
-func autoOrder() []string { return []string{namespace.Name, docker.Name, "singularity"} }
+func autoOrder() []string { return []string{namespace.Name, docker.Name, singularity.Name} }
 
 // ChosenBackend is an open back-end with its name and a sentence about the choice.
 type ChosenBackend struct {

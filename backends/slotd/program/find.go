@@ -1,4 +1,4 @@
-package docker
+package program
 
 import (
 	"debug/elf"
@@ -10,24 +10,16 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
-
-	"hermes/backends"
-	"hermes/backends/slotd"
-	"hermes/backends/slotd/program"
 )
 
-// Where things of ours are in a container.
-const (
-	inside     = "/.hermes"
-	serverPath = inside + "/" + slotd.Name
-	socketPath = inside + "/socket"
-	setupPath  = inside + "/setup"
-)
+// name is what the program is called wherever it is put.
+const name = "hermes-slotd"
 
-// findServer finds a program that is slotd wherever it is put: the configured one, the
-// one that is embedded, this program where it is static, else the one named slotd beside
-// it. forget removes what was made for it.
-func findServer(configured, arch string, owner backends.Owner) (path string, forget func() error, err error) {
+// Find finds a program that is slotd wherever it is put: the configured one, the one that
+// is embedded, this program where it is static, else the one named slotd beside it. The
+// embedded one is written to a new folder whose name begins with prefix. forget removes
+// what was made for it.
+func Find(configured, arch, prefix string) (path string, forget func() error, err error) {
 	forget = func() error { return nil }
 	if configured != "" {
 		path, err := filepath.Abs(configured)
@@ -37,17 +29,17 @@ func findServer(configured, arch string, owner backends.Owner) (path string, for
 		return path, forget, err
 	}
 	if arch == runtime.GOARCH {
-		if path, err := writeServer(owner); err == nil {
+		if path, err := write(prefix); err == nil {
 			return path, func() error { return os.RemoveAll(filepath.Dir(path)) }, nil
 		}
 	}
-	path, err = ownServer(arch)
+	path, err = own(arch)
 	return path, forget, err
 }
 
-// writeServer puts the embedded program where an engine can find it.
-func writeServer(owner backends.Owner) (string, error) {
-	f, err := program.Open()
+// write puts the embedded program where others can start it.
+func write(prefix string) (string, error) {
+	f, err := Open()
 	if err != nil {
 		return "", err
 	}
@@ -56,11 +48,11 @@ func writeServer(owner backends.Owner) (string, error) {
 	if err := unix.Statfs(os.TempDir(), &at); err != nil || at.Flags&unix.ST_NOEXEC != 0 {
 		return "", fmt.Errorf("nothing can be started from %s", os.TempDir())
 	}
-	dir, err := os.MkdirTemp("", fmt.Sprintf("hermes-%s-0-", owner)) // swept like those of boxes
+	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, slotd.Name)
+	path := filepath.Join(dir, name)
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if err == nil {
 		_, err = io.Copy(to, io.NewSectionReader(f, 0, 1<<40))
@@ -72,20 +64,20 @@ func writeServer(owner backends.Owner) (string, error) {
 	return path, nil
 }
 
-// ownServer is this program, or its neighbour.
-func ownServer(arch string) (string, error) {
+// own is this program, or its neighbour.
+func own(arch string) (string, error) {
 	if arch != runtime.GOARCH {
-		return "", fmt.Errorf("the engine's machine is %s and this program %s: name a slotd for it (slotd: PATH in the section backends.docker)", arch, runtime.GOARCH)
+		return "", fmt.Errorf("the engine's machine is %s and this program %s: name a slotd for it (slotd: PATH in the section of the back-end)", arch, runtime.GOARCH)
 	}
-	own, err := os.Executable()
+	this, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find this program: %w", err)
 	}
-	cause := static(own, arch)
+	cause := static(this, arch)
 	if cause == nil {
-		return own, nil
+		return this, nil
 	}
-	beside := filepath.Join(filepath.Dir(own), "slotd")
+	beside := filepath.Join(filepath.Dir(this), "slotd")
 	if err := static(beside, arch); err != nil {
 		return "", errors.Join(cause, err)
 	}

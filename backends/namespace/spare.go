@@ -1,0 +1,92 @@
+package namespace
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+)
+
+// One box is always made ahead. Where the last two boxes were asked for with the same
+// plan, it is built to that plan, so that Open has nothing left to do; else it is a
+// process with its own namespaces that waits for its plan. A box with an image is not
+// built ahead: the image may change or go.
+
+// usual is the plan that is asked for again and again.
+type usual struct {
+	mu    sync.Mutex
+	last  string // key of the last plan
+	again bool   // it was also the last but one
+	plan  plan
+}
+
+// key names plans that make the same box; "" is never met again.
+func (p plan) key() string {
+	if p.Image {
+		return ""
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// asked notes a plan.
+func (u *usual) asked(p plan) (key string) {
+	key = p.key()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last, u.again, u.plan = key, key != "" && key == u.last, p
+	return key
+}
+
+// next is the plan to build ahead, if there is one.
+func (u *usual) next() (p plan, key string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.again {
+		return plan{}, ""
+	}
+	return u.plan, u.last
+}
+
+// blank returns a box that waits for its plan, or is built to the one with this key.
+func (b *Backend) blank(key string) (*box, error) {
+	select {
+	case x := <-b.spare:
+		select {
+		case <-x.gone: // somebody killed it
+		default:
+			if x.key == "" || x.key == key {
+				return x, nil
+			}
+			x.end(context.Background()) // built to another plan
+		}
+	default:
+	}
+	return b.clone()
+}
+
+// prepare makes the next spare, so that a single Open need not wait for the kernel.
+func (b *Backend) prepare() {
+	defer b.making.Store(false)
+	if len(b.spare) > 0 {
+		return
+	}
+	x, err := b.clone()
+	if err != nil {
+		return // the next Open will say why
+	}
+	if p, key := b.usual.next(); key != "" {
+		if err := x.setUp(context.Background(), p, -1); err != nil {
+			x.end(context.Background())
+			return // likewise
+		}
+		x.key = key
+	}
+	select {
+	case b.spare <- x:
+	default:
+		x.end(context.Background())
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package singularity_test
+
+const raced = true

@@ -1,0 +1,79 @@
+package singularity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"hermes/backends"
+)
+
+// Sweep implements [backends.Sweeper]: it stops the instances of dead owners and removes
+// their folders and unfinished images. What belongs to a living process is not touched.
+// What Open removed counts, once.
+func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
+	removed, err = b.sweep(ctx)
+	return removed + int(b.swept.Swap(0)), err
+}
+
+func (b *Backend) sweep(ctx context.Context) (removed int, err error) {
+	all, err := b.program.instances(ctx, "hermes-")
+	if err != nil {
+		return 0, fmt.Errorf("sweep: %w", err)
+	}
+	var errs []error
+	for _, i := range all {
+		if !orphaned(i.Name) {
+			continue
+		}
+		if err := b.program.stop(ctx, i.Name); err != nil {
+			errs = append(errs, fmt.Errorf("sweep: stop %s: %w", i.Name, err))
+			continue
+		}
+		removed++
+	}
+	for _, dir := range []string{b.conf.Dir, b.conf.Cache} {
+		found, err := filepath.Glob(filepath.Join(dir, "hermes-*-*-*-*"))
+		errs = append(errs, err)
+		for _, path := range found {
+			if !orphaned(filepath.Base(path)) {
+				continue
+			}
+			if err := removeAll(path); err != nil {
+				errs = append(errs, fmt.Errorf("sweep: %w", err))
+				continue
+			}
+			removed++
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// orphaned reports whether a name that we gave bears a dead owner.
+func orphaned(name string) bool {
+	parts := strings.Split(name, "-")
+	if len(parts) < 5 || parts[0] != "hermes" {
+		return false
+	}
+	owner, err := backends.ParseOwner(strings.Join(parts[1:4], "-"))
+	return err == nil && owner.Dead()
+}
+
+// removeAll removes a tree although its folders forbid it.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil {
+		return nil
+	}
+	filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(path)
+}
