@@ -1,0 +1,45 @@
+package cmd
+
+import (
+	"fmt"
+
+	"hermes/internal/app"
+	"hermes/internal/viewer"
+)
+
+type runsView struct {
+	Names  []string `arg:"" name:"run" help:"Runs: names or paths."`
+	Listen string   `nokey:"" default:"127.0.0.1:0" placeholder:"ADDR" help:"Loopback address of the page; port 0 takes a free one."`
+	runPlace
+}
+
+// Run serves the page until a signal. Its address is the result.
+func (c *runsView) Run(h *host) error {
+	dirs, err := c.dirs(c.Names)
+	if err != nil {
+		return err
+	}
+	ctx, stop := h.untilSignal()
+	defer stop()
+	l, err := viewer.Listen(ctx, c.Listen)
+	if err != nil {
+		return Usage("%w", err)
+	}
+	v, err := viewer.Open(ctx, dirs, viewer.Options{Decoder: app.TokenTexts, Log: h.Log})
+	if err != nil {
+		l.Close()
+		return runError(err)
+	}
+	defer v.Close()
+	url := "http://" + l.Addr().String() + "/"
+	if c.JSON {
+		err = printJSON(h.Stdio.Out, map[string]string{"url": url})
+	} else {
+		_, err = fmt.Fprintln(h.Stdio.Out, url)
+	}
+	if err != nil {
+		l.Close()
+		return err
+	}
+	return v.Serve(ctx, l)
+}
