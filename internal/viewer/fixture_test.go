@@ -1,13 +1,13 @@
 package viewer_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,23 +162,24 @@ func open(t testing.TB, dirs ...string) *httptest.Server {
 // bigRun makes a run of n records of about size bytes each that cannot be compressed much.
 func bigRun(t testing.TB, dir string, n, size int) {
 	t.Helper()
-	d := openRun(t, dir, int64(n), journal.Options{SegmentSize: 32 << 20})
-	r := rand.New(rand.NewPCG(1, 2))
-	noise := make([]byte, size)
-	for i := range n {
-		for b := range noise {
-			noise[b] = ' ' + byte(r.IntN(95))
-		}
-		rec := textRecord(t, i, 0, string(noise))
-		raw, err := json.Marshal(map[string]int{"place": i})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec.Metadata = raw
-		if _, err := d.Journal.Append(t.Context(), rec); err != nil {
-			t.Fatal(err)
-		}
+	d := openRun(t, dir, int64(n), journal.Options{SegmentSize: 16 << 20})
+	var work sync.WaitGroup // those that write at once share an fsync
+	for w := range 32 {
+		work.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(w)))
+			noise := make([]byte, size)
+			for i := w; i < n; i += 32 {
+				for b := range noise {
+					noise[b] = ' ' + byte(r.IntN(95))
+				}
+				if _, err := d.Journal.Append(t.Context(), textRecord(t, i, 0, string(noise))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
 	}
+	work.Wait()
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
