@@ -40,7 +40,7 @@ type row struct {
 
 const (
 	clipped   = 160              // bytes of task, answer and reason that the index keeps
-	saveEvery = 10 * time.Second // while an index is being built
+	saveEvery = 10 * time.Second // at most, while an index grows
 	lookEvery = time.Second      // at a log that may have grown, at most
 )
 
@@ -50,11 +50,14 @@ type index struct {
 	clerk *sink.Clerk
 	log   *slog.Logger
 	poke  chan struct{} // somebody looks
+	saved time.Time     // follow's alone
+	dirty bool          // follow's alone: there are rows that are not in the file
 
 	mu      sync.RWMutex
 	rows    []row
 	last    map[trajectory.Key]int // the newest row of each key
 	next    journal.Offset
+	settled journal.Offset // up to here everything is done, the file too
 	end     journal.Offset // of the log when it was looked at last
 	err     error
 	changed chan struct{}
@@ -69,7 +72,7 @@ func openIndex(r *runs.Run, log *slog.Logger) (*index, error) {
 	x := &index{run: r, clerk: clerk, log: log, poke: make(chan struct{}, 1), last: map[trajectory.Key]int{}, changed: make(chan struct{}), end: r.Journal.Synced()}
 	kept, err := readIndex(r.Dir)
 	if err == nil && kept.fits(r) {
-		x.rows, x.next = kept.Rows, kept.Next
+		x.rows, x.next, x.settled = kept.Rows, kept.Next, kept.Next
 		for i, w := range x.rows {
 			x.last[w.Key] = i
 		}
@@ -83,6 +86,11 @@ func openIndex(r *runs.Run, log *slog.Logger) (*index, error) {
 func (x *index) follow(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
+	defer func() {
+		if x.dirty {
+			x.save()
+		}
+	}()
 	for {
 		err := x.step(ctx)
 		if ctx.Err() != nil {
@@ -127,7 +135,7 @@ func (x *index) look() {
 func (x *index) wait(ctx context.Context) error {
 	for {
 		x.mu.RLock()
-		done, err, changed := x.next >= x.end, x.err, x.changed
+		done, err, changed := x.settled >= x.end, x.err, x.changed
 		x.mu.RUnlock()
 		if done || err != nil {
 			return err
@@ -153,7 +161,7 @@ func (x *index) step(ctx context.Context) error {
 	if at >= end {
 		return nil
 	}
-	saved := time.Now()
+	begun := time.Now()
 	for e, err := range x.run.Journal.Records(ctx, at) {
 		if err != nil {
 			return err
@@ -161,21 +169,26 @@ func (x *index) step(ctx context.Context) error {
 		if err := x.add(e); err != nil {
 			return err
 		}
-		if time.Since(saved) > saveEvery {
+		if x.dirty = true; time.Since(begun) > saveEvery && time.Since(x.saved) > saveEvery {
 			x.save()
-			saved = time.Now()
 		}
 	}
 	x.mu.Lock()
 	x.next = max(x.next, end) // what lies between holds no records
 	x.mu.Unlock()
-	x.save()
+	if x.dirty = true; time.Since(x.saved) > saveEvery {
+		x.save()
+	}
+	x.mu.Lock()
+	x.settled = x.next
+	x.mu.Unlock()
 	return nil
 }
 
 // save keeps the index in the run directory. Where that cannot be written it is made anew
 // next time.
 func (x *index) save() {
+	x.saved, x.dirty = time.Now(), false
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if err := writeIndex(x.run, x.rows, x.next); err != nil {

@@ -141,12 +141,12 @@ func (x *index) of(k trajectory.Key) (w row, attempts, group []row, ok bool) {
 		return row{}, nil, nil, false
 	}
 	w = x.rows[i]
-	for _, o := range x.rows {
-		switch {
+	for i := range x.rows {
+		switch o := &x.rows[i]; {
 		case o.Key == k:
-			attempts = append(attempts, o)
+			attempts = append(attempts, *o)
 		case o.ID == w.ID && !o.Old:
-			group = append(group, o)
+			group = append(group, *o)
 		}
 	}
 	return w, attempts, group, true
