@@ -5,11 +5,13 @@ import (
 
 	"hermes/internal/app"
 	"hermes/internal/viewer"
+	"hermes/rollout/rundir"
 )
 
 type runsView struct {
-	Names  []string `arg:"" name:"run" help:"Runs: names or paths."`
-	Listen string   `nokey:"" default:"127.0.0.1:0" placeholder:"ADDR" help:"Loopback address of the page; port 0 takes a free one."`
+	Names     []string `arg:"" name:"run" help:"Runs: names or paths."`
+	Listen    string   `nokey:"" default:"127.0.0.1:0" placeholder:"ADDR" help:"Loopback address of the page; port 0 takes a free one."`
+	Tokenizer string   `nokey:"" placeholder:"FILE|DIR" help:"Tokenizer of exact runs (default: as their configuration says)."`
 	runPlace
 }
 
@@ -25,7 +27,8 @@ func (c *runsView) Run(h *host) error {
 	if err != nil {
 		return Usage("%w", err)
 	}
-	v, err := viewer.Open(ctx, dirs, viewer.Options{Decoder: app.TokenTexts, Log: h.Log})
+	v, err := viewer.Open(ctx, dirs, viewer.Options{Log: h.Log,
+		Decoder: func(m rundir.Manifest) (viewer.Decoder, error) { return app.TokenTexts(m, c.Tokenizer) }})
 	if err != nil {
 		l.Close()
 		return runError(err)

@@ -25,9 +25,6 @@ func openRun(t testing.TB, dir string, planned int64, o journal.Options) *rundir
 	t.Helper()
 	m := rundir.Manifest{Version: "1", Identity: rundir.Fields{{Name: "model", Value: "m"}}, Extent: rundir.Extent{Planned: planned, Rollouts: 2},
 		Books: rundir.Books{Mode: "batch"}, Tools: []string{"terminal"}}
-	if err := m.Config.Encode(map[string]string{"tokenizer": "letters"}); err != nil {
-		t.Fatal(err)
-	}
 	d, err := rundir.Open(t.Context(), dir, m, rundir.Options{Journal: o})
 	if err != nil {
 		t.Fatal(err)
@@ -52,9 +49,9 @@ func letters(text string) (ids []trajectory.Token) {
 	return ids
 }
 
-func decoder(spec string) (viewer.Decoder, error) {
-	if spec != "letters" {
-		return nil, fmt.Errorf("no tokenizer %q", spec)
+func decoder(m rundir.Manifest) (viewer.Decoder, error) {
+	if model, _ := m.Identity.Get("model"); model != "m" {
+		return nil, fmt.Errorf("no tokenizer of %q", model)
 	}
 	return func(ids []trajectory.Token) ([]string, error) {
 		out := make([]string, len(ids))

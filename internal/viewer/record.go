@@ -99,16 +99,13 @@ func newRecordView(r *trajectory.Record, decode Decoder, problem error) *recordV
 	for _, n := range r.Trace.Nodes {
 		w := nodeView{messageView: newMessageView(n.Delta.Message), Parent: n.Parent, Sampled: n.Sampled(), Finish: n.Finish, Model: n.Model,
 			Abandoned: n.Abandoned, Versions: n.Delta.Versions, Extras: n.Delta.Extras, Given: n.Delta.Given, Tokens: n.Delta.Tokens, LogProbs: n.Delta.LogProbs}
-		if decode != nil && problem == nil {
+		if decode != nil && problem == nil && len(w.Tokens) > 0 {
 			w.Texts, problem = decode(n.Delta.Tokens)
 		}
 		v.Nodes = append(v.Nodes, w)
 	}
-	switch {
-	case problem != nil:
-		v.Decoded = "tokens are shown by number: " + problem.Error()
-	case decode == nil && v.Mode == trajectory.ModeExact:
-		v.Decoded = "tokens are shown by number: the run's configuration names no tokenizer"
+	if problem != nil {
+		v.Decoded = "by number: " + problem.Error()
 	}
 	for _, m := range r.Trace.Pending {
 		v.Pending = append(v.Pending, newMessageView(m))

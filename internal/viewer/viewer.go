@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
 )
@@ -33,9 +34,9 @@ type Decoder func(ids []trajectory.Token) ([]string, error)
 
 // Options tune a [Viewer]. The zero value is usable.
 type Options struct {
-	// Decoder finds the decoder of a run by the tokenizer that its configuration names;
-	// nil, or a nil result: tokens are shown by number.
-	Decoder func(tokenizer string) (Decoder, error)
+	// Decoder finds the decoder of an exact run; nil, or an error, which the page tells:
+	// tokens are shown by number.
+	Decoder func(m rundir.Manifest) (Decoder, error)
 	Log     *slog.Logger // nil means silent
 }
 
@@ -104,11 +105,10 @@ func (v *Viewer) Indexed(ctx context.Context) error {
 
 // decoder finds the decoder of the tokens of a run.
 func (v *Viewer) decoder(r *runs.Run) (Decoder, error) {
-	config := map[string]string{}
-	if v.opt.Decoder == nil || r.Manifest.Config.Decode(&config) != nil || config["tokenizer"] == "" {
-		return nil, nil
+	if v.opt.Decoder == nil {
+		return nil, errors.New("there is no tokenizer")
 	}
-	return v.opt.Decoder(config["tokenizer"])
+	return v.opt.Decoder(r.Manifest)
 }
 
 // Listen opens a loopback address: HOST:PORT, or a port alone.
