@@ -53,6 +53,7 @@ long: ## the long forms: a thousand crashes, fifty kills
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
 	$(GO) test -timeout 60m -run Escapes ./backends/namespace -long
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
+	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run TestRunAPIKills ./cmd/hermes
 
 tokenizers: ## libtokenizers.a from its Rust sources, in build/hftokenizers; needs cargo and a C++ compiler
 	@GO=$(GO) sh scripts/tokenizers.sh

@@ -13,6 +13,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/envtest"
+	"hermes/envs/remote"
 	"hermes/envs/skeleton"
 	"hermes/internal/app"
 )
@@ -23,6 +24,7 @@ type envCmd struct {
 	Show    envShow    `cmd:"" help:"Show an environment: its settings and first tasks."`
 	Check   envCheck   `cmd:"" help:"Run the contract of environments: the oracle earns 1, doing nothing 0, repeats agree, answers are hidden."`
 	Process envProcess `cmd:"" help:"Roll out groups without a trainer: groups.jsonl, groups.html and a run directory."`
+	Serve   envServe   `cmd:"" help:"Feed a trainer through Atropos' trajectory API with scored groups of exact tokens."`
 	Debug   envDebug   `cmd:"" help:"Play a finished sample again in a fresh box, score it aloud, and open a shell in the box."`
 	New     envNew     `cmd:"" help:"Write the sources of a new environment."`
 }
@@ -72,14 +74,12 @@ type shownMessage struct {
 
 // Run opens the environment and shows tasks.
 func (c *envShow) Run(h *host) error {
-	k, err := envs.Find(h.Parts.Envs, c.Name)
-	if err != nil {
-		return &Exit{Code: ExitUsage, Err: err}
-	}
 	env, err := c.Open(h.Ctx, h.app())
 	if err != nil {
 		return exitOf(err)
 	}
+	defer env.Close()
+	k := env.Kind
 	tasks, err := c.tasks(h.Ctx, env)
 	if err != nil {
 		return inputError(err)
@@ -209,6 +209,7 @@ func (c *envProcess) Run(h *host) error {
 	if err != nil {
 		return exitOf(err)
 	}
+	defer env.Close()
 	b := app.Batch{Env: env, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags, ToolFlags: c.ToolFlags,
 		BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RowFlags: app.RowFlags{Limit: c.Groups, Shuffle: c.Shuffle, BadRows: "fail"}, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
 		Settings: h.Layers.Settings(h.parsed)}
@@ -245,7 +246,7 @@ type envDebug struct {
 func (c *envDebug) Run(h *host) error {
 	name := c.RunName
 	if name == "" {
-		name = c.Name
+		name = app.EnvName(c.Name)
 	}
 	dir, err := runPlace{Out: c.Out}.dir(name)
 	if err != nil {
@@ -264,12 +265,22 @@ func (c *envDebug) Run(h *host) error {
 
 type envNew struct {
 	Name string `arg:"" help:"Name: lower-case letters and digits."`
+	Lang string `enum:"hermes,python,javascript,go,shell" default:"hermes" help:"What it is written in: hermes is a Go package of this program; python, javascript, go and shell are programs of their own."`
 	Dir  string `default:"envs" placeholder:"DIR" help:"Where the folder of the environment is made."`
+}
+
+// files are the sources, and the name of the program among them; "" for a package.
+func (c *envNew) files() (map[string]string, string, error) {
+	if c.Lang != "hermes" {
+		return remote.Files(c.Lang, c.Name)
+	}
+	files, err := skeleton.Files(c.Name)
+	return files, "", err
 }
 
 // Run writes the sources into a folder that must not be there yet.
 func (c *envNew) Run(h *host) error {
-	files, err := skeleton.Files(c.Name)
+	files, program, err := c.files()
 	if err != nil {
 		return Usage("%w", err)
 	}
@@ -289,6 +300,10 @@ func (c *envNew) Run(h *host) error {
 		}
 	}
 	fmt.Fprintf(h.Stdio.Out, "%s\n", dir)
+	if program != "" {
+		fmt.Fprintf(h.Stdio.Err, "hermes: now try: hermes env check %s\n", filepath.ToSlash(filepath.Join(dir, program)))
+		return nil
+	}
 	fmt.Fprintf(h.Stdio.Err, "hermes: add %s.Kind to app.Envs, or to Parts.Envs of a program of your own; then: go test ./%s\n", c.Name, filepath.ToSlash(dir))
 	return nil
 }

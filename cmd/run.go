@@ -35,6 +35,7 @@ type root struct {
 	Environ  envCmd      `cmd:"" name:"env" help:"Environments: list, check, roll out, debug and make them."`
 	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
 	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
+	RunAPI   runAPICmd   `cmd:"" name:"run-api" help:"Serve Atropos' trajectory API, persistently."`
 	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
 	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`
 	Toolsets toolsetsCmd `cmd:"" help:"Show toolsets and distributions."`
@@ -105,6 +106,10 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 
 // dispatch parses the command line over the layers and runs the command.
 func (h *host) dispatch(args []string, say func(string)) error {
+	args, err := atroposArgs(args, say)
+	if err != nil {
+		return Usage("%w", err)
+	}
 	var grammar root
 	k, err := h.grammar(&grammar)
 	if err != nil {

@@ -42,6 +42,11 @@ type Env interface {
 // is kept without a score.
 var ErrUnscored = errors.New("the task has no grader")
 
+// ErrFailed is the error of an environment that is a program of its own and did not do as
+// it should: it raised, hung, or broke the protocol. Wherever it comes up in a rollout,
+// the environment's author is meant.
+var ErrFailed = errors.New("the environment failed")
+
 // World is what a verifier may touch. Box is nil when the rollout needed none and the
 // task needs none.
 type World struct {

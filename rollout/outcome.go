@@ -10,6 +10,7 @@ import (
 
 	"hermes/backends"
 	"hermes/datasets"
+	"hermes/envs"
 	"hermes/rollout/policy"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
@@ -43,6 +44,8 @@ func classify(err error) (trajectory.Outcome, string) {
 		return trajectory.Sandbox, "box_lost"
 	case errors.As(err, &se):
 		return se.outcome, se.stage
+	case errors.Is(err, envs.ErrFailed):
+		return trajectory.Environment, "tool"
 	case errors.Is(err, trajectory.ErrMisaligned):
 		return trajectory.Provider, "misaligned"
 	}

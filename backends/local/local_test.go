@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"hermes/backends"
@@ -79,5 +82,43 @@ func TestOpenAfterClose(t *testing.T) {
 	}
 	if _, err := b.Open(t.Context(), backends.Spec{}); !errors.Is(err, backends.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// A process that is in the middle of an exec shows neither its parent nor its environment;
+// one that does nothing but exec must end with its command all the same.
+func TestKillFindsWhatIsInAnExec(t *testing.T) {
+	box, err := open(t, local.Config{}).Open(t.Context(), backends.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.WriteFile(t.Context(), "loop", []byte("exec sh ./loop\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		name := "pid" + strconv.Itoa(i)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := box.Exec(ctx, backends.Cmd{Shell: "mkfifo f" + name + "; (setsid sh -c 'echo $$ > " + name + "; echo > f" + name + "; exec sh ./loop' &); read -r x < f" + name + "; echo > seen" + name + "; sleep 1000"})
+			done <- err
+		}()
+		for {
+			if _, err := box.ReadFile(t.Context(), "seen"+name, 0); err == nil {
+				break
+			}
+			runtime.Gosched()
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v", err)
+		}
+		pid, err := box.ReadFile(t.Context(), name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") && !strings.Contains(string(stat), ") X ") {
+			t.Fatalf("round %d: a process outlives its command: %s", i, stat)
+		}
 	}
 }

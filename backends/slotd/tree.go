@@ -16,6 +16,7 @@ type entry struct {
 	pid, ppid, group, session int
 	began                     uint64 // clock ticks since boot
 	state                     byte
+	bare                      bool // a program that has no arguments and no environment yet: it is in the middle of an exec
 }
 
 // ticks is the time since boot in clock ticks, less a margin.
@@ -76,24 +77,33 @@ func parseStat(pid int, raw []byte) (entry, bool) {
 	e.group, errs[1] = strconv.Atoi(f[2])
 	e.session, errs[2] = strconv.Atoi(f[3])
 	e.began, errs[3] = strconv.ParseUint(f[19], 10, 64)
+	const ending, kernel = 0x4, 0x200000 // PF_EXITING, PF_KTHREAD: these have no environment either
+	if flags, err := strconv.ParseUint(f[6], 10, 64); err == nil && len(f) > 47 {
+		e.bare = flags&(ending|kernel) == 0 && f[47] == "0" // env_start
+	}
 	return e, errs == [4]error{}
 }
 
-// marked reports whether the environment of a process carries a mark for which match is true.
-func marked(pid int, match func(string) bool) bool {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+// marked reports whether the environment of a process carries a mark for which match is
+// true. It is unsure about a process that is in the middle of an exec: on a busy machine
+// one can stay there for long, without a trace of where it came from.
+func marked(e entry, match func(string) bool) (yes, unsure bool) {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(e.pid) + "/environ")
 	if err != nil {
-		return false
+		return false, false
+	}
+	if len(raw) == 0 {
+		return false, e.bare
 	}
 	key := []byte(MarkEnv + "=")
 	for len(raw) > 0 {
 		var v []byte
 		v, raw, _ = bytes.Cut(raw, []byte{0})
 		if bytes.HasPrefix(v, key) && match(string(v[len(key):])) {
-			return true
+			return true, false
 		}
 	}
-	return false
+	return false, false
 }
 
 // tree finds the members of one command or of a whole box.
@@ -102,6 +112,9 @@ type tree struct {
 	match func(mark string) bool
 	roots []int // processes (and sessions) that are members
 	known map[int]uint64
+	// unsure counts the processes of the last scan of which could not be said whether they
+	// are members.
+	unsure int
 }
 
 // members lists the living members. Members stay members when their parent ends.
@@ -114,15 +127,21 @@ func (t *tree) members() []entry {
 	self := os.Getpid()
 	var found []entry
 	for grown := true; grown; {
-		grown = false
+		grown, t.unsure = false, 0
 		rest := all[:0]
 		for _, e := range all {
 			if e.pid == self {
 				continue
 			}
 			began, seen := t.known[e.pid]
-			if in[e.pid] || in[e.ppid] || in[e.session] || in[e.group] || seen && began == e.began ||
-				t.known[e.pid] == 0 && marked(e.pid, t.match) {
+			member := in[e.pid] || in[e.ppid] || in[e.session] || in[e.group] || seen && began == e.began
+			if !member && t.known[e.pid] == 0 {
+				var unsure bool
+				if member, unsure = marked(e, t.match); unsure {
+					t.unsure++
+				}
+			}
+			if member {
 				in[e.pid] = true
 				t.known[e.pid] = e.began
 				found = append(found, e)
@@ -146,9 +165,11 @@ func (t *tree) signal(s syscall.Signal) int {
 }
 
 // kill ends every member: it stops them first, so that none can fork unseen, and goes
-// on until two scans in a row find nobody. It returns how many are left.
+// on until two scans in a row find nobody. Processes of which nothing can be said are
+// waited for, a second at most. It returns how many are left.
 func (t *tree) kill() (left int) {
 	deadline := time.Now().Add(10 * time.Second)
+	patience := 1000
 	for empty := 0; empty < 2 && time.Now().Before(deadline); {
 		stopped := map[int]bool{}
 		for fresh := true; fresh; {
@@ -164,6 +185,11 @@ func (t *tree) kill() (left int) {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 		left = len(stopped)
+		if left == 0 && t.unsure > 0 && patience > 0 {
+			patience--
+			time.Sleep(time.Millisecond)
+			continue
+		}
 		if left == 0 {
 			empty++
 			continue

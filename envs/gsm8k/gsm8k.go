@@ -7,10 +7,8 @@
 package gsm8k
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -31,6 +29,8 @@ type Config struct {
 	NoTools bool   `yaml:"no-tools" help:"offer no code execution"`
 }
 
+func (c Config) stored() envs.Stored { return envs.Stored{Train: c.Dataset, Eval: c.Eval} }
+
 // Kind is the environment of this package for run files.
 var Kind = envs.NewKind("gsm8k", "arithmetic in words, with code execution; rows of a dataset or made ones", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
 
@@ -48,34 +48,19 @@ func New(c Config) (*Env, error) {
 	if c.Size < 0 || c.Size > 100_000 || c.Steps < 1 || c.Steps > 6 {
 		return nil, fmt.Errorf("size %d, steps %d: want 1 to 100000 rows and 1 to 6 steps", c.Size, c.Steps)
 	}
-	if c.Eval != "" && c.Dataset == "" {
-		return nil, errors.New("eval without dataset: give both")
-	}
-	return &Env{c: c}, nil
+	return &Env{c: c}, c.stored().Check()
 }
 
 // Rows opens the dataset of a split, or makes its rows.
 func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
-	spec := e.c.Dataset
-	if split == envs.Eval {
-		spec = e.c.Eval
+	if d, err := e.c.stored().Open(ctx, "gsm8k", split, o); d != nil || err != nil {
+		return d, err
 	}
-	if spec != "" {
-		return datasets.Open(ctx, o, spec)
-	}
-	if e.c.Dataset != "" {
-		return nil, fmt.Errorf("split %s: set envs.gsm8k.eval to a dataset", split)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	for i := range e.c.Size {
+	return envs.Made("gsm8k", split, e.c.Size, o, func(i int) any {
 		r := rand.New(rand.NewPCG(e.c.Seed<<1|map[envs.Split]uint64{envs.Eval: 1}[split], uint64(i)))
 		question, answer := problem(r, e.c.Steps)
-		if err := enc.Encode(map[string]any{"id": fmt.Sprintf("made/1/%d/%s/%d/%d", e.c.Steps, split, e.c.Seed, i), "question": question, "answer": answer}); err != nil {
-			return nil, err
-		}
-	}
-	return datasets.Inline("gsm8k:"+string(split), b.String(), o)
+		return map[string]any{"id": fmt.Sprintf("made/1/%d/%s/%d/%d", e.c.Steps, split, e.c.Seed, i), "question": question, "answer": answer}
+	})
 }
 
 // problem makes a question and its worked answer.

@@ -8,7 +8,6 @@
 package procedural
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -122,15 +121,9 @@ type row struct {
 // Rows makes the rows of a split. Seeds of the evaluation split have the highest bit set,
 // those of training never.
 func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	n := e.c.Size
-	if !o.Shuffle && o.Limit > 0 {
-		n = min(n, int(o.Limit))
-	}
 	r := rand.New(rand.NewPCG(e.c.Seed, 0x726f7773))
 	seen := map[string]bool{}
-	for i := 0; i < n; i++ {
+	return envs.Made("procedural", split, e.c.Size, o, func(i int) any {
 		seed := r.Uint64() >> 1
 		if split == envs.Eval {
 			seed |= 1 << 63
@@ -139,15 +132,12 @@ func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*da
 		p := row{Generator: g.Name, Version: g.Version, Seed: seed, Level: e.c.Level + r.IntN(e.c.MaxLevel-e.c.Level+1)}
 		p.ID = fmt.Sprintf("%s/%d/%d/%016x", p.Generator, p.Version, p.Level, p.Seed)
 		if seen[p.ID] {
-			continue
+			return nil
 		}
 		seen[p.ID] = true
 		p.Question = g.make(p.Seed, p.Level).Question
-		if err := enc.Encode(p); err != nil {
-			return nil, err
-		}
-	}
-	return datasets.Inline("procedural:"+string(split), b.String(), o)
+		return p
+	})
 }
 
 // make makes one puzzle: the seed alone decides.

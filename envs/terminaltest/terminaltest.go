@@ -36,6 +36,8 @@ type Config struct {
 	Level   int    `yaml:"level" help:"size of made tasks, 1 to 10 (default: 3)"`
 }
 
+func (c Config) stored() envs.Stored { return envs.Stored{Train: c.Dataset, Eval: c.Eval} }
+
 // Kind is the environment of this package for run files.
 var Kind = envs.NewKind("terminal_test", "work on files in a shell, checked in the box", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
 
@@ -79,32 +81,15 @@ func New(c Config) (*Env, error) {
 	if c.Size < 0 || c.Size > 100_000 || c.Level < 1 || c.Level > 10 {
 		return nil, fmt.Errorf("size %d, level %d: want 1 to 100000 rows and a level of 1 to 10", c.Size, c.Level)
 	}
-	if c.Eval != "" && c.Dataset == "" {
-		return nil, errors.New("eval without dataset: give both")
-	}
-	return &Env{c: c}, nil
+	return &Env{c: c}, c.stored().Check()
 }
 
 // Rows opens the dataset of a split, or makes its rows.
 func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
-	spec := e.c.Dataset
-	if split == envs.Eval {
-		spec = e.c.Eval
+	if d, err := e.c.stored().Open(ctx, "terminal_test", split, o); d != nil || err != nil {
+		return d, err
 	}
-	switch {
-	case spec != "":
-		return datasets.Open(ctx, o, spec)
-	case e.c.Dataset != "":
-		return nil, fmt.Errorf("split %s: set envs.terminal_test.eval to a dataset", split)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	for i := range e.c.Size {
-		if err := enc.Encode(e.made(split, i)); err != nil {
-			return nil, err
-		}
-	}
-	return datasets.Inline("terminal_test:"+string(split), b.String(), o)
+	return envs.Made("terminal_test", split, e.c.Size, o, func(i int) any { return e.made(split, i) })
 }
 
 // row is what a row has beside its prompt.

@@ -10,7 +10,6 @@
 package toolapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -60,24 +59,15 @@ type place struct {
 
 // Rows makes the rows of a split; seeds of evaluation are odd, those of training even.
 func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	n := e.c.Size
-	if !o.Shuffle && o.Limit > 0 {
-		n = min(n, int(o.Limit))
-	}
-	for i := range n {
+	return envs.Made("tool_api", split, e.c.Size, o, func(i int) any {
 		p := place{Level: e.c.Level, Seed: (e.c.Seed<<20 + uint64(i)) << 1}
 		if split == envs.Eval {
 			p.Seed |= 1
 		}
 		p.ID = fmt.Sprintf("shop/1/%d/%d", p.Level, p.Seed)
 		p.Prompt = newCase(p.Seed, p.Level).opening
-		if err := enc.Encode(p); err != nil {
-			return nil, err
-		}
-	}
-	return datasets.Inline("tool_api:"+string(split), b.String(), o)
+		return p
+	})
 }
 
 const rules = `You serve the customers of a small shop. You see and change its database through the tools alone.

@@ -297,6 +297,7 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 	}
 	b.later(bar.Close)
 	b.log = slog.New(b.host.Handler(bar.Writer()))
+	b.Env.logTo(b.log)
 	meter := control.NewMeter(nil)
 	watch := event.All(bar, b.metrics(ctx, cancel), meter)
 	project, err := sink.New(b.dir.Journal, b.dir.Path, b.dir.Manifest, sink.Options{Log: b.log})
@@ -339,6 +340,22 @@ func room(err error) error {
 }
 
 func (b *batch) engine(watch event.Observer, memory int64) (*engine.Engine, error) {
+	r, err := b.runner(watch)
+	if err != nil {
+		return nil, err
+	}
+	o := b.engineOptions(memory)
+	o.Rollouts, o.Toolsets, o.Observer = b.Rollouts, b.tools.draw, watch
+	return engine.New(r, b.dir.Journal, o)
+}
+
+// engineOptions are those that every way of running the engine has.
+func (b *batch) engineOptions(memory int64) engine.Options {
+	return engine.Options{InFlight: b.Concurrency, Tries: b.Retries + 1, StopAfter: b.StopAfter, Drain: b.DrainTimeout, Seed: b.Seed, Memory: memory, Log: b.log}
+}
+
+// runner takes one sample from row to record.
+func (b *batch) runner(watch event.Observer) (*rollout.Runner, error) {
 	sampling := b.sampling()
 	if b.model.exact != nil {
 		sampling.Put = rundir.NewBlobs(nil, b.dir.Path).Put
@@ -347,20 +364,14 @@ func (b *batch) engine(watch event.Observer, memory int64) (*engine.Engine, erro
 	if err != nil {
 		return nil, err
 	}
-	o := rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Backend: b.boxes.backend, Plan: b.tools.plan,
+	return rollout.NewRunner(rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Backend: b.boxes.backend, Plan: b.tools.plan,
 		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
 		Sampling: sampling, SendScripts: b.model.scripted,
 		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
 		Faults:    rollout.FaultRule(b.Faults),
 		Deadlines: rollout.Deadlines{Loop: b.Timeout},
 		Observer:  watch, Log: b.log,
-		Keep: keep.Keep}
-	r, err := rollout.NewRunner(o)
-	if err != nil {
-		return nil, err
-	}
-	return engine.New(r, b.dir.Journal, engine.Options{InFlight: b.Concurrency, Rollouts: b.Rollouts, Tries: b.Retries + 1,
-		StopAfter: b.StopAfter, Drain: b.DrainTimeout, Seed: b.Seed, Toolsets: b.tools.draw, Memory: memory, Observer: watch, Log: b.log})
+		Keep: keep.Keep})
 }
 
 // metrics serves the page for Prometheus, when asked to.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,6 +16,7 @@ import (
 	"hermes/envs"
 	"hermes/envs/gsm8k"
 	"hermes/envs/procedural"
+	"hermes/envs/remote"
 	"hermes/envs/swe"
 	"hermes/envs/terminaltest"
 	"hermes/envs/toolapi"
@@ -23,7 +26,7 @@ import (
 // Envs lists the kinds of environments that ship with hermes. A new one is its own
 // package and a line here.
 func Envs() []envs.Kind {
-	return []envs.Kind{gsm8k.Kind, procedural.Kind, swe.Kind, terminaltest.Kind, toolapi.Kind}
+	return []envs.Kind{gsm8k.Kind, procedural.Kind, remote.Kind, swe.Kind, terminaltest.Kind, toolapi.Kind}
 }
 
 // oracleModel is the name of the embedded model that plays each task perfectly.
@@ -33,6 +36,7 @@ const oracleModel = "oracle"
 type ChosenEnv struct {
 	envs.Bundled
 	Name  string
+	Kind  envs.Kind
 	Split envs.Split
 	conf  string // its settings as YAML
 }
@@ -52,10 +56,18 @@ func CheckEnvs(section configs.Section, kinds []envs.Kind) error {
 }
 
 // OpenEnv opens the environment called name with its part of the section `envs`, over
-// which set lays KEY=VALUE settings.
+// which set lays KEY=VALUE settings. A name may also be that of a program: see
+// [remote.Named]. Close it.
 func OpenEnv(ctx context.Context, name string, split envs.Split, set []string, section configs.Section, kinds []envs.Kind) (*ChosenEnv, error) {
 	if err := CheckEnvs(section, kinds); err != nil {
 		return nil, err
+	}
+	program, stem, isProgram, err := remote.Named(name)
+	if err != nil {
+		return nil, err
+	}
+	if isProgram {
+		name = remote.Name
 	}
 	k, err := envs.Find(kinds, name)
 	if err != nil {
@@ -68,7 +80,13 @@ func OpenEnv(ctx context.Context, name string, split envs.Split, set []string, s
 	if err != nil {
 		return nil, err
 	}
-	e := &ChosenEnv{Name: name, Split: split}
+	if isProgram {
+		if node, err = programNode(node, program); err != nil {
+			return nil, err
+		}
+		name = stem
+	}
+	e := &ChosenEnv{Name: name, Kind: k, Split: split}
 	if node != nil {
 		raw, err := yaml.Marshal(node)
 		if err != nil {
@@ -78,6 +96,51 @@ func OpenEnv(ctx context.Context, name string, split envs.Split, set []string, s
 	}
 	e.Bundled, err = k.Open(ctx, node)
 	return e, err
+}
+
+// EnvName is the short name of an environment, which is that of its run directory too.
+func EnvName(name string) string {
+	if _, stem, ok, err := remote.Named(name); ok && err == nil {
+		return stem
+	}
+	return name
+}
+
+// programNode sets the program of the command line in a section of the kind remote.
+func programNode(section *yaml.Node, c remote.Config) (*yaml.Node, error) {
+	all := map[string]any{}
+	if section != nil {
+		if err := section.Decode(&all); err != nil {
+			return nil, err
+		}
+	}
+	delete(all, "command")
+	delete(all, "url")
+	if len(c.Command) > 0 {
+		all["command"] = c.Command
+	} else {
+		all["url"] = c.URL
+	}
+	var n yaml.Node
+	return &n, n.Encode(all)
+}
+
+// Close gives back what the environment holds: the processes of a program.
+func (e *ChosenEnv) Close() error {
+	if c, ok := e.Bundled.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// logTo has what a program says about itself logged.
+func (e *ChosenEnv) logTo(l *slog.Logger) {
+	if e == nil {
+		return
+	}
+	if p, ok := e.Bundled.(interface{ LogTo(*slog.Logger) }); ok {
+		p.LogTo(l)
+	}
 }
 
 // overlay lays KEY=VALUE over a section; values are YAML. Equal settings give equal text,
@@ -116,6 +179,9 @@ func (e *ChosenEnv) Identity() string {
 	text := e.Name
 	if e.Split != envs.Train {
 		text += " " + string(e.Split)
+	}
+	if own, ok := e.Bundled.(interface{ Identity() string }); ok {
+		return text + " " + own.Identity()
 	}
 	if e.conf != "" {
 		text += " " + digest(e.conf)

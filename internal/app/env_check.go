@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"hermes/envs"
 	"hermes/envs/envtest"
@@ -12,15 +14,25 @@ import (
 
 // EnvFlags choose an environment.
 type EnvFlags struct {
-	Name  string   `arg:"" name:"environment" help:"Environment, as 'hermes env list' has it."`
+	Name  string   `arg:"" name:"environment" help:"Environment, as 'hermes env list' has it; or a program: ./env.py, 'cmd:python3 env.py', http://…"`
 	Split string   `enum:"train,eval" default:"train" help:"Rows: train or eval."`
 	Set   []string `sep:"none" help:"KEY=VALUE: a setting of the environment, over the run file's section envs; may repeat." placeholder:"KEY=VALUE"`
+
+	Workers int `range:"0:256" default:"0" help:"Processes of an environment that is a program (default: one a CPU)."`
 }
 
-// Open opens the environment that the flags name; what is wrong is a usage error.
+// Open opens the environment that the flags name; what is wrong is a usage error. Close
+// it.
 func (f EnvFlags) Open(ctx context.Context, h Host) (*ChosenEnv, error) {
+	if f.Workers > 0 {
+		f.Set = append(slices.Clone(f.Set), fmt.Sprintf("workers=%d", f.Workers))
+	}
 	e, err := OpenEnv(ctx, f.Name, envs.Split(f.Split), f.Set, h.Section("envs"), h.Envs)
-	return e, usage(err)
+	if err != nil {
+		return nil, usage(err)
+	}
+	e.logTo(slog.New(h.Handler(h.Err)))
+	return e, nil
 }
 
 // player opens boxes and tools for words that are put into a model's mouth. Call closing
@@ -47,6 +59,7 @@ func CheckEnv(ctx context.Context, h Host, f EnvFlags, tools ToolFlags, o envtes
 	if err != nil {
 		return err
 	}
+	defer env.Close()
 	p, isolated, closing, err := player(ctx, h, env, tools, o.Seed)
 	if err != nil {
 		return err

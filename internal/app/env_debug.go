@@ -26,6 +26,7 @@ func DebugEnv(ctx context.Context, h Host, f EnvFlags, tools ToolFlags, dir, rec
 	if err != nil {
 		return err
 	}
+	defer env.Close()
 	r, err := runs.Open(dir)
 	if err != nil {
 		return usage(err)

@@ -228,6 +228,7 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 		}
 	}
 	if x, ok := p.(interface{ Proof() policy.Proof }); ok {
+		b.model.proofs = append(b.model.proofs, x.Proof())
 		fmt.Fprintf(b.host.Err, "exact tokens over %s: %s; log-probs are %s\n", m.form, x.Proof(), m.probs())
 	} else {
 		fmt.Fprintf(b.host.Err, "exact tokens over chat: the server renders and tokenizes; log-probs are %s\n", m.probs())

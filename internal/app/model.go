@@ -27,7 +27,8 @@ type models struct {
 	prices   map[string]*policy.Price // by model; "": the run's own
 	origins  []string                 // of the run's own servers
 	scripted bool
-	exact    *exactModel // nil: text
+	exact    *exactModel    // nil: text
+	proofs   []policy.Proof // of what was opened with exact tokens
 }
 
 // openModel asks the model server for the model before anything is spent.

@@ -20,7 +20,7 @@ import (
 // model is asked for it: samples that the run directory holds already, from a pilot with
 // --limit say, are the measure.
 func (b *batch) plan(ctx context.Context, m rundir.Manifest) error {
-	fmt.Fprintf(b.host.Err, "%d rows, %d rollouts each: %d samples with %s; toolsets %s; boxes: %s\n",
+	fmt.Fprintf(b.host.Err, "%d rows, %d rollouts each: %d samples with %s; toolsets %s; %s\n",
 		b.report.Rows, b.Rollouts, m.Extent.Planned, b.model.name, strings.Join(b.tools.sets, ", "), b.boxes.note)
 	p, err := b.pilot(ctx)
 	if err != nil {

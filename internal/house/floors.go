@@ -29,6 +29,7 @@ func plan() []floor {
 		{room: "datasets", level: 1},
 		{room: "trajectory", level: 0},
 		{room: "configs", level: 0},
+		{room: "python", level: 0},
 	}
 }
 

@@ -132,6 +132,12 @@ func New(run runner, log Log, o Options) (*Engine, error) {
 // within Options.Drain. It returns after every goroutine that it started has returned.
 // Samples that were not finished are simply not in the log.
 func (e *Engine) Run(ctx context.Context, drain <-chan struct{}, rows iter.Seq2[datasets.Row, error]) Summary {
+	return e.RunJobs(ctx, drain, func(context.Context) iter.Seq2[rollout.Job, error] { return e.jobs(rows) })
+}
+
+// RunJobs is Run for a caller that makes its own keys, groups and seeds. The context that
+// jobs gets ends with admission, so that a source may wait for a trainer.
+func (e *Engine) RunJobs(ctx context.Context, drain <-chan struct{}, jobs func(context.Context) iter.Seq2[rollout.Job, error]) Summary {
 	admit, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	e.stop = stop
@@ -142,7 +148,7 @@ func (e *Engine) Run(ctx context.Context, drain <-chan struct{}, rows iter.Seq2[
 	var watch sync.WaitGroup
 	watch.Go(func() { e.watch(drain, admit, ended, stop, cancel) })
 
-	var jobs sync.WaitGroup
+	var running sync.WaitGroup
 	start := func(j rollout.Job) bool {
 		alone, end := context.WithCancelCause(work)
 		if !e.steer.begin(admit, j, end) {
@@ -150,7 +156,7 @@ func (e *Engine) Run(ctx context.Context, drain <-chan struct{}, rows iter.Seq2[
 			return false
 		}
 		e.mem.begin()
-		jobs.Go(func() {
+		running.Go(func() {
 			defer end(nil)
 			rec := e.one(alone, j)
 			e.mem.end()
@@ -160,13 +166,13 @@ func (e *Engine) Run(ctx context.Context, drain <-chan struct{}, rows iter.Seq2[
 		})
 		return true
 	}
-	err := e.pull(admit, rows, start)
+	err := e.pull(admit, jobs(admit), start)
 	if err != nil {
 		stop(err)
 	}
 	for j, ok := e.steer.next(admit); ok && start(j); j, ok = e.steer.next(admit) {
 	}
-	jobs.Wait()
+	running.Wait()
 	if n := e.steer.pending(); n > 0 {
 		stop(fmt.Errorf("%w: %d", ErrCancelled, n)) // where nothing else has stopped it
 	}
@@ -197,37 +203,58 @@ func (e *Engine) watch(drain <-chan struct{}, admit context.Context, ended <-cha
 	}
 }
 
-// pull walks the samples of all rows in order and hands those that are not done to start.
-func (e *Engine) pull(ctx context.Context, rows iter.Seq2[datasets.Row, error], start func(rollout.Job) bool) error {
-	for row, err := range rows {
-		if err != nil {
-			return fmt.Errorf("read rows: %w", err)
-		}
-		var toolsets []string
-		for sample := range e.o.Rollouts {
-			key := trajectory.NewKey(row.ID, 0, 0, sample)
-			if sample == 0 { // the group's first key seeds what all of its samples share
-				toolsets = e.o.Toolsets(rand.New(rand.NewPCG(key.Seed(e.o.Seed), 0x746f6f6c73657473)))
+// jobs are the samples of all rows in order.
+func (e *Engine) jobs(rows iter.Seq2[datasets.Row, error]) iter.Seq2[rollout.Job, error] {
+	return func(yield func(rollout.Job, error) bool) {
+		for row, err := range rows {
+			if err != nil {
+				yield(rollout.Job{}, fmt.Errorf("read rows: %w", err))
+				return
 			}
-			if done := e.planned(key); done {
-				continue
-			}
-			if e.o.Gate != nil {
-				if err := e.o.Gate.Wait(ctx); err != nil {
-					return err
+			var toolsets []string
+			for sample := range e.o.Rollouts {
+				key := trajectory.NewKey(row.ID, 0, 0, sample)
+				if sample == 0 { // the group's first key seeds what all of its samples share
+					toolsets = e.o.Toolsets(DrawRand(key, e.o.Seed))
+				}
+				if !yield(rollout.Job{Row: row, Key: key, Group: row.ID, Sample: sample, Toolsets: toolsets, Seed: key.Seed(e.o.Seed)}, nil) {
+					return
 				}
 			}
-			if err := e.mem.wait(ctx, e.short); err != nil {
+		}
+	}
+}
+
+// DrawRand is the generator from which the toolsets of a group are drawn: first is the
+// key of its first sample, seed the run's.
+func DrawRand(first trajectory.Key, seed int64) *rand.Rand {
+	return rand.New(rand.NewPCG(first.Seed(seed), 0x746f6f6c73657473))
+}
+
+// pull hands the jobs that are not done to start.
+func (e *Engine) pull(ctx context.Context, jobs iter.Seq2[rollout.Job, error], start func(rollout.Job) bool) error {
+	for j, err := range jobs {
+		if err != nil {
+			return err
+		}
+		if done := e.planned(j.Key); done {
+			continue
+		}
+		if e.o.Gate != nil {
+			if err := e.o.Gate.Wait(ctx); err != nil {
 				return err
 			}
-			for j, ok := e.steer.queued(); ok; j, ok = e.steer.queued() {
-				if !start(j) {
-					return nil
-				}
-			}
-			if !start(rollout.Job{Row: row, Key: key, Group: row.ID, Sample: sample, Toolsets: toolsets, Seed: key.Seed(e.o.Seed)}) {
+		}
+		if err := e.mem.wait(ctx, e.short); err != nil {
+			return err
+		}
+		for again, ok := e.steer.queued(); ok; again, ok = e.steer.queued() {
+			if !start(again) {
 				return nil
 			}
+		}
+		if !start(j) {
+			return nil
 		}
 	}
 	return nil

@@ -30,6 +30,14 @@ type Entry struct {
 	load func() ([]byte, error)
 }
 
+// Place reads what Cursor kept.
+func (e Entry) Place() ([]byte, error) {
+	if e.Kind != KindCursor {
+		return nil, fmt.Errorf("entry at offset %d holds no cursor but a %v", e.At, e.Kind)
+	}
+	return e.load()
+}
+
 // Record reads the record of an attempt or final entry. It must be called before the
 // iteration goes on.
 func (e Entry) Record() (*trajectory.Record, error) {

@@ -1,0 +1,99 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"hermes/configs"
+	"hermes/internal/app"
+	"hermes/internal/atropos/serve"
+	"hermes/internal/atropos/upstream"
+)
+
+type envServe struct {
+	Envs []string `arg:"" name:"environment" help:"NAME or NAME=WEIGHT: environments, mixed by weight; may repeat."`
+	Set  []string `sep:"none" help:"KEY=VALUE: a setting of the environment; NAME.KEY=VALUE of several; may repeat." placeholder:"KEY=VALUE"`
+	app.ServeFlags
+	app.ModelFlags
+	app.SamplingFlags
+	app.ProviderFlags
+	app.ToolFlags
+	app.BudgetFlags
+	app.ExactFlags
+	app.RunFlags
+	app.RoleFlags
+}
+
+// groupSize is that of a trainer's group where nobody says otherwise, as with Atropos.
+const groupSize = 4
+
+// Run serves the environments until the trainer has its steps.
+func (c *envServe) Run(h *host) error {
+	settings := h.Layers.Settings(h.parsed)
+	if c.Grader != "" {
+		return Usage("--grader %s: an environment scores by itself", c.Grader)
+	}
+	unset := func(name string) bool {
+		i := slices.IndexFunc(settings, func(s configs.Setting) bool { return s.Name == name })
+		return i >= 0 && settings[i].Layer == configs.FromDefault
+	}
+	if unset("rollouts") {
+		c.Rollouts = groupSize
+	}
+	if unset("faults") {
+		c.Faults = "show" // asking again for a better answer would bias the gradient
+	}
+	s := app.Serve{Envs: c.Envs, Set: c.Set, ServeFlags: c.ServeFlags, Batch: app.Batch{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
+		ToolFlags: c.ToolFlags, BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags, Settings: settings}}
+	totals, books, err := s.Run(h.Ctx, h.app())
+	if totals.Envs != nil && !isUsage(err) {
+		tellServed(h, totals)
+		if c.JSON {
+			err = errors.Join(err, printJSON(h.Stdio.Out, map[string]any{"books": books, "served": totals}))
+		}
+	}
+	return exitOf(err)
+}
+
+// atroposArgs says Atropos' own flags and files, which `env serve` understands, in ours.
+func atroposArgs(args []string, say func(string)) ([]string, error) {
+	i := slices.Index(args, "serve")
+	if i < 1 || args[i-1] != "env" {
+		return args, nil
+	}
+	t, err := upstream.Translate(args[i+1:], os.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range t.Notes {
+		say(n)
+	}
+	return append(slices.Clone(args[:i+1]), t.Args...), nil
+}
+
+func tellServed(h *host, t serve.Totals) {
+	for _, name := range slices.Sorted(maps.Keys(t.Envs)) {
+		e := t.Envs[name]
+		line := fmt.Sprintf("%s: %d groups sent", name, e.Sent)
+		list := func(what string, n map[string]int64) {
+			var parts []string
+			for _, why := range slices.Sorted(maps.Keys(n)) {
+				parts = append(parts, fmt.Sprintf("%s %d", why, n[why]))
+			}
+			if parts != nil {
+				line += "; " + what + ": " + strings.Join(parts, ", ")
+			}
+		}
+		list("groups dropped", e.Dropped)
+		list("samples dropped", e.Samples)
+		if e.Unknown > 0 {
+			line += fmt.Sprintf("; of unknown fate: %d", e.Unknown)
+		}
+		fmt.Fprintln(h.Stdio.Err, line)
+	}
+	fmt.Fprintf(h.Stdio.Err, "trainer at step %d\n", t.Step)
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"hermes/internal/app"
+	"hermes/internal/atropos/servetest"
+	"hermes/internal/fakellm"
+)
+
+// trainee is what a model server says about one conversation.
+type trainee struct {
+	tokens   []int
+	logProbs map[int]float64 // of sampled tokens, by place
+}
+
+// judged reads the model server's own record: by the text of the tokens, all sequences
+// that it has sampled to their end. Conversations may be word for word the same.
+func judged(s *fakellm.Server) map[string][]trainee {
+	by := map[string]trainee{}
+	for _, e := range s.Entries() {
+		if !e.Complete || len(e.Sampled) == 0 {
+			continue
+		}
+		t, ok := by[e.Conversation]
+		if !ok {
+			t.logProbs = map[int]float64{}
+		}
+		t.tokens = t.tokens[:0:0]
+		for _, id := range append(slices.Clone(e.Prompt), e.Sampled...) {
+			t.tokens = append(t.tokens, int(id))
+		}
+		for k, p := range e.LogProbs {
+			t.logProbs[len(e.Prompt)+k] = p
+		}
+		by[e.Conversation] = t
+	}
+	out := map[string][]trainee{}
+	for _, t := range by {
+		out[fmt.Sprint(t.tokens)] = append(out[fmt.Sprint(t.tokens)], t)
+	}
+	return out
+}
+
+// is reports whether masks and log-probs are those of the conversation.
+func (t trainee) is(tokens, masks []int, logProbs []float64) bool {
+	for k, id := range tokens {
+		p, sampled := t.logProbs[k]
+		if !sampled && (masks[k] != -100 || logProbs[k] != 1) || sampled && (masks[k] != id || math.Abs(logProbs[k]-p) > 1e-4) {
+			return false
+		}
+	}
+	return len(tokens) == len(masks) && len(tokens) == len(logProbs) && len(t.logProbs) > 0
+}
+
+// TestServeEndToEnd rolls out tasks with tools in boxes against a model server that aborts
+// and wraps answers, for a trainer that is served by three processes: one is told to stop,
+// one is killed. Every sequence that arrives is what the model server was sent and what it
+// returned; its own record is the judge.
+func TestServeEndToEnd(t *testing.T) {
+	tok, err := app.LoadTokenizer("builtin:words")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, url := server(t, fakellm.Options{Tokenizer: fake, KeepTokens: true, Seed: 5,
+		Faults: map[string]float64{fakellm.FaultAbort: 0.1, fakellm.FaultWrapped: 0.2, fakellm.Fault500: 0.02}})
+	api := servetest.New()
+	h := httptest.NewServer(api)
+	defer h.Close()
+	api.Register(4, 0, 0, -1)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "run.yaml"), []byte("training: {equal-scores: send, advantages: grpo}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var received [][]servetest.Group
+	for life := range 3 {
+		c := hermes(t, dir, "env", "serve", "terminal_test", "procedural=0.5", "-c", "run.yaml", "--api", h.URL, "--group-size", "2", "--model", "fake", "--base-url", url, "--send-scripts",
+			"--exact", "--wire", "sglang", "--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--max-turns", "12",
+			"--backend", "local", "--concurrency", "8", "--poll", "2ms", "--steps-per-eval", "2", "--eval-rows", "2", "--run", "s", "--progress", "none", "--json")
+		var out, log bytes.Buffer
+		c.Stdout, c.Stderr = &out, &log
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		for n := 0; n < 3; {
+			ch := api.Changed()
+			if b := api.Batch(); b != nil {
+				received, n = append(received, b), n+1
+				continue
+			}
+			select {
+			case <-ch:
+			case err := <-ended:
+				t.Fatalf("it ended after %d batches: %v\n%s", n, err, &log)
+			}
+		}
+		how, want := syscall.SIGTERM, 143
+		if life == 1 {
+			how, want = syscall.SIGKILL, -1
+		}
+		if err := c.Process.Signal(how); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if code := c.ProcessState.ExitCode(); code != want {
+			t.Fatalf("exit code %d after %v, want %d\n%s", code, how, want, &log)
+		}
+		if life != 1 && !bytes.Contains(out.Bytes(), []byte(`"served":{"step":`)) {
+			t.Errorf("stdout: %s", &out)
+		}
+	}
+	truth, turns := judged(model), 0
+	for _, g := range api.Received() {
+		if g.Keys != 14 || len(g.Tokens) != 2 || len(g.Scores) != 2 || len(g.Advantages) != 2 {
+			t.Fatalf("%d keys, %d sequences, %d scores, %d advantages", g.Keys, len(g.Tokens), len(g.Scores), len(g.Advantages))
+		}
+		for i, tokens := range g.Tokens {
+			if !slices.ContainsFunc(truth[fmt.Sprint(tokens)], func(want trainee) bool { return want.is(tokens, g.Masks[i], g.InferenceLogprobs[i]) }) {
+				t.Errorf("a sequence of %d tokens that is none of %d with these tokens that the model server has seen", len(tokens), len(truth[fmt.Sprint(tokens)]))
+			}
+			for k := 1; k < len(tokens); k++ {
+				if g.Masks[i][k-1] == -100 && g.Masks[i][k] != -100 {
+					turns++
+				}
+			}
+		}
+	}
+	if len(received) != 9 || turns < 20 {
+		t.Errorf("%d batches, %d turns of the model", len(received), turns)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "runs", "s", "metrics.jsonl"))
+	if err != nil || !bytes.Contains(raw, []byte(`procedural_0_eval/reward`)) && !bytes.Contains(raw, []byte(`terminal_test_0_eval/reward`)) {
+		t.Errorf("no evaluation in the metrics: %v\n%s", err, raw)
+	}
+	if out, err := hermes(t, dir, "runs", "verify", "s").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,87 @@
+package cmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime/debug"
+	"time"
+
+	"hermes/configs"
+	"hermes/internal/atropos/api"
+	"hermes/internal/guard"
+)
+
+// runAPICmd is `hermes run-api`. Its settings belong to one server and are no keys of run
+// files; --host, --port and --reload are Atropos' own.
+type runAPICmd struct {
+	Host     string        `nokey:"" default:"127.0.0.1" help:"Address to listen on; beyond the loopback it wants --token, --allow or --insecure."`
+	Port     int           `nokey:"" default:"8000" range:"0:65535" help:"Port; 0 takes a free one."`
+	Data     string        `nokey:"" default:"run-api" placeholder:"DIR" help:"Where groups and the state are kept; one server a directory."`
+	Token    string        `nokey:"" placeholder:"TEXT" help:"Demand this token: 'Authorization: Bearer TEXT', or the path prefix /t/TEXT."`
+	TokenEnv string        `name:"token-env" nokey:"" placeholder:"NAME" help:"Variable that holds the token, which keeps it off the command line."`
+	Allow    []string      `nokey:"" placeholder:"CIDR" help:"Networks that may come in."`
+	Insecure bool          `nokey:"" help:"Let everybody in who reaches the address."`
+	Strict   bool          `nokey:"" help:"Answer exactly as Atropos' server does: no checks beyond types, no word about stalls."`
+	Order    string        `nokey:"" default:"newest" enum:"newest,oldest" help:"Which of several formed batches goes out first: newest, as Atropos has it, or oldest."`
+	Lease    time.Duration `nokey:"" default:"10m" help:"How long a batch waits for the acknowledgement of a trainer that gives them."`
+	MaxBody  configs.Size  `nokey:"" default:"1GiB" range:"1KiB:" placeholder:"SIZE" help:"Largest body, inflated."`
+	Memory   configs.Size  `nokey:"" default:"2GiB" range:"1MiB:" placeholder:"SIZE" help:"Memory for bodies that are worked on at once; others wait."`
+	MaxQueue configs.Size  `nokey:"" default:"64GiB" range:"1KiB:" placeholder:"SIZE" help:"Groups kept on disk; posts wait for room above it."`
+	Reload   bool          `nokey:"" hidden:"" help:"Taken for Atropos' sake; a compiled server has nothing to reload."`
+}
+
+// apiGCPercent lets the heap of the server grow: it keeps next to nothing between requests.
+const apiGCPercent = 400
+
+// Run serves until a signal. The first line of stdout is the address.
+func (c *runAPICmd) Run(h *host) (err error) {
+	if c.TokenEnv != "" {
+		if c.Token = cmp.Or(c.Token, h.Env.Get(c.TokenEnv)); c.Token == "" {
+			return Usage("--token-env %s: the variable is not set", c.TokenEnv)
+		}
+	}
+	h.Redact.Add(c.Token)
+	o := guard.Options{Host: c.Host, Port: c.Port, Token: c.Token, Insecure: c.Insecure, MaxBody: int64(c.MaxBody)}
+	for _, text := range c.Allow {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return Usage("--allow: %w", err)
+		}
+		o.Allow = append(o.Allow, p)
+	}
+	if c.Lease <= 0 {
+		return Usage("--lease %s: it must be longer than nothing", c.Lease)
+	}
+	var srv *api.Server
+	o.Healthy = func() error { return srv.Err() }
+	g, err := guard.New(o)
+	if err != nil {
+		return Usage("%w", err)
+	}
+	if c.Reload {
+		fmt.Fprintln(h.Stdio.Err, "hermes: --reload has no effect: a compiled server has nothing to reload")
+	}
+	srv, rec, err := api.Open(api.Options{Dir: c.Data, Strict: c.Strict, FIFO: c.Order == "oldest", Lease: c.Lease, MaxBody: int64(c.MaxBody),
+		Memory: int64(c.Memory), MaxQueue: int64(c.MaxQueue), Log: h.Log})
+	if err != nil {
+		return &Exit{Code: ExitUsage, Err: fmt.Errorf("--data %s: %w", c.Data, err)}
+	}
+	defer func() { err = errors.Join(err, srv.Close()) }()
+	defer debug.SetGCPercent(debug.SetGCPercent(apiGCPercent))
+	ctx, stop := h.untilSignal()
+	defer stop()
+	r, err := g.Serve(ctx, srv)
+	if err != nil {
+		return &Exit{Code: ExitUsage, Err: err}
+	}
+	if rec.Groups > 0 || rec.Cut > 0 {
+		fmt.Fprintf(h.Stdio.Err, "hermes: %s holds %d groups (%d sequences queued), read in %s; %d bytes of a torn event were cut\n",
+			c.Data, rec.Groups, rec.Sequences, rec.Took.Round(time.Millisecond), rec.Cut)
+	}
+	if _, err := fmt.Fprintln(h.Stdio.Out, r.URL); err != nil {
+		return err
+	}
+	return r.Wait()
+}

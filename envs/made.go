@@ -1,0 +1,58 @@
+package envs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"hermes/datasets"
+)
+
+// Made makes the n rows of a split: row(i) is the i-th as JSON writes it, or nil where
+// there is none. No more are made than o asks for. name is the environment's.
+func Made(name string, split Split, n int, o datasets.Options, row func(i int) any) (*datasets.Dataset, error) {
+	if !o.Shuffle && o.Limit > 0 {
+		n = min(n, int(o.Limit))
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	for i := range n {
+		r := row(i)
+		if r == nil {
+			continue
+		}
+		if err := enc.Encode(r); err != nil {
+			return nil, fmt.Errorf("row %d of %s: %w", i, name, err)
+		}
+	}
+	return datasets.Inline(name+":"+string(split), b.String(), o)
+}
+
+// Stored names the datasets of an environment that reads rows from files or the hub.
+type Stored struct{ Train, Eval string }
+
+// Check refuses rows for evaluation without rows for training.
+func (s Stored) Check() error {
+	if s.Eval != "" && s.Train == "" {
+		return errors.New("eval without dataset: give both")
+	}
+	return nil
+}
+
+// Open opens a split. It is nil, without an error, where no dataset is named at all. name
+// is the environment's.
+func (s Stored) Open(ctx context.Context, name string, split Split, o datasets.Options) (*datasets.Dataset, error) {
+	spec := s.Train
+	if split == Eval {
+		spec = s.Eval
+	}
+	switch {
+	case spec != "":
+		return datasets.Open(ctx, o, spec)
+	case s != Stored{}:
+		return nil, fmt.Errorf("split %s: set envs.%s.eval to a dataset", split, name)
+	}
+	return nil, nil
+}

@@ -1,0 +1,300 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"hermes/internal/atropos/store"
+)
+
+// A frame of the log is a row of entries: a letter, the length as a varint, the body.
+const (
+	entryEvent = 'J' // event as JSON
+	entryGroup = 'G' // a group, in varints
+	entryKey   = 'K' // an idempotency key and its answer
+)
+
+// Where a group of the log stands.
+const (
+	placeRule  = iota // where the rules put it: it has just been posted
+	placeQueue        // the others are in snapshots
+	placeBuffer
+	placeBatch
+	placeLatest
+)
+
+// event is a change that is not a group.
+type event struct {
+	Op      string        `json:"op"`
+	ID      int64         `json:"id,omitempty"`
+	Size    int64         `json:"size,omitempty"`
+	Reg     *Registration `json:"reg,omitempty"`
+	Env     *Env          `json:"env,omitempty"`
+	Batches []batchEvent  `json:"batches,omitempty"`
+	State   *settings     `json:"state,omitempty"`
+}
+
+type batchEvent struct {
+	ID     uint64   `json:"id"`
+	Groups []uint64 `json:"groups"`
+}
+
+func appendEntry(b []byte, kind byte, body []byte) []byte {
+	b = append(b, kind)
+	b = binary.AppendUvarint(b, uint64(len(body)))
+	return append(b, body...)
+}
+
+// write logs an event.
+func (s *State) write(e event) { s.events = appendEvent(s.events, e) }
+
+func appendEvent(b []byte, e event) []byte {
+	body, err := json.Marshal(e)
+	if err != nil { // weights are finite in JSON; a strict state may hold others
+		body, err = json.Marshal(event{Op: e.Op, ID: e.ID, Env: finite(e.Env)})
+		if err != nil {
+			panic(err)
+		}
+	}
+	return appendEntry(b, entryEvent, body)
+}
+
+// finite is an environment whose numbers JSON can say.
+func finite(e *Env) *Env {
+	if e == nil {
+		return nil
+	}
+	c := *e
+	c.Weight = min(max(c.Weight, -1e300), 1e300)
+	if c.Weight != c.Weight {
+		c.Weight = 0
+	}
+	c.Minimum = nil
+	return &c
+}
+
+func (s *State) writeGroup(r *Ref, place byte) {
+	var room [96]byte
+	s.events = appendEntry(s.events, entryGroup, appendGroup(room[:0], r, place))
+}
+
+func appendGroup(b []byte, r *Ref, place byte) []byte {
+	flags := place << 2
+	if r.HasEnv {
+		flags |= 1
+	}
+	if r.NonFinite {
+		flags |= 2
+	}
+	b = append(b, flags)
+	for _, v := range [...]uint64{r.ID, uint64(r.At.Segment), uint64(r.At.Sum), uint64(r.At.Offset), uint64(r.At.Size), uint64(r.Sequences), uint64(r.Tokens)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return binary.AppendVarint(b, r.Env)
+}
+
+var errEntry = errors.New("an entry cannot be read")
+
+func readGroup(b []byte) (r Ref, place byte, err error) {
+	if len(b) == 0 {
+		return r, 0, errEntry
+	}
+	place, r.HasEnv, r.NonFinite = b[0]>>2, b[0]&1 != 0, b[0]&2 != 0
+	b = b[1:]
+	var v [7]uint64
+	for i := range v {
+		n := 0
+		if v[i], n = binary.Uvarint(b); n <= 0 {
+			return r, 0, errEntry
+		}
+		b = b[n:]
+	}
+	env, n := binary.Varint(b)
+	if n <= 0 {
+		return r, 0, errEntry
+	}
+	r.ID, r.Sequences, r.Tokens, r.Env = v[0], int(v[5]), int(v[6]), env
+	r.At = store.Pos{Segment: uint32(v[1]), Sum: uint32(v[2]), Offset: int64(v[3]), Size: int64(v[4])}
+	return r, place, nil
+}
+
+// Replay applies one frame of the log. After the last one comes [State.Finish].
+func (s *State) Replay(frame []byte) error {
+	if s.byID == nil {
+		s.byID = map[uint64]*Ref{}
+	}
+	for len(frame) > 0 {
+		n, width := binary.Uvarint(frame[1:])
+		if width <= 0 || n > uint64(len(frame)-1-width) {
+			return errEntry
+		}
+		kind, body := frame[0], frame[1+width:1+width+int(n)]
+		frame = frame[1+width+int(n):]
+		var err error
+		switch kind {
+		case entryGroup:
+			err = s.replayGroup(body)
+		case entryKey:
+			err = s.keys.replay(body)
+		case entryEvent:
+			var e event
+			if err = json.Unmarshal(body, &e); err == nil {
+				err = s.replay(e)
+			}
+		default:
+			err = fmt.Errorf("entry %q is not known: the directory was written by another version", kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *State) replayGroup(body []byte) error {
+	r, place, err := readGroup(body)
+	if err != nil {
+		return err
+	}
+	s.byID[r.ID] = &r
+	switch place {
+	case placeRule:
+		s.post(&r)
+	case placeQueue:
+		s.keep(&r)
+		s.queue = append(s.queue, &r)
+		s.tally.add(&r, 1)
+	case placeBuffer:
+		s.keep(&r)
+		s.buffer[r.Env] = append(s.buffer[r.Env], &r)
+	case placeBatch:
+		s.keep(&r)
+		s.tally.add(&r, 1) // the batch takes it out again
+	case placeLatest:
+		s.hold(&r)
+	default:
+		return errEntry
+	}
+	return nil
+}
+
+func (s *State) replay(e event) error {
+	switch e.Op {
+	case "state":
+		if e.State == nil {
+			return errEntry
+		}
+		s.settings = *e.State
+	case "register":
+		if e.Reg == nil {
+			return errEntry
+		}
+		s.register(*e.Reg)
+	case "join":
+		if e.Env == nil {
+			return errEntry
+		}
+		s.Envs, s.tried = append(s.Envs, e.Env), false
+	case "leave", "grow":
+		env := s.env(e.ID)
+		if env == nil {
+			return errEntry
+		}
+		if e.Op == "leave" {
+			env.Gone = true
+		} else {
+			env.GroupSize = e.Size
+		}
+	case "reset":
+		s.reset()
+	case "start":
+		s.Started = true
+	case "formed", "batches":
+		for _, b := range e.Batches {
+			for _, id := range b.Groups {
+				if s.byID[id] == nil {
+					return fmt.Errorf("batch %d: group %d is not there", b.ID, id)
+				}
+			}
+		}
+		s.formed(e.Batches, func(k, i int) *Ref { return s.byID[e.Batches[k].Groups[i]] })
+		if e.Op == "formed" {
+			s.Step += int64(len(e.Batches))
+		}
+	case "done":
+		for _, b := range s.ready {
+			if b.ID == uint64(e.ID) {
+				s.done(b)
+				break
+			}
+		}
+	case "spoil":
+		s.spoil(uint64(e.ID), uint64(e.Size))
+	case "latest":
+		if r := s.byID[uint64(e.ID)]; r != nil && s.latest != r {
+			s.hold(r)
+		}
+	default:
+		return fmt.Errorf("event %q is not known: the directory was written by another version", e.Op)
+	}
+	return nil
+}
+
+// Finish ends a replay. use is called for each group whose bytes must be kept.
+func (s *State) Finish(use func(store.Pos)) {
+	for _, r := range s.byID {
+		use(r.At)
+	}
+	s.byID, s.events, s.freed, s.tried = nil, nil, nil, false
+}
+
+// snapshotGroups is how many groups stand in one frame.
+const snapshotGroups = 4096
+
+// Snapshot is the whole state as frames, whose replay on a new State gives this one.
+func (s *State) Snapshot() [][]byte {
+	state := s.settings
+	frames := [][]byte{appendEvent(nil, event{Op: "state", State: &state})}
+	var frame []byte
+	n := 0
+	add := func(r *Ref, place byte) {
+		frame = appendEntry(frame, entryGroup, appendGroup(nil, r, place))
+		if n++; n%snapshotGroups == 0 {
+			frames, frame = append(frames, frame), nil
+		}
+	}
+	for _, r := range s.queue {
+		add(r, placeQueue)
+	}
+	for _, env := range slices.Sorted(maps.Keys(s.buffer)) {
+		for _, r := range s.buffer[env] {
+			add(r, placeBuffer)
+		}
+	}
+	batches := slices.Clone(s.ready)
+	for _, b := range s.out {
+		batches = append(batches, b)
+	}
+	slices.SortFunc(batches, func(a, b *Batch) int { return int(int64(a.ID) - int64(b.ID)) })
+	e := event{Op: "batches"}
+	for _, b := range batches {
+		list := batchEvent{ID: b.ID}
+		for _, r := range b.Groups {
+			add(r, placeBatch)
+			list.Groups = append(list.Groups, r.ID)
+		}
+		e.Batches = append(e.Batches, list)
+	}
+	frame = appendEvent(frame, e)
+	if s.latest != nil {
+		if s.latest.uses == 1 {
+			frame = appendEntry(frame, entryGroup, appendGroup(nil, s.latest, placeLatest))
+		}
+		frame = appendEvent(frame, event{Op: "latest", ID: int64(s.latest.ID)})
+	}
+	return append(frames, s.keys.snapshot(frame))
+}

@@ -1,0 +1,328 @@
+package ledger_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"hermes/internal/atropos/ledger"
+	"hermes/internal/atropos/store"
+)
+
+func at(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 0) }
+
+func started(t testing.TB, o ledger.Options, batch int64, sizes ...int64) *ledger.State {
+	t.Helper()
+	s := ledger.New(o)
+	if err := s.Register(ledger.Registration{Batch: batch, Steps: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.Next("", at(0)); b != nil || err != nil {
+		t.Fatal(b, err)
+	}
+	for _, n := range sizes {
+		if _, _, ok, err := s.Join(ledger.Env{MaxContext: 100, Weight: 1, Desired: "e", GroupSize: n}, at(0)); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	return s
+}
+
+func group(n int, env int64) ledger.Ref {
+	return ledger.Ref{Sequences: n, Tokens: 10 * n, Env: env, HasEnv: env >= 0, At: store.Pos{Size: int64(100 * n)}}
+}
+
+func ids(b *ledger.Batch) string {
+	if b == nil {
+		return "none"
+	}
+	var list []uint64
+	for _, r := range b.Groups {
+		list = append(list, r.ID)
+	}
+	return fmt.Sprint(list)
+}
+
+func TestStepsAndOrder(t *testing.T) {
+	for _, fifo := range []bool{false, true} {
+		s := started(t, ledger.Options{FIFO: fifo}, 4)
+		for range 6 {
+			s.Post(group(2, -1), at(0))
+		}
+		want := []string{"[5 6]", "[3 4]", "[1 2]", "none"}
+		if fifo {
+			want = []string{"[1 2]", "[3 4]", "[5 6]", "none"}
+		}
+		for _, w := range want {
+			b, err := s.Next("", at(1))
+			if err != nil || ids(b) != w || s.Info(at(1)).Step != 3 {
+				t.Errorf("fifo %v: %s, step %d, %v; want %s", fifo, ids(b), s.Info(at(1)).Step, err, w)
+			}
+			if b != nil {
+				s.Delivered(b.ID)
+			}
+		}
+		if n, k := s.Bytes(); n != 0 || k != 0 {
+			t.Errorf("%d bytes of %d groups are kept", n, k)
+		}
+	}
+}
+
+func TestLeases(t *testing.T) {
+	s := started(t, ledger.Options{Lease: time.Minute}, 2)
+	for range 2 {
+		s.Post(group(2, -1), at(0))
+	}
+	broken, _ := s.Next("", at(1))
+	s.Returned(broken.ID)
+	again, _ := s.Next("trainer", at(2))
+	if again != broken {
+		t.Fatal("a batch whose connection broke does not come again")
+	}
+	s.Await(again.ID, "trainer", at(2))
+	if b, _ := s.Next("trainer", at(3)); b != again {
+		t.Error("a holder that asks again gets another batch before it has acknowledged")
+	}
+	s.Await(again.ID, "trainer", at(3))
+	other, _ := s.Next("other", at(4))
+	if other == nil || other == again {
+		t.Error("another trainer gets the leased batch")
+	}
+	s.Delivered(other.ID)
+	if b, _ := s.Next("other", at(62)); b != nil {
+		t.Error("the lease ended early")
+	}
+	if b, _ := s.Next("other", at(64)); b != again {
+		t.Error("the lease does not end")
+	}
+	for range 2 {
+		if err := s.Acknowledge(again.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Acknowledge(99); err == nil {
+		t.Error("a batch that never was is acknowledged")
+	}
+	if got := s.Info(at(70)).Totals; got.Batches != 2 || got.Again != 3 {
+		t.Errorf("%d batches, %d again; want 2 and 3", got.Batches, got.Again)
+	}
+}
+
+// TestStallsAreTold plays the ways in which Atropos' server waits for ever without a word.
+func TestStallsAreTold(t *testing.T) {
+	half := 0.5
+	tests := []struct {
+		name, want string
+		play       func(s *ledger.State) error
+	}{
+		{"another batch size", "batch_size 8", func(s *ledger.State) error { return s.Register(ledger.Registration{Batch: 4}) }},
+		{"group size does not divide", "multiple of group_size 3", func(s *ledger.State) error {
+			_, _, _, err := s.Join(ledger.Env{Desired: "x", GroupSize: 3, Weight: 1}, at(1))
+			return err
+		}},
+		{"group size too large", "larger than", func(s *ledger.State) error {
+			_, _, _, err := s.Join(ledger.Env{Desired: "x", GroupSize: 16, Weight: 1}, at(1))
+			return err
+		}},
+		{"group larger than a batch", "no batch could hold it", func(s *ledger.State) error { r := group(9, -1); return s.Check(&r) }},
+		{"group larger than registered", "would wait for ever", func(s *ledger.State) error { r := group(8, 0); return s.Check(&r) }},
+		{"no env_id beside minimums", "env_id is null", func(s *ledger.State) error {
+			if _, _, _, err := s.Join(ledger.Env{Desired: "m", GroupSize: 4, Weight: 1, Minimum: &half}, at(1)); err != nil {
+				return err
+			}
+			r := group(4, -1)
+			return s.Check(&r)
+		}},
+		{"not a multiple of the largest", "not a multiple of the largest group size", func(s *ledger.State) error {
+			for range 4 {
+				s.Post(group(5, -1), at(1))
+			}
+			_, err := s.Next("", at(2))
+			return err
+		}},
+		{"odd sizes", "do not divide the largest size, 4", func(s *ledger.State) error {
+			for range 4 {
+				s.Post(group(3, -1), at(1))
+			}
+			s.Post(group(4, -1), at(1))
+			_, err := s.Next("", at(2))
+			return err
+		}},
+		{"groups that do not add up", "do not add up", func(s *ledger.State) error {
+			for range 3 {
+				s.Post(group(3, 0), at(1))
+			}
+			_, err := s.Next("", at(2))
+			return err
+		}},
+		{"a silent environment with a minimum", "has not been heard of for 10m0s", func(s *ledger.State) error {
+			if _, _, _, err := s.Join(ledger.Env{Desired: "m", GroupSize: 4, Weight: 1, Minimum: &half}, at(0)); err != nil {
+				return err
+			}
+			for range 4 {
+				s.Post(group(4, 0), at(1))
+			}
+			if b, err := s.Next("", at(60)); b != nil || err != nil {
+				return fmt.Errorf("after a minute: %v, %w", b, err)
+			}
+			_, err := s.Next("", at(600))
+			return err
+		}},
+	}
+	for _, tt := range tests {
+		err := tt.play(started(t, ledger.Options{}, 8, 4))
+		var r *ledger.Refused
+		if !errors.As(err, &r) || !strings.Contains(r.Text, tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		if err := tt.play(started(t, ledger.Options{Strict: true}, 8, 4)); err != nil {
+			t.Errorf("%s, strict: %v", tt.name, err)
+		}
+	}
+}
+
+func TestWaitingIsNoStall(t *testing.T) {
+	s := started(t, ledger.Options{}, 8, 4)
+	for range 3 {
+		s.Post(group(2, 0), at(1))
+	}
+	if b, err := s.Next("", at(1)); b != nil || err != nil {
+		t.Error(b, err)
+	}
+}
+
+// TestReplay compares a state that lived through random requests with those made of its
+// events, and of a snapshot in between.
+func TestReplay(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		o := ledger.Options{Strict: seed%2 == 0, FIFO: seed%3 == 0}
+		live := ledger.New(o)
+		var log [][]byte
+		var held []uint64
+		freed := map[store.Pos]int{}
+		next := int64(0)
+		now := 0
+		for range 400 {
+			now++
+			switch rng.IntN(12) {
+			case 0:
+				_ = live.Register(ledger.Registration{Batch: 8, Group: "g", Start: 3})
+			case 1:
+				_, _, _, _ = live.Join(ledger.Env{Desired: fmt.Sprint(rng.IntN(2)), GroupSize: []int64{1, 2, 4}[rng.IntN(3)], MaxContext: 9, Weight: 1}, at(now))
+			case 2, 3:
+				if b, err := live.Next(fmt.Sprint(rng.IntN(3)), at(now)); err == nil && b != nil {
+					held = append(held, b.ID)
+				}
+			case 4:
+				_, _ = live.Status(int64(rng.IntN(4)), at(now))
+			case 5:
+				if len(held) > 0 {
+					live.Returned(held[rng.IntN(len(held))])
+				}
+			case 6:
+				if len(held) > 0 {
+					live.Delivered(held[rng.IntN(len(held))])
+				}
+			case 7:
+				if len(held) > 0 {
+					_ = live.Acknowledge(held[rng.IntN(len(held))])
+				}
+			case 8:
+				_ = live.Leave(int64(rng.IntN(3)))
+			case 9:
+				if rng.IntN(20) == 0 {
+					live.Reset()
+					held = nil
+				}
+			default:
+				r := group([]int{1, 2, 4}[rng.IntN(3)], int64(rng.IntN(4)-1))
+				next++
+				r.At.Offset = next
+				if live.Check(&r) == nil {
+					key := fmt.Sprint("key ", next)
+					live.Post(r, at(now))
+					live.Answer(key, key)
+				}
+			}
+			frame, gone := live.Take()
+			for _, p := range gone {
+				if freed[p]++; freed[p] > 1 {
+					t.Fatalf("seed %d: %v is freed twice", seed, p)
+				}
+			}
+			if frame != nil {
+				log = append(log, frame)
+			}
+			if rng.IntN(100) == 0 {
+				log = live.Snapshot()
+			}
+		}
+		again := ledger.New(o)
+		for _, f := range log {
+			if err := again.Replay(f); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		uses := 0
+		again.Finish(func(p store.Pos) {
+			if uses++; freed[p] > 0 {
+				t.Errorf("seed %d: %v is freed and in use", seed, p)
+			}
+		})
+		// What is not kept: deliveries repeated are counted in memory alone.
+		a, b := live.Snapshot(), again.Snapshot()
+		for i := range a {
+			if i == 0 {
+				continue
+			}
+			if !bytes.Equal(a[i], b[i]) {
+				t.Fatalf("seed %d: frame %d of %d differs:\n%q\n%q", seed, i, len(a), a[i], b[i])
+			}
+		}
+		x, y := live.Info(at(now)), again.Info(at(now))
+		if x.Step != y.Step || x.Queue != y.Queue || x.Queued != y.Queued || x.Buffered != y.Buffered || x.Ready+x.Leased != y.Ready+y.Leased || len(x.Envs) != len(y.Envs) || x.Totals.Groups != y.Totals.Groups {
+			t.Fatalf("seed %d:\n%+v\n%+v", seed, x, y)
+		}
+		if again.Answered("key 1") != live.Answered("key 1") {
+			t.Errorf("seed %d: an answer is forgotten", seed)
+		}
+	}
+}
+
+func TestSpoil(t *testing.T) {
+	s := started(t, ledger.Options{}, 4)
+	for range 2 {
+		s.Post(group(2, -1), at(0))
+	}
+	b, _ := s.Next("", at(1))
+	s.Spoil(b.ID, b.Groups[0].ID)
+	s.Post(group(2, -1), at(1))
+	if b, err := s.Next("", at(2)); ids(b) != "[2 3]" {
+		t.Errorf("%s, %v; want groups 2 and 3", ids(b), err)
+	}
+}
+
+// BenchmarkReplay rebuilds the index of a million sequences in 125,000 groups.
+func BenchmarkReplay(b *testing.B) {
+	s := started(b, ledger.Options{}, 128, 8)
+	var log [][]byte
+	for range 125_000 {
+		s.Post(group(8, 0), at(0))
+		f, _ := s.Take()
+		log = append(log, f)
+	}
+	for b.Loop() {
+		again := ledger.New(ledger.Options{})
+		for _, f := range log {
+			if err := again.Replay(f); err != nil {
+				b.Fatal(err)
+			}
+		}
+		again.Finish(func(store.Pos) {})
+	}
+}

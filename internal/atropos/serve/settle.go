@@ -1,0 +1,404 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"hermes/internal/atropos/client"
+	"hermes/internal/atropos/encode"
+	"hermes/internal/atropos/shape"
+	"hermes/trajectory"
+)
+
+// mostFills bounds how many samples are rolled out for one group: this many times its size.
+const mostFills = 3
+
+// settle shapes a complete group and sends it, drops it with a reason, or asks for more
+// samples.
+func (s *Server) settle(ctx context.Context, g *group) {
+	if s.old(g) {
+		s.settled(ctx, g, "rewound")
+		return
+	}
+	slices.SortFunc(g.recs, func(a, b *trajectory.Record) int { return cmp.Compare(a.Sample, b.Sample) })
+	recs, encoded := s.usable(g)
+	fin, err := s.finished(ctx, g, recs)
+	if err != nil {
+		s.o.Log.Warn("a group cannot be scored", "group", g.name, "err", err)
+		s.settled(ctx, g, "unscored")
+		return
+	}
+	samples := make([]shape.Sample, len(recs))
+	for i, r := range recs {
+		samples[i] = shape.Sample{Reward: fin.Scores[i].Reward, Truncated: r.Outcome == trajectory.Truncated, Length: encoded[i].sampled}
+	}
+	out := s.o.Rules.Group(samples, s.o.GroupSize, shape.Chances{
+		Fill: g.sample < mostFills*(s.o.GroupSize+s.o.Rules.Oversample), Resample: g.again < s.o.Rules.Resamples})
+	s.met.dropSamples(g.env, "truncated", out.Dropped)
+	switch out.Verdict {
+	case shape.Fill, shape.Resample:
+		g.recs = slices.DeleteFunc(recs, func(r *trajectory.Record) bool { // what was left out is counted already
+			return r.Outcome == trajectory.Truncated && s.o.Rules.Truncated == "drop"
+		})
+		s.again(g, out)
+		return
+	case shape.Drop:
+		s.settled(ctx, g, out.Why)
+		return
+	}
+	s.met.dropSamples(g.env, "surplus", out.Surplus)
+	wire, err := s.wire(recs, encoded, fin, samples, out)
+	if err != nil {
+		s.o.Log.Warn("a group cannot be sent", "group", g.name, "err", err)
+		s.settled(ctx, g, "invalid")
+		return
+	}
+	s.deliver(ctx, g, wire, out, samples)
+}
+
+// old reports whether the trainer has gone back behind a group.
+func (s *Server) old(g *group) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return g.gen != s.gen
+}
+
+// one is a sample in the form of the wire.
+type one struct {
+	group   encode.ScoredDataGroup // of it alone
+	sampled int                    // tokens that the model wrote
+}
+
+// usable leaves the samples that can train: with a score, with exact tokens, not longer
+// than the trainer takes.
+func (s *Server) usable(g *group) (recs []*trajectory.Record, list []one) {
+	s.mu.Lock()
+	maxLen := s.maxLen
+	s.mu.Unlock()
+	for _, r := range g.recs {
+		why := ""
+		var x one
+		switch {
+		case r.Outcome.Failure():
+			why = "failed_" + string(r.Outcome)
+		case r.Score == nil:
+			why = "unscored"
+		case math.IsNaN(r.Score.Reward) || math.IsInf(r.Score.Reward, 0):
+			why = "not_finite"
+		case r.Trace == nil || r.Trace.Mode != trajectory.ModeExact:
+			why = "not_exact"
+		default:
+			why = s.encode(g, r, maxLen, &x)
+		}
+		if why != "" {
+			s.met.dropSamples(g.env, why, 1)
+			continue
+		}
+		recs, list = append(recs, r), append(list, x)
+	}
+	return recs, list
+}
+
+func (s *Server) encode(g *group, r *trajectory.Record, maxLen int, x *one) (why string) {
+	var forked int
+	var err error
+	if x.group, forked, err = encode.Group([]*trajectory.Record{r}, []trajectory.Score{*r.Score}, nil); err != nil {
+		return "invalid"
+	}
+	s.met.forks(g.env, forked)
+	for _, m := range x.group.Masks[0] {
+		if m != encode.Ignored {
+			x.sampled++
+		}
+	}
+	switch n := len(x.group.Tokens[0]); {
+	case x.sampled == 0:
+		return "empty"
+	case maxLen > 0 && n >= maxLen: // as Atropos' environments count
+		return "too_long"
+	}
+	return ""
+}
+
+// finished lets the environment look at the group as a whole.
+func (s *Server) finished(ctx context.Context, g *group, recs []*trajectory.Record) (f Finished, err error) {
+	if g.env.Finish == nil || len(recs) == 0 {
+		for _, r := range recs {
+			f.Scores = append(f.Scores, *r.Score)
+		}
+		return f, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the environment panicked: %v", p)
+		}
+	}()
+	if f, err = g.env.Finish(ctx, g.row, recs); err != nil {
+		return f, err
+	}
+	if len(f.Scores) != len(recs) || len(f.Notes) != 0 && len(f.Notes) != len(recs) {
+		return f, fmt.Errorf("%d scores and %d annotations for %d samples", len(f.Scores), len(f.Notes), len(recs))
+	}
+	for i, x := range f.Scores {
+		if math.IsNaN(x.Reward) || math.IsInf(x.Reward, 0) {
+			return f, fmt.Errorf("sample %d has the reward %v", recs[i].Sample, x.Reward)
+		}
+	}
+	return f, nil
+}
+
+// wire is the group as it is sent, but for the number of its environment.
+func (s *Server) wire(recs []*trajectory.Record, list []one, fin Finished, samples []shape.Sample, out shape.Result) (w encode.ScoredDataGroup, err error) {
+	w.GroupOverrides = map[string]any{"group_size": len(out.Samples)}
+	for k, v := range fin.Group {
+		w.GroupOverrides[k] = v
+	}
+	w.GenerationParams = s.o.Generation
+	notes := make([]Annotation, len(recs))
+	copy(notes, fin.Notes)
+	ref, distill := 0, 0
+	for _, x := range out.Samples {
+		o, n := list[x.Index].group, notes[x.Index]
+		tokens, masks, probs := o.Tokens[0], o.Masks[0], o.InferenceLogprobs[0]
+		if math.IsNaN(x.Score) || math.IsInf(x.Score, 0) || math.IsNaN(x.Advantage) || math.IsInf(x.Advantage, 0) {
+			return w, fmt.Errorf("sample %d has the score %v and the advantage %v after shaping", recs[x.Index].Sample, x.Score, x.Advantage)
+		}
+		if err := n.check(len(tokens)); err != nil {
+			return w, fmt.Errorf("sample %d: %w", recs[x.Index].Sample, err)
+		}
+		hints := map[string]any{}
+		for k, v := range n.Overrides {
+			hints[k] = v
+		}
+		hints["raw_score"] = samples[x.Index].Reward
+		if s.o.Rules.Advantages != "none" {
+			w.Advantages = append(w.Advantages, spread(x.Advantage, masks))
+		}
+		if x.Masked { // both kinds of trainers: those that read masks and those that read log-probs
+			hints["set_advantage_to_zero"] = true
+			masks, probs = slices.Repeat([]int{encode.Ignored}, len(tokens)), slices.Repeat([]encode.Logprob{encode.NotSampled}, len(tokens))
+		}
+		w.Tokens, w.Masks, w.InferenceLogprobs = append(w.Tokens, tokens), append(w.Masks, masks), append(w.InferenceLogprobs, probs)
+		w.Scores, w.Overrides = append(w.Scores, x.Score), append(w.Overrides, hints)
+		if s.o.Messages {
+			w.Messages = append(w.Messages, o.Messages[0])
+		}
+		if n.RefLogProbs != nil {
+			w.RefLogprobs, ref = append(w.RefLogprobs, n.RefLogProbs), ref+1
+		}
+		if n.DistillTokens != nil {
+			w.DistillTokenIDs, w.DistillLogprobs, distill = append(w.DistillTokenIDs, n.DistillTokens), append(w.DistillLogprobs, n.DistillLogProbs), distill+1
+		}
+	}
+	if n := len(out.Samples); ref != 0 && ref != n || distill != 0 && distill != n {
+		return w, fmt.Errorf("reference log-probs for %d and distillation for %d of %d samples: want all or none", ref, distill, n)
+	}
+	return w, nil
+}
+
+// check holds an annotation against its sequence.
+func (a Annotation) check(tokens int) error {
+	if a.RefLogProbs != nil && len(a.RefLogProbs) != tokens {
+		return fmt.Errorf("%d reference log-probs for %d tokens", len(a.RefLogProbs), tokens)
+	}
+	if len(a.DistillTokens) != len(a.DistillLogProbs) || a.DistillTokens != nil && len(a.DistillTokens) != tokens {
+		return fmt.Errorf("%d lists of tokens and %d of log-probs for distillation, for %d tokens", len(a.DistillTokens), len(a.DistillLogProbs), tokens)
+	}
+	for i, list := range a.DistillTokens {
+		if len(list) != len(a.DistillLogProbs[i]) {
+			return fmt.Errorf("token %d has %d tokens and %d log-probs for distillation", i, len(list), len(a.DistillLogProbs[i]))
+		}
+	}
+	return nil
+}
+
+// spread gives the advantage of a sample to each of its trained tokens.
+func spread(a float64, masks []int) []float64 {
+	out := make([]float64, len(masks))
+	for i, m := range masks {
+		if m != encode.Ignored {
+			out[i] = a
+		}
+	}
+	return out
+}
+
+// again puts a group into the backlog: for more samples of the same row, or anew.
+func (s *Server) again(g *group, out shape.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.gen != s.gen {
+		delete(s.groups, g.name)
+		s.met.drop(g.env, "rewound")
+		return
+	}
+	n := out.Missing
+	if out.Verdict == shape.Resample {
+		delete(s.groups, g.name)
+		g.again, g.sample, g.recs = g.again+1, 0, nil
+		n = s.o.GroupSize + s.o.Rules.Oversample
+		s.met.drop(g.env, "resampled")
+	} else {
+		s.met.filled(g.env, n)
+		delete(s.groups, g.name)
+	}
+	s.enter(g, n)
+	s.backlog = append(s.backlog, g)
+	s.changed()
+}
+
+// patience is how many groups of an environment in a row may come to nothing before that is
+// told, and the others go on without it.
+const patience = 10
+
+// streak is how many posts in a row a server may refuse before the run is stopped.
+const streak = 3
+
+// postTries is how often a post is sent that the server has refused with an error of its
+// own.
+const postTries = 3
+
+// deliver posts a group: once the server has it, or may have it, it is not sent again.
+func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample) {
+	for refused, try := 0, 1; ; try++ {
+		id, err := s.session(ctx, g.env)
+		if err != nil {
+			s.settled(ctx, g, "unsent")
+			return
+		}
+		if s.old(g) {
+			s.settled(ctx, g, "rewound")
+			return
+		}
+		// A group that reaches a restarted server before its trainer does makes Atropos' own
+		// one useless until it is reset: it is asked right before each post.
+		if _, err := s.c.Status(ctx, id); err != nil {
+			s.suspect()
+			s.c.Wait(ctx, try, 0)
+			continue
+		}
+		w.EnvID = &id
+		raw, err := json.Marshal(w)
+		if err != nil {
+			s.o.Log.Warn("a group cannot be written", "group", g.name, "err", err)
+			s.settled(ctx, g, "invalid")
+			return
+		}
+		_, err = s.c.Post(ctx, raw)
+		var e *client.Error
+		switch {
+		case err == nil:
+			s.mu.Lock()
+			s.rejected = 0
+			s.mu.Unlock()
+			s.sent(ctx, g, w, raw, out, samples, "sent")
+			return
+		case client.FateOf(err) == client.Unknown:
+			s.o.Log.Warn("nobody knows whether a group arrived: it is not sent again", "group", g.name, "err", err)
+			s.suspect()
+			s.sent(ctx, g, w, raw, out, samples, "unknown")
+			return
+		case errors.As(err, &e) && e.Busy():
+			s.o.Log.Info("the trajectory server is full: the group waits", "group", g.name)
+			s.c.Wait(ctx, try, e.After)
+			continue
+		case errors.As(err, &e) && e.Status >= 400 && e.Status < 500:
+			s.reject(ctx, g, err)
+			return
+		}
+		s.suspect()
+		if errors.As(err, &e) && e.Status >= 500 {
+			if refused++; refused >= postTries {
+				s.reject(ctx, g, err)
+				return
+			}
+		}
+		s.c.Wait(ctx, try, 0)
+	}
+}
+
+// reject drops a group that the server does not take; several in a row stop the run, for
+// the next one would fare no better.
+func (s *Server) reject(ctx context.Context, g *group, err error) {
+	s.o.Log.Warn("the trajectory server refused a group", "group", g.name, "err", err)
+	s.settled(ctx, g, "rejected")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rejected++; s.rejected >= streak {
+		s.stop(fmt.Errorf("the trajectory server refused %d groups in a row, the last with: %w", s.rejected, err))
+	}
+}
+
+// sent books a group that the server has, or may have.
+func (s *Server) sent(ctx context.Context, g *group, w encode.ScoredDataGroup, raw []byte, out shape.Result, samples []shape.Sample, how string) {
+	s.met.sent(g.env, g, w, out, samples, how, s.limit())
+	if err := s.file.sent(g, w, raw, out, samples, how, s.now()); err != nil {
+		s.stop(err)
+	}
+	s.close(ctx, g, true)
+}
+
+// settled books a group that is not sent.
+func (s *Server) settled(ctx context.Context, g *group, why string) {
+	s.met.drop(g.env, why)
+	if err := s.file.dropped(g, why, s.now()); err != nil {
+		s.stop(err)
+	}
+	if why == "unsent" { // its row is served again by the next start
+		s.mu.Lock()
+		delete(s.groups, g.name)
+		s.mu.Unlock()
+		return
+	}
+	s.close(ctx, g, false)
+}
+
+// close takes a group out of flight and keeps the place.
+func (s *Server) close(ctx context.Context, g *group, sent bool) {
+	s.mu.Lock()
+	delete(s.groups, g.name)
+	if g.gen == s.gen {
+		g.env.place.settle(g.at, sent)
+	}
+	warn := false
+	if sent {
+		g.env.sent++
+		g.env.posted++
+		g.env.dry = 0
+	} else if g.env.dry++; g.env.dry >= patience {
+		g.env.extra++
+		warn = g.env.dry%patience == 0
+	}
+	s.changed()
+	dry, maxLen := g.env.dry, s.maxLen
+	s.mu.Unlock()
+	if warn {
+		t := s.Totals().Envs[g.env.Name]
+		s.o.Log.Warn("nothing of an environment could be sent for a while", "env", g.env.Name, "groups", dry, "dropped", t.Dropped, "samples", t.Samples,
+			"longest sequence", maxLen, "advice", "too_long: a smaller --max-tokens or --max-turns, or a larger max_token_len of the trainer; equal: another difficulty, a larger --group-size, or --equal-scores send")
+	}
+	if err := s.keep(ctx, false); err != nil {
+		s.stop(err)
+	}
+}
+
+func (s *Server) now() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.step
+}
+
+func (s *Server) limit() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.maxLen
+}
+
+// took is how long a group has been in flight.
+func (g *group) took() time.Duration { return time.Since(g.started) }
