@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 BIN := build/hermes
 export CGO_ENABLED ?= 0
 
-.PHONY: build slotd demo engine sshd test check bench fuzz long tokenizers test-tokenizers clean
+.PHONY: build slotd demo engine sshd pages test check bench fuzz long tokenizers test-tokenizers clean
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/...
@@ -40,6 +40,9 @@ engine: ## what needs a Docker engine, on one of its own (root; Debian packages 
 
 sshd: ## what needs a real sshd, on one of its own on the loopback (Debian package openssh-server)
 	@dir=$$(sh scripts/sshd.sh start) && { HERMES_TEST_SSH=$$dir $(GO) test -count=1 -timeout 30m -p 1 ./backends/ssh; code=$$?; sh scripts/sshd.sh stop; exit $$code; }
+
+pages: ## what needs a real browser (Debian package chromium)
+	@program=$$(sh scripts/chromium.sh) && HERMES_TEST_CHROMIUM=$$program $(GO) test -count=1 -run Chromium ./internal/viewer
 
 fuzz: ## every fuzz target for FUZZTIME
 	@sh scripts/fuzz.sh $(FUZZTIME)

@@ -22,10 +22,14 @@ type batchCmd struct {
 	app.RowFlags
 	app.RunFlags
 	app.RoleFlags
+	detachFlags
 }
 
 // Run rolls out every row and writes the run directory.
 func (c *batchCmd) Run(h *host) error {
+	if away, err := c.detach(h, filepath.Join(c.Out, runName(c)), c.DryRun, c.Datasets); away || err != nil {
+		return err
+	}
 	b := app.Batch{Datasets: c.Datasets, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
 		PromptFlags: c.PromptFlags, ToolFlags: c.ToolFlags, BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
 		Settings: h.Layers.Settings(h.parsed)}
@@ -54,7 +58,7 @@ func runName(c *batchCmd) string {
 // app is what the library behind a command gets of this process.
 func (h *host) app() app.Host {
 	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.stdin(), Out: h.Stdio.Out, Err: h.Stdio.Err, Width: h.Stdio.Width,
-		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Envs: h.Parts.Envs, Version: BuildInfo().Version}
+		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Envs: h.Parts.Envs, Version: BuildInfo().Version, Opened: h.opened}
 }
 
 func isUsage(err error) bool {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,10 +198,14 @@ type envProcess struct {
 	app.ExactFlags
 	app.RunFlags
 	app.RoleFlags
+	detachFlags
 }
 
 // Run rolls out the groups and writes them.
 func (c *envProcess) Run(h *host) error {
+	if away, err := c.detach(h, filepath.Join(c.Out, cmp.Or(c.RunFlags.Run, c.Name)), c.DryRun, nil); away || err != nil {
+		return err
+	}
 	env, err := c.EnvFlags.Open(h.Ctx, h.app())
 	if err != nil {
 		return exitOf(err)

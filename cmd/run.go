@@ -65,6 +65,8 @@ type host struct {
 	Redact  *configs.Redactor
 	Program string // path of this executable; "" when unknown
 
+	args    []string         // without the program's name
+	opened  func(dir string) // see app.Host.Opened
 	handler func(io.Writer) slog.Handler
 	kong    *kong.Kong
 	parsed  *kong.Context
@@ -99,7 +101,7 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 	ctx, signals, stop := Watch(ctx, p.signals, say)
 	defer stop()
 	parts.Backends = app.Surround(parts.Backends, env.Get, say)
-	h := &host{Ctx: ctx, Stdio: p.stdio, Env: env, Parts: parts, Signals: signals, Redact: redact, Program: p.program}
+	h := &host{Ctx: ctx, Stdio: p.stdio, Env: env, Parts: parts, Signals: signals, Redact: redact, Program: p.program, args: args}
 	err = h.dispatch(args, say)
 	return finish(err, signals, say)
 }

@@ -158,8 +158,22 @@ func New(ctx context.Context, driver backends.Backend, o Options) (*Pool, error)
 // Traits implements backends.Backend.
 func (p *Pool) Traits() backends.Traits {
 	t := p.driver.Traits()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	t.Slots, t.Queued = p.opt.Max, true
 	return t
+}
+
+// SetMax changes how many boxes there may be at once, within what the driver has. Under
+// a smaller number none is made; those that exist stay as long as others. n is at least 1.
+func (p *Pool) SetMax(n int) {
+	if slots := p.driver.Traits().Slots; slots > 0 {
+		n = min(n, slots)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opt.Max = n
+	p.dispatch()
 }
 
 // keyOf names the boxes that are alike. Labels do not tell them apart.

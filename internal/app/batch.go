@@ -21,6 +21,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/rows"
+	"hermes/internal/control"
 	"hermes/rollout"
 	"hermes/rollout/artifact"
 	"hermes/rollout/engine"
@@ -305,7 +306,8 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 	b.later(bar.Close)
 	b.log = slog.New(b.host.Handler(bar.Writer()))
 	b.Env.logTo(b.log)
-	watch := event.All(bar, b.metrics(ctx, cancel))
+	meter := control.NewMeter(nil)
+	watch := event.All(bar, b.metrics(ctx, cancel), meter)
 	project, err := sink.New(b.dir.Journal, b.dir.Path, b.dir.Manifest, sink.Options{Log: b.log})
 	if err != nil {
 		return stats.Statistics{}, &Error{Code: codeOurs, Err: err}
@@ -324,7 +326,9 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 		case <-ctx.Done():
 		}
 	}()
+	unsteer := b.steer(ctx, eng, meter, project)
 	sum := eng.Run(ctx, b.host.Drain, b.skipBad(ctx))
+	unsteer()
 	books, err := project.Finish(ctx)
 	switch {
 	case errors.Is(sum.Stopped, engine.ErrLog): // what befell the log befalls its projections
@@ -405,7 +409,7 @@ func (b *batch) verdict(sum engine.Summary, s stats.Statistics) error {
 	case stopped == nil:
 	case errors.Is(stopped, engine.ErrRefused):
 		return &Error{Code: codeUsage, Err: stopped}
-	case errors.Is(stopped, engine.ErrBudget), errors.Is(stopped, engine.ErrFailures):
+	case errors.Is(stopped, engine.ErrBudget), errors.Is(stopped, engine.ErrFailures), errors.Is(stopped, engine.ErrCancelled):
 		return &Error{Code: codeStopped, Err: fmt.Errorf("%w; the same command resumes", stopped)}
 	case errors.Is(stopped, engine.ErrDrained), errors.Is(stopped, context.Canceled):
 		return stopped // the signal decides the code

@@ -44,13 +44,17 @@ func (b *parts) openBoxes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	follows := false
 	if o.Max = cmp.Or(b.Boxes, o.Max); o.Max == 0 && chosen.Traits().Slots == 0 {
-		o.Max = max(b.requests, 1)
+		o.Max, follows = max(b.requests, 1), true
 	}
 	o.Seed, o.Log = uint64(b.seed), b.log
 	p, err := pool.New(ctx, chosen.Backend, o)
 	if err != nil {
 		return errors.Join(err, chosen.Close(context.WithoutCancel(ctx)))
+	}
+	if follows {
+		b.raise = append(b.raise, p.SetMax)
 	}
 	b.boxes = &boxes{backend: p, pool: p, note: chosen.Why}
 	b.later(func() error {

@@ -28,6 +28,9 @@ type Host struct {
 	Tools     []tool.Def
 	Envs      []envs.Kind
 	Version   string
+	// Opened is told the run directory once the run has begun: from there on nothing is a
+	// mistake of usage any more. nil: nobody asks.
+	Opened func(dir string)
 }
 
 // Exit codes that a run decides on, as the commands document them.

@@ -271,7 +271,11 @@ func (b *parts) wire(ctx context.Context, s served) (*wire.Client, error) {
 		b.later(f.Close)
 		o.Record = wire.NewRecorder(f)
 	}
-	return wire.New(o)
+	c, err := wire.New(o)
+	if err == nil {
+		b.raise = append(b.raise, c.SetConcurrency)
+	}
+	return c, err
 }
 
 // sampling is what every request carries.

@@ -30,6 +30,7 @@ type parts struct {
 	host  Host
 	log   *slog.Logger
 	close []func() error
+	raise []func(int) // told the concurrency when it is changed while the run goes on
 
 	model *models
 	boxes *boxes

@@ -75,6 +75,8 @@ type Engine struct {
 	o   Options
 	mem *memory
 
+	steer *steer
+
 	told bool // that memory is short; admission's alone
 
 	mu        sync.Mutex
@@ -123,7 +125,7 @@ func New(run runner, log Log, o Options) (*Engine, error) {
 		o.Observer = event.Discard
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Engine{run: run, log: log, o: o, mem: newMemory(o.Memory, o.Used)}, nil
+	return &Engine{run: run, log: log, o: o, mem: newMemory(o.Memory, o.Used), steer: newSteer(o.InFlight)}, nil
 }
 
 // Run rolls out every row. Closing drain stops admission; what runs then may finish
@@ -147,29 +149,33 @@ func (e *Engine) RunJobs(ctx context.Context, drain <-chan struct{}, jobs func(c
 	watch.Go(func() { e.watch(drain, admit, ended, stop, cancel) })
 
 	var running sync.WaitGroup
-	places := make(chan struct{}, e.o.InFlight)
-	err := e.pull(admit, jobs(admit), func(j rollout.Job) bool {
-		select {
-		case <-admit.Done():
-			return false
-		case places <- struct{}{}:
-		}
-		if admit.Err() != nil { // both were ready
-			<-places
+	start := func(j rollout.Job) bool {
+		alone, end := context.WithCancelCause(work)
+		if !e.steer.begin(admit, j, end) {
+			end(nil)
 			return false
 		}
 		e.mem.begin()
 		running.Go(func() {
-			defer func() { <-places }()
-			defer e.mem.end()
-			e.one(work, j)
+			defer end(nil)
+			rec := e.one(alone, j)
+			e.mem.end()
+			if e.steer.end(j, rec) {
+				e.o.Observer.Observe(event.RolloutCancelled{Key: j.Key})
+			}
 		})
 		return true
-	})
+	}
+	err := e.pull(admit, jobs(admit), start)
 	if err != nil {
 		stop(err)
 	}
+	for j, ok := e.steer.next(admit); ok && start(j); j, ok = e.steer.next(admit) {
+	}
 	running.Wait()
+	if n := e.steer.pending(); n > 0 {
+		stop(fmt.Errorf("%w: %d", ErrCancelled, n)) // where nothing else has stopped it
+	}
 	close(ended)
 	watch.Wait()
 	e.mu.Lock()
@@ -242,6 +248,11 @@ func (e *Engine) pull(ctx context.Context, jobs iter.Seq2[rollout.Job, error], s
 		if err := e.mem.wait(ctx, e.short); err != nil {
 			return err
 		}
+		for again, ok := e.steer.queued(); ok; again, ok = e.steer.queued() {
+			if !start(again) {
+				return nil
+			}
+		}
 		if !start(j) {
 			return nil
 		}
@@ -270,41 +281,42 @@ func (e *Engine) planned(k trajectory.Key) (done bool) {
 }
 
 // one tries a sample until it has an outcome that is not our fault, or the tries are over.
-func (e *Engine) one(ctx context.Context, j rollout.Job) {
+// It returns the record that was written last, or nil when the sample is pending.
+func (e *Engine) one(ctx context.Context, j rollout.Job) *trajectory.Record {
 	before := e.log.Attempts(j.Key)
 	for try := 1; ; try++ {
 		j.Attempt = before + try
 		var err error
 		if j.Tape, err = e.log.Tape(j.Key, j.Attempt); err != nil {
 			e.stop(fmt.Errorf("%w: %w", ErrLog, err))
-			return
+			return nil
 		}
 		rec, err := e.run.Run(ctx, j)
 		if err != nil {
-			return // interrupted: pending, and resumed by the next start
+			return nil // interrupted: pending, and resumed by the next start
 		}
 		if t, ok := j.Tape.(interface{ Err() error }); ok && t.Err() != nil {
 			e.stop(fmt.Errorf("%w: %w", ErrLog, t.Err())) // no fault of the sample: pending
-			return
+			return nil
 		}
 		if e.refused(rec) {
-			return
+			return nil
 		}
 		if rec.Outcome.Failure() && try < e.o.Tries && again(rec) {
-			if err := e.log.Attempt(ctx, rec); err != nil {
+			if err := e.log.Attempt(context.WithoutCancel(ctx), rec); err != nil {
 				e.stop(fmt.Errorf("%w: %w", ErrLog, err))
-				return
+				return nil
 			}
 			e.o.Log.Warn("trying again", "rollout", j.Key, "row", j.Row.ID, "attempt", j.Attempt, "cause", rec.Cause, "reason", rec.Reason)
 			e.o.Observer.Observe(event.Retry{Key: j.Key, Attempt: j.Attempt, Cause: rec.Cause, Err: errors.New(rec.Reason)})
 			if !e.pause(ctx, j, try) {
-				return
+				return nil
 			}
 			continue
 		}
 		e.mem.learn(rec)
 		e.final(ctx, rec)
-		return
+		return rec
 	}
 }
 

@@ -61,18 +61,21 @@ type (
 		Key    trajectory.Key
 		Record *trajectory.Record
 	}
+	// RolloutCancelled is told when a sample was cancelled by a person: it is pending.
+	RolloutCancelled struct{ Key trajectory.Key }
 	// Note is a sentence for people.
 	Note struct{ Text string }
 )
 
-func (RolloutStarted) event() {}
-func (Delta) event()          {}
-func (TurnEnded) event()      {}
-func (CallStarted) event()    {}
-func (CallEnded) event()      {}
-func (Retry) event()          {}
-func (RolloutEnded) event()   {}
-func (Note) event()           {}
+func (RolloutStarted) event()   {}
+func (Delta) event()            {}
+func (TurnEnded) event()        {}
+func (CallStarted) event()      {}
+func (CallEnded) event()        {}
+func (Retry) event()            {}
+func (RolloutEnded) event()     {}
+func (RolloutCancelled) event() {}
+func (Note) event()             {}
 
 // Observer sees events. It is called from many goroutines at once.
 type Observer interface{ Observe(Event) }

@@ -62,6 +62,9 @@ func clip(s string, n int) string {
 	return s
 }
 
+// Transcript writes a sample as people read it.
+func Transcript(w io.Writer, r *trajectory.Record) error { return transcript(w, r) }
+
 // transcript writes a sample as people read it. Ephemeral messages are left out.
 func transcript(w io.Writer, r *trajectory.Record) error {
 	fmt.Fprintf(w, "%s, sample %d, attempt %d: %s (%s) %s\n", r.Row, r.Sample, r.Attempt, r.Outcome, r.Stop.Reason, r.Reason)

@@ -50,6 +50,7 @@ type Projector struct {
 	done chan struct{}
 	mu   sync.Mutex
 	err  error
+	told stats.Statistics // as of the last commit
 }
 
 // place is how far a sink has come.
@@ -175,7 +176,19 @@ func (p *Projector) step(ctx context.Context) (err error) {
 			return fmt.Errorf("projection %s: %w", s.Name(), err)
 		}
 	}
+	told := p.books.totals.Statistics(p.books.planned)
+	p.mu.Lock()
+	p.told = told
+	p.mu.Unlock()
 	return p.save()
+}
+
+// Books are the statistics as of the last commit, for those who watch a run. Any goroutine
+// may ask.
+func (p *Projector) Books() stats.Statistics {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.told
 }
 
 func (p *Projector) write(ctx context.Context, e journal.Entry) error {

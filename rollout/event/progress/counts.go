@@ -43,6 +43,8 @@ func (c *counts) observe(e event.Event, now time.Time) {
 		c.buckets[c.roll(now)%window] += e.Usage.Completion
 	case event.Retry:
 		delete(c.flying, e.Key)
+	case event.RolloutCancelled:
+		delete(c.flying, e.Key)
 	case event.RolloutEnded:
 		delete(c.flying, e.Key)
 		c.done++

@@ -80,6 +80,8 @@ func (m *Metrics) Observe(e event.Event) {
 		}
 		m.call(e.Call.Name, result)
 		m.tools.observe(e.Took.Seconds())
+	case event.RolloutCancelled:
+		delete(m.flying, e.Key)
 	case event.Retry:
 		delete(m.flying, e.Key)
 		m.retries[e.Cause]++

@@ -62,6 +62,23 @@ func newLimiter(ceiling int) *limiter {
 	return &limiter{ceiling: ceiling, limit: full, bound: full, base: 1, hold: firstHold, step: 1}
 }
 
+// raise changes the ceiling, up or down. What was learned of the server stays, unless it
+// was the ceiling alone that bound.
+func (l *limiter) raise(ceiling int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	full, free := float64(ceiling), l.bound >= float64(l.ceiling)
+	l.ceiling = ceiling
+	if l.bound = min(l.bound, full); free {
+		l.bound = full
+	}
+	if l.limit = min(l.limit, full); free && !l.watched {
+		l.limit = full
+	}
+	l.base = min(l.base, l.limit)
+	l.wake()
+}
+
 // acquire waits for a place, which goes to release.
 func (l *limiter) acquire(ctx context.Context) (place, error) {
 	l.mu.Lock()

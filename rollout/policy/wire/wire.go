@@ -143,6 +143,17 @@ func (c *Client) Loads() []Load {
 	return list
 }
 
+// SetConcurrency changes how many requests may be in flight at one replica: the ceiling
+// below which each replica's own limit is found. n is at least 1.
+func (c *Client) SetConcurrency(n int) {
+	c.fleet.mu.Lock()
+	c.fleet.ceiling = n
+	c.fleet.mu.Unlock()
+	for _, r := range c.fleet.replicas() {
+		r.limit.raise(n)
+	}
+}
+
 // jitter returns a duration between half of d and d.
 func (c *Client) jitter(d time.Duration) time.Duration {
 	c.mu.Lock()

@@ -1,0 +1,221 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermes/trajectory"
+)
+
+// mostRows bounds one page of the list.
+const mostRows = 500
+
+// query chooses rows of a list.
+type query struct {
+	words            []string // all must stand in a row, in lower case
+	book, tool       string
+	outcome          trajectory.Outcome
+	least, most      float64 // reward; NaN: any
+	old              bool    // also what a later record of the sample replaced
+	sort             string
+	down             bool
+	offset, pageSize int
+}
+
+func parseQuery(v url.Values) (query, error) {
+	q := query{words: strings.Fields(strings.ToLower(v.Get("q"))), book: v.Get("book"), tool: v.Get("tool"), outcome: trajectory.Outcome(v.Get("outcome")),
+		least: math.NaN(), most: math.NaN(), old: v.Get("old") != "", sort: v.Get("sort"), down: v.Get("desc") != "", pageSize: 100}
+	for name, to := range map[string]*float64{"min": &q.least, "max": &q.most} {
+		if text := v.Get(name); text != "" {
+			f, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return q, fmt.Errorf("%s %q: want a number", name, text)
+			}
+			*to = f
+		}
+	}
+	for name, to := range map[string]*int{"offset": &q.offset, "limit": &q.pageSize} {
+		if text := v.Get(name); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 0 {
+				return q, fmt.Errorf("%s %q: want a number, 0 or more", name, text)
+			}
+			*to = n
+		}
+	}
+	q.pageSize = min(q.pageSize, mostRows)
+	if q.sort != "" && compareBy(q.sort) == nil {
+		return q, fmt.Errorf("sort %q: want log, id, reward, turns, tokens, cost, seconds, outcome or book", q.sort)
+	}
+	return q, nil
+}
+
+// compareBy is the order of a column; nil: there is none.
+func compareBy(column string) func(a, b *row) int {
+	switch column {
+	case "", "log":
+		return func(a, b *row) int { return cmp.Compare(a.At, b.At) }
+	case "id":
+		return func(a, b *row) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Sample, b.Sample)) }
+	case "reward":
+		return func(a, b *row) int { return cmp.Compare(a.Reward, b.Reward) }
+	case "turns":
+		return func(a, b *row) int { return cmp.Compare(a.Turns, b.Turns) }
+	case "tokens":
+		return func(a, b *row) int { return cmp.Compare(a.Tokens, b.Tokens) }
+	case "cost":
+		return func(a, b *row) int { return cmp.Compare(a.Cost, b.Cost) }
+	case "seconds":
+		return func(a, b *row) int { return cmp.Compare(a.Seconds, b.Seconds) }
+	case "outcome":
+		return func(a, b *row) int { return cmp.Compare(a.Outcome, b.Outcome) }
+	case "book":
+		return func(a, b *row) int { return cmp.Compare(a.Book, b.Book) }
+	}
+	return nil
+}
+
+// takes reports whether a row is among those asked for.
+func (q *query) takes(w *row) bool {
+	switch {
+	case w.Old && !q.old,
+		q.book != "" && w.Book != q.book && !strings.HasPrefix(w.Book, q.book+"."),
+		q.outcome != "" && w.Outcome != q.outcome,
+		q.tool != "" && !slices.Contains(w.Tools, q.tool),
+		!math.IsNaN(q.least) && !(w.Reward >= q.least),
+		!math.IsNaN(q.most) && !(w.Reward <= q.most):
+		return false
+	}
+	if len(q.words) == 0 {
+		return true
+	}
+	text := strings.ToLower(strings.Join([]string{w.ID, w.Task, w.Answer, w.Reason, w.Model, string(w.Outcome), w.Book, strings.Join(w.Tools, " ")}, "\n"))
+	for _, word := range q.words {
+		if !strings.Contains(text, word) && (len(word) < 8 || !strings.HasPrefix(w.Key.String(), word)) {
+			return false
+		}
+	}
+	return true
+}
+
+// list is one page of what a query finds, and how many there are in all.
+func (x *index) list(q query) (rows []row, total int) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var found []*row
+	for i := range x.rows {
+		if q.takes(&x.rows[i]) {
+			found = append(found, &x.rows[i])
+		}
+	}
+	by := compareBy(q.sort)
+	if q.sort != "" && q.sort != "log" || q.down {
+		slices.SortStableFunc(found, func(a, b *row) int {
+			if q.down {
+				a, b = b, a
+			}
+			return by(a, b)
+		})
+	}
+	total = len(found)
+	found = found[min(q.offset, total):]
+	for _, w := range found[:min(len(found), q.pageSize)] {
+		rows = append(rows, *w)
+	}
+	return rows, total
+}
+
+// of finds the row of a record in force, and all rows of its sample and of its group.
+func (x *index) of(k trajectory.Key) (w row, attempts, group []row, ok bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	i, ok := x.last[k]
+	if !ok {
+		return row{}, nil, nil, false
+	}
+	w = x.rows[i]
+	for i := range x.rows {
+		switch o := &x.rows[i]; {
+		case o.Key == k:
+			attempts = append(attempts, *o)
+		case o.ID == w.ID && !o.Old:
+			group = append(group, *o)
+		}
+	}
+	return w, attempts, group, true
+}
+
+// scanTime is how long one request reads records.
+const scanTime = time.Second
+
+// scan searches the whole text of the records of the rows from a place on, until enough
+// are found or a second is over. next is where to go on; -1: all were read.
+func (s *shown) scan(ctx context.Context, q query, from int) (found []row, next int, err error) {
+	words := q.words
+	q.words = nil
+	end := time.Now().Add(scanTime)
+	for i := from; ; i++ {
+		s.index.mu.RLock()
+		if i >= len(s.index.rows) {
+			s.index.mu.RUnlock()
+			return found, -1, nil
+		}
+		w := s.index.rows[i]
+		s.index.mu.RUnlock()
+		if !q.takes(&w) {
+			continue
+		}
+		if len(found) >= q.pageSize || time.Now().After(end) && i > from {
+			return found, i, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, i, err
+		}
+		e, err := s.Journal.At(w.At)
+		if err != nil {
+			return nil, i, err
+		}
+		rec, err := e.Record()
+		if err != nil {
+			return nil, i, err
+		}
+		if mentions(rec, words) {
+			found = append(found, w)
+		}
+	}
+}
+
+// mentions reports whether all words stand in what was said in a record.
+func mentions(r *trajectory.Record, words []string) bool {
+	if r.Trace == nil {
+		return len(words) == 0
+	}
+	left := slices.Clone(words)
+	look := func(m trajectory.Message) {
+		texts := []string{m.Content(), m.Reasoning, m.Name}
+		for _, c := range m.Calls {
+			texts = append(texts, c.Name, c.Arguments)
+		}
+		for _, t := range texts {
+			if len(left) == 0 {
+				return
+			}
+			t = strings.ToLower(t)
+			left = slices.DeleteFunc(left, func(w string) bool { return strings.Contains(t, w) })
+		}
+	}
+	for _, n := range r.Trace.Nodes {
+		look(n.Delta.Message)
+	}
+	for _, m := range r.Trace.Pending {
+		look(m)
+	}
+	return len(left) == 0
+}
