@@ -86,6 +86,18 @@ func (l *link) get(ctx context.Context) (*connection, error) {
 	}
 }
 
+// proven returns a connection that has answered just now. One that does not answer may be
+// broken without having been told so yet: it is closed and made anew.
+func (l *link) proven(ctx context.Context) (*connection, error) {
+	c, err := l.get(ctx)
+	if err != nil || c.alive(l.conf.Timeout) {
+		return c, err
+	}
+	c.close()
+	<-c.gone
+	return l.get(ctx)
+}
+
 // connect goes along the route.
 func (l *link) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.conf.Timeout, fmt.Errorf("no connection within %v", l.conf.Timeout))

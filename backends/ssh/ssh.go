@@ -178,7 +178,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec) (*box, error) {
 func (b *Backend) again(ctx context.Context, p *post) bool {
 	ctx, cancel := context.WithTimeout(ctx, b.conf.Reconnect+b.conf.Timeout)
 	defer cancel()
-	if _, err := b.link.get(ctx); err != nil {
+	if _, err := b.link.proven(ctx); err != nil {
 		return false
 	}
 	if p.call(ctx, "GET", "ping", nil, nil) != nil && ctx.Err() == nil {
