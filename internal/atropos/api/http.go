@@ -18,6 +18,7 @@ import (
 // paths and methods, a redirect for a slash at the end, CORS for everybody.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.count.requests.Add(1)
+	w.Header().Set(featureHeader, keyHeader)
 	if r.Header.Get("Origin") != "" {
 		if s.cors(w, r) {
 			return

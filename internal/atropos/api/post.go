@@ -13,6 +13,10 @@ import (
 // is known gets its answer, and nothing is stored twice.
 const keyHeader = "Idempotency-Key"
 
+// featureHeader tells with every answer that keys are understood, so that an environment
+// knows what it may repeat.
+const featureHeader = "Hermes-Features"
+
 func (s *Server) scoredData(w http.ResponseWriter, r *http.Request) {
 	s.post(w, r, func(body []byte) ([]group.Group, error) {
 		g, err := group.Read(body, s.rules())

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,12 +15,6 @@ var ErrWait = errors.New("no trainer has asked for a batch yet")
 type Info struct {
 	BatchSize   int `json:"batch_size"`    // sequences
 	MaxTokenLen int `json:"max_token_len"` // 0 or less: no limit
-}
-
-// Names are the trainer's names in W&B; both are nil before a trainer has registered.
-type Names struct {
-	Group   *string `json:"group"`
-	Project *string `json:"project"`
 }
 
 // Registration is an environment that asks to be let in.
@@ -60,11 +53,6 @@ func (c *Client) Info(ctx context.Context) (i Info, err error) {
 	return i, c.ask(ctx, http.MethodGet, "/info", nil, &i)
 }
 
-// Names asks for the names in W&B.
-func (c *Client) Names(ctx context.Context) (n Names, err error) {
-	return n, c.ask(ctx, http.MethodGet, "/wandb_info", nil, &n)
-}
-
 // Register asks once to be let in; ErrWait says to ask again later. It is repeated after
 // failures that cannot have registered anything, for each registration is another
 // environment with a weight of its own.
@@ -99,37 +87,14 @@ type Posted struct {
 	Buffered int    `json:"buffer_size"` // sequences
 }
 
-// Post sends one group, a JSON object, once.
-func (c *Client) Post(ctx context.Context, group []byte) (p Posted, err error) {
-	if err := c.once(ctx, http.MethodPost, "/scored_data", group, &p); err != nil {
+// Post sends one group, a JSON object, once. key is its name, the same each time that it is
+// sent; Atropos' own server ignores it.
+func (c *Client) Post(ctx context.Context, key string, group []byte) (p Posted, err error) {
+	if err := c.named(ctx, key, http.MethodPost, "/scored_data", group, &p); err != nil {
 		return p, err
 	}
 	if p.Status != "received" && p.Status != "buffered" {
 		return p, &Error{Op: "POST /scored_data", Fate: Unknown, Err: fmt.Errorf("the server answered the status %q", p.Status)}
 	}
 	return p, nil
-}
-
-// PostList sends several groups of one environment in one request, once.
-func (c *Client) PostList(ctx context.Context, groups [][]byte) error {
-	var b bytes.Buffer
-	b.WriteByte('[')
-	for i, g := range groups {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(g)
-	}
-	b.WriteByte(']')
-	var got struct {
-		Status string `json:"status"`
-		Groups int    `json:"groups_processed"`
-	}
-	if err := c.once(ctx, http.MethodPost, "/scored_data_list", b.Bytes(), &got); err != nil {
-		return err
-	}
-	if got.Status != "received" || got.Groups != len(groups) {
-		return &Error{Op: "POST /scored_data_list", Fate: Unknown, Err: fmt.Errorf("the server took %d of %d groups (%s)", got.Groups, len(groups), got.Status)}
-	}
-	return nil
 }

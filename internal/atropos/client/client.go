@@ -1,9 +1,10 @@
 // Package client speaks Atropos' trajectory API as an environment does: it registers,
 // asks for the state of the queue and posts groups.
 //
-// What is safe to repeat is repeated. A post is not: the API has no key by which a second
-// one could be told from the first, so a post whose fate is unknown is told as such
-// ([Error.Fate]) and never sent again. A [Client] is safe for concurrent use.
+// What is safe to repeat is repeated. A post is not: Atropos' API has no key by which a
+// second one could be told from the first, so a post whose fate is unknown is told as such
+// ([Error.Fate]). hermes' own server knows posts by their keys ([Client.Keyed]). A [Client]
+// is safe for concurrent use.
 package client
 
 import (
@@ -41,7 +42,20 @@ type Client struct {
 	o    Options
 	http *http.Client
 	post *http.Client // opens a connection for each request: a kept one may be closed under a post
+
+	keyed atomic.Bool // the server told that it knows posts by their keys
 }
+
+// Headers of hermes' own server: the name of a post, and what the server offers beyond the
+// protocol.
+const (
+	keyHeader     = "Idempotency-Key"
+	featureHeader = "Hermes-Features"
+)
+
+// Keyed reports whether the server that answered last knows posts by their keys: one whose
+// fate is unknown may be sent again under its key.
+func (c *Client) Keyed() bool { return c.keyed.Load() }
 
 // longestPause bounds the pause between two tries.
 const longestPause = 10 * time.Second
@@ -115,6 +129,11 @@ func FateOf(err error) Fate {
 
 // once sends one request and decodes the answer into out.
 func (c *Client) once(ctx context.Context, method, path string, body []byte, out any) error {
+	return c.named(ctx, "", method, path, body, out)
+}
+
+// named is once for a post with a key.
+func (c *Client) named(ctx context.Context, key, method, path string, body []byte, out any) error {
 	op := method + " " + path
 	ctx, cancel := context.WithTimeoutCause(ctx, c.o.Timeout, fmt.Errorf("no answer within %v", c.o.Timeout))
 	defer cancel()
@@ -123,6 +142,9 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 	req, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return &Error{Op: op, Err: err}
+	}
+	if key != "" {
+		req.Header.Set(keyHeader, key)
 	}
 	asker := c.http
 	if method == http.MethodPost {
@@ -141,6 +163,7 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 		return e
 	}
 	defer resp.Body.Close()
+	c.keyed.Store(resp.Header.Get(featureHeader) == keyHeader)
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return &Error{Op: op, Err: err, Fate: Unknown}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -96,10 +95,10 @@ func TestRepeats(t *testing.T) {
 		{"info, cut", cutOff, func() error { _, err := c.Info(t.Context()); return err }, 3, client.Unknown},
 		{"register, cut", cutOff, func() error { _, err := c.Register(t.Context(), client.Registration{}); return err }, 1, client.Unknown},
 		{"register, 500", 500, func() error { _, err := c.Register(t.Context(), client.Registration{}); return err }, 3, client.Refused},
-		{"post, cut", cutOff, func() error { _, err := c.Post(t.Context(), []byte(`{}`)); return err }, 1, client.Unknown},
-		{"post, 422", 422, func() error { _, err := c.Post(t.Context(), []byte(`{}`)); return err }, 1, client.Refused},
-		{"post, 500", 500, func() error { _, err := c.Post(t.Context(), []byte(`{}`)); return err }, 1, client.Refused},
-		{"post, 502", 502, func() error { _, err := c.Post(t.Context(), []byte(`{}`)); return err }, 1, client.Unknown},
+		{"post, cut", cutOff, func() error { _, err := c.Post(t.Context(), "k", []byte(`{}`)); return err }, 1, client.Unknown},
+		{"post, 422", 422, func() error { _, err := c.Post(t.Context(), "k", []byte(`{}`)); return err }, 1, client.Refused},
+		{"post, 500", 500, func() error { _, err := c.Post(t.Context(), "k", []byte(`{}`)); return err }, 1, client.Refused},
+		{"post, 502", 502, func() error { _, err := c.Post(t.Context(), "k", []byte(`{}`)); return err }, 1, client.Unknown},
 	} {
 		asked.Store(0)
 		status.Store(tt.status)
@@ -124,7 +123,7 @@ func TestNobodyThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Post(t.Context(), []byte(`{}`)); client.FateOf(err) != client.Unsent {
+	if _, err := c.Post(t.Context(), "k", []byte(`{}`)); client.FateOf(err) != client.Unsent {
 		t.Errorf("fate %d: %v", client.FateOf(err), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,27 +150,29 @@ func TestBigBodiesAreCompressed(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"status":"buffered","buffer_size":3}`)
 	})
-	if p, err := c.Post(t.Context(), group); err != nil || p.Buffered != 3 {
+	if p, err := c.Post(t.Context(), "k", group); err != nil || p.Buffered != 3 {
 		t.Errorf("%+v %v", p, err)
 	}
 }
 
-func TestPostList(t *testing.T) {
-	var n atomic.Int32
-	n.Store(2)
+// TestKeys: the key of a post is sent, and the client knows whether the server makes
+// anything of it.
+func TestKeys(t *testing.T) {
+	var own atomic.Bool
 	c := open(t, func(w http.ResponseWriter, r *http.Request) {
-		raw, _ := io.ReadAll(r.Body)
-		if r.URL.Path != "/t/secret/scored_data_list" || string(raw) != `[{"a":1},{"b":2}]` {
-			t.Errorf("%s %s", r.URL.Path, raw)
+		if got := r.Header.Get("Idempotency-Key"); got != "k" {
+			t.Errorf("key %q", got)
 		}
-		_, _ = io.WriteString(w, fmt.Sprintf(`{"status":"received","groups_processed":%d}`, n.Load()))
+		if own.Load() {
+			w.Header().Set("Hermes-Features", "Idempotency-Key")
+		}
+		_, _ = io.WriteString(w, `{"status":"received"}`)
 	})
-	list := [][]byte{[]byte(`{"a":1}`), []byte(`{"b":2}`)}
-	if err := c.PostList(t.Context(), list); err != nil {
-		t.Error(err)
-	}
-	if n.Store(1); c.PostList(t.Context(), list) == nil {
-		t.Error("a lost group is no error")
+	for _, want := range []bool{false, true, false} {
+		own.Store(want)
+		if _, err := c.Post(t.Context(), "k", []byte(`{}`)); err != nil || c.Keyed() != want {
+			t.Errorf("keyed %v, want %v: %v", c.Keyed(), want, err)
+		}
 	}
 }
 

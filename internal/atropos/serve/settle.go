@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -264,16 +265,25 @@ const streak = 3
 // own.
 const postTries = 3
 
-// deliver posts a group: once the server has it, or may have it, it is not sent again.
+// deliver posts a group: once the server has it, or may have it, it is not sent again,
+// unless the server knows posts by their keys.
 func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample) {
+	key, unsure, raw := rand.Text(), false, []byte(nil)
+	drop := func(why string) {
+		if unsure {
+			s.sent(ctx, g, w, raw, out, samples, "unknown")
+		} else {
+			s.settled(ctx, g, why)
+		}
+	}
 	for refused, try := 0, 1; ; try++ {
 		id, err := s.session(ctx, g.env)
 		if err != nil {
-			s.settled(ctx, g, "unsent")
+			drop("unsent")
 			return
 		}
 		if s.old(g) {
-			s.settled(ctx, g, "rewound")
+			drop("rewound")
 			return
 		}
 		// A group that reaches a restarted server before its trainer does makes Atropos' own
@@ -284,13 +294,13 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 			continue
 		}
 		w.EnvID = &id
-		raw, err := json.Marshal(w)
+		raw, err = json.Marshal(w)
 		if err != nil {
 			s.o.Log.Warn("a group cannot be written", "group", g.name, "err", err)
 			s.settled(ctx, g, "invalid")
 			return
 		}
-		_, err = s.c.Post(ctx, raw)
+		_, err = s.c.Post(ctx, key, raw)
 		var e *client.Error
 		switch {
 		case err == nil:
@@ -299,6 +309,9 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 			s.mu.Unlock()
 			s.sent(ctx, g, w, raw, out, samples, "sent")
 			return
+		case client.FateOf(err) == client.Unknown && s.c.Keyed():
+			s.o.Log.Info("nobody knows whether a group arrived: it is sent again under its key", "group", g.name, "err", err)
+			unsure = true
 		case client.FateOf(err) == client.Unknown:
 			s.o.Log.Warn("nobody knows whether a group arrived: it is not sent again", "group", g.name, "err", err)
 			s.suspect()

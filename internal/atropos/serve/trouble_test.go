@@ -44,6 +44,7 @@ func rowsOf(list []servetest.Group) map[int]int {
 func TestPostsThatFail(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
+		keys    bool
 		answer  func(n int32) int
 		unknown int64
 		dropped string
@@ -54,6 +55,12 @@ func TestPostsThatFail(t *testing.T) {
 			}
 			return 0
 		}, unknown: 1},
+		{name: "cut off by a server that knows keys", keys: true, answer: func(n int32) int {
+			if n == 2 || n == 3 || n == 6 {
+				return -1
+			}
+			return 0
+		}},
 		{name: "full", answer: func(n int32) int {
 			if n >= 2 && n < 5 {
 				return 503
@@ -75,7 +82,7 @@ func TestPostsThatFail(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
-			b.api.Answer = posts(tt.answer)
+			b.api.Answer, b.api.Keys = posts(tt.answer), tt.keys
 			b.api.Register(2, 0, 0, -1)
 			b.api.Batch()
 			o := b.options(2)

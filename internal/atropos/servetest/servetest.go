@@ -52,6 +52,8 @@ type Server struct {
 	// instead of what the server would say. -1 cuts the connection after the request was
 	// carried out.
 	Answer func(r *http.Request) int
+	// Keys has the server know posts by their keys, as hermes' own does.
+	Keys bool
 
 	mu      sync.Mutex
 	started bool
@@ -64,11 +66,29 @@ type Server struct {
 	envs    []Env
 	got     []Group // all that were ever received
 	early   int     // posts before a trainer registered: upstream's server never recovers
+	posts   map[string]any // the answers to posts with keys
 	changed chan struct{}
 }
 
+// once carries out a post with a key once.
+func (s *Server) once(key string, handle func() (int, any)) (int, any) {
+	s.mu.Lock()
+	known, ok := s.posts[key]
+	s.mu.Unlock()
+	if ok {
+		return 200, known
+	}
+	code, out := handle()
+	if s.Keys && key != "" && code == 200 {
+		s.mu.Lock()
+		s.posts[key] = out
+		s.mu.Unlock()
+	}
+	return code, out
+}
+
 // New returns a server that no trainer has registered with.
-func New() *Server { return &Server{changed: make(chan struct{})} }
+func New() *Server { return &Server{posts: map[string]any{}, changed: make(chan struct{})} }
 
 // Register is the trainer's: sequences in a batch, longest sequence (0: any), the step it
 // begins at, and its number of steps (-1: no end).
@@ -163,7 +183,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	code, out := s.handle(r.Method+" "+r.URL.Path, body)
+	if s.Keys {
+		w.Header().Set("Hermes-Features", "Idempotency-Key")
+	}
+	code, out := s.once(r.Header.Get("Idempotency-Key"), func() (int, any) { return s.handle(r.Method+" "+r.URL.Path, body) })
 	if status < 0 {
 		panic(http.ErrAbortHandler)
 	}
