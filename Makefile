@@ -55,7 +55,7 @@ long: ## the long forms: a thousand crashes, fifty kills
 	$(GO) test -timeout 60m -run Escapes ./backends/docker -long # skips without HERMES_TEST_DOCKER
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -run TestCompressKills ./cmd/hermes
-	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run TestRunAPIKills ./cmd/hermes
+	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run "TestRunAPIKills|TestPipeline" ./cmd/hermes
 
 tokenizers: ## libtokenizers.a from its Rust sources, in build/hftokenizers; needs cargo and a C++ compiler
 	@GO=$(GO) sh scripts/tokenizers.sh

@@ -163,7 +163,9 @@ func (c *Client) named(ctx context.Context, key, method, path string, body []byt
 		return e
 	}
 	defer resp.Body.Close()
-	c.keyed.Store(resp.Header.Get(featureHeader) == keyHeader)
+	if resp.StatusCode == http.StatusOK { // else it may be a proxy that speaks
+		c.keyed.Store(resp.Header.Get(featureHeader) == keyHeader)
+	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return &Error{Op: op, Err: err, Fate: Unknown}
