@@ -64,8 +64,8 @@ type Server struct {
 	step    int64
 	queue   []Group
 	envs    []Env
-	got     []Group // all that were ever received
-	early   int     // posts before a trainer registered: upstream's server never recovers
+	got     []Group        // all that were ever received
+	early   int            // posts before a trainer registered: upstream's server never recovers
 	posts   map[string]any // the answers to posts with keys
 	changed chan struct{}
 }
