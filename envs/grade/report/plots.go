@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"hermes/envs/grade/figures"
 )
@@ -138,16 +139,28 @@ func scale(low, high float64) func(float64) float64 {
 	return func(x float64) float64 { return left + (x-low)/(high-low)*(right-left) }
 }
 
-// axis draws five ticks below a plot.
+// axis draws ticks at round numbers below a plot.
 func (s *svg) axis(low, high, y float64, at func(float64) float64) {
 	if high <= low {
 		high = low + 1
 	}
-	for i := range 5 {
-		v := low + (high-low)*float64(i)/4
+	step := round((high - low) / 4)
+	for i := math.Ceil(low / step); i*step <= high+step*1e-9; i++ {
+		v := i * step
 		s.Lines = append(s.Lines, line{at(v), top, at(v), y, "grid"})
-		s.Labels = append(s.Labels, label{X: at(v) - 10, Y: y + 14, Text: fmt.Sprintf("%.3g", v)})
+		s.Labels = append(s.Labels, label{X: at(v) - 10, Y: y + 14, Text: strconv.FormatFloat(v, 'g', 10, 64)})
 	}
+}
+
+// round is the largest of 1, 2, 2.5 and 5 times a power of ten that is not above x.
+func round(x float64) float64 {
+	base := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, f := range []float64{5, 2.5, 2} {
+		if f*base <= x*(1+1e-9) {
+			return f * base
+		}
+	}
+	return base
 }
 
 // forest draws every metric with its interval.
