@@ -221,6 +221,12 @@ func (l *link) dial(ctx context.Context, path string) (net.Conn, error) {
 	}
 	conn, err := c.DialContext(ctx, "unix", path)
 	var open *ssh.OpenChannelError
+	if err != nil && !errors.As(err, &open) && ctx.Err() == nil { // not the host's answer: the connection has broken
+		if c, err = l.proven(ctx); err != nil {
+			return nil, err
+		}
+		conn, err = c.DialContext(ctx, "unix", path)
+	}
 	if errors.As(err, &open) && open.Reason == ssh.Prohibited {
 		return nil, refusal{fmt.Errorf("the host does not forward to sockets (AllowStreamLocalForwarding in its sshd_config must not be no): %w", err)}
 	}
