@@ -46,10 +46,11 @@ func (v *Viewer) Handler() http.Handler {
 	mux.HandleFunc("GET /api/diff", v.answer(v.diff))
 	mux.HandleFunc("GET /artifact", v.artifact)
 	mux.HandleFunc("GET /blob", v.blob)
-	return guard(mux)
+	return shield(mux)
 }
 
-func guard(next http.Handler) http.Handler {
+// shield sets the headers that keep the page to itself and refuses other hosts and origins.
+func shield(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")

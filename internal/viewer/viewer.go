@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"hermes/internal/guard"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
@@ -113,22 +114,7 @@ func (v *Viewer) decoder(r *runs.Run) (Decoder, error) {
 
 // Listen opens a loopback address: HOST:PORT, or a port alone.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		host, port = "", addr
-	}
-	if host == "" || host == "localhost" {
-		host = "127.0.0.1"
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, fmt.Errorf("listen on %q: want a loopback address such as 127.0.0.1:8080; the page shows everything to whoever reaches it", addr)
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w", addr, err)
-	}
-	return l, nil
+	return guard.Listen(ctx, "listen on", addr, "the page shows everything to whoever reaches it")
 }
 
 // Serve answers on l until ctx ends, then closes l. It returns nil after a shutdown.

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"hermes/internal/guard"
 	"hermes/rollout/event"
 	"hermes/trajectory"
 )
@@ -161,22 +162,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Listen opens a loopback address for [Serve]: HOST:PORT, :PORT or PORT. Any other host
 // is refused, for the page has no guard.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		host, port = "", addr
-	}
-	if host == "" || host == "localhost" {
-		host = "127.0.0.1"
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, fmt.Errorf("metrics on %q: want a loopback address such as 127.0.0.1:9090", addr)
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, fmt.Errorf("metrics on %q: %w", addr, err)
-	}
-	return l, nil
+	return guard.Listen(ctx, "metrics on", addr, "the page has no guard")
 }
 
 // Serve answers /metrics and /healthz on l until ctx ends, then closes l. It returns
