@@ -22,6 +22,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"hermes/backends"
+	"hermes/backends/egress"
 	"hermes/backends/slotd"
 )
 
@@ -32,6 +33,7 @@ type box struct {
 	name    string
 	passage *slotd.Passage // nil: reached by exec
 	token   string
+	door    *egress.Door  // nil: no proxy
 	started chan struct{} // closed when the engine has answered to start
 	ended   context.CancelFunc
 	removed sync.Mutex
@@ -59,6 +61,10 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
+	if b.proxy != nil {
+		setup.Door = egress.Port
+		maps.Copy(setup.Env, egress.Env())
+	}
 	maps.Copy(setup.Env, s.Env)
 	config, host := b.container(ref, s, l)
 	setUp := x.bind
@@ -66,7 +72,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 		setUp = x.copy
 	}
 	err = setUp(ctx, setup, config, host)
-	if err != nil && b.conf.Inject == "auto" && isElsewhere(err) && !b.conf.ReadOnly {
+	if err != nil && b.conf.Inject == "auto" && b.proxy == nil && isElsewhere(err) && !b.conf.ReadOnly {
 		b.copies.Store(true) // a socket of ours, but an engine with other files
 		return b.again(ctx, x, s, l)
 	}
@@ -175,7 +181,19 @@ func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config,
 	x.passage = &slotd.Passage{Conn: conn}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	return introduce(conn, s)
+	if err := introduce(conn, s); err != nil || s.Door == 0 {
+		return err
+	}
+	out, err := slotd.ReceiveDoor(conn)
+	if err != nil {
+		return err
+	}
+	x.door = x.back.proxy.Serve(x.name, out)
+	go func() { // slotd says no more: what comes is the end of the box
+		conn.Read(make([]byte, 1))
+		x.door.Close()
+	}()
+	return nil
 }
 
 // introduce sends the setup and waits for slotd to be ready.
@@ -354,6 +372,9 @@ func (x *box) remove(ctx context.Context) error {
 	x.ended()
 	if x.passage != nil {
 		x.passage.Conn.Close() // ends slotd, whatever the engine does
+	}
+	if x.door != nil {
+		x.door.Close()
 	}
 	if err := x.back.engine.remove(ctx, x.name); err != nil {
 		return fmt.Errorf("remove box %s: %w", x.name, err)

@@ -142,14 +142,26 @@ func (g *gate) Accept() (net.Conn, error) {
 // guest is a connection from the box.
 type guest struct {
 	net.Conn
-	gate *gate
-	once sync.Once
+	gate   *gate
+	joined atomic.Bool // with the other end of a tunnel
+	once   sync.Once
+}
+
+// linger ends our direction and reads on for a moment: a connection that is closed with
+// something unread is reset, and the box would not see why it was refused.
+func (x *guest) linger() {
+	if x.joined.Load() || x.CloseWrite() != nil {
+		return
+	}
+	x.Conn.SetReadDeadline(time.Now().Add(250 * time.Millisecond))
+	io.CopyN(io.Discard, x.Conn, 256<<10)
 }
 
 // Close implements net.Conn.
 func (x *guest) Close() error {
 	err := net.ErrClosed
 	x.once.Do(func() {
+		x.linger()
 		err = x.Conn.Close()
 		if errors.Is(err, net.ErrClosed) { // the door was quicker
 			err = nil

@@ -110,6 +110,9 @@ func (d *Door) tunnel(w http.ResponseWriter, up *upstream) {
 		return
 	}
 	defer c.Close()
+	if g, ok := c.(*guest); ok {
+		g.joined.Store(true)
+	}
 	c.SetDeadline(time.Time{})
 	defer context.AfterFunc(d.ctx, func() { c.Close() })()
 	up.watch(d.proxy.conf.Idle, func() { c.Close() })
