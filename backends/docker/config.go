@@ -64,6 +64,12 @@ func (s Surroundings) say(format string, args ...any) {
 	}
 }
 
+// Check objects to values that cannot work.
+func (c Config) Check() error {
+	_, err := c.complete()
+	return err
+}
+
 // complete fills in defaults and refuses what cannot work.
 func (c Config) complete() (Config, error) {
 	c.Image = cmp.Or(c.Image, "debian:12-slim")
@@ -86,6 +92,9 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("home %q is not a clean absolute path below /", c.Home)
 	case c.ReadOnly && c.Inject == "copy":
 		return c, fmt.Errorf("read-only: slotd cannot be copied into a root that is read-only")
+	}
+	if err := c.Egress.Check(); err != nil {
+		return c, err
 	}
 	if _, err := c.user(); err != nil {
 		return c, err

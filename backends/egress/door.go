@@ -67,14 +67,12 @@ func (d *Door) Close() {
 		return
 	}
 	d.shut = true
-	d.mu.Unlock()
-	d.stop()
-	d.web.Close()
-	d.mu.Lock()
 	for g := range d.open {
 		g.Conn.Close()
 	}
 	d.mu.Unlock()
+	d.stop()
+	d.web.Close()
 	d.ended.Wait()
 	d.guest.Wait()
 	if a, r := d.allowed.Load(), d.refused.Load(); a+r > 0 {
@@ -153,7 +151,8 @@ func (x *guest) linger() {
 	if x.joined.Load() || x.CloseWrite() != nil {
 		return
 	}
-	x.Conn.SetReadDeadline(time.Now().Add(250 * time.Millisecond))
+	enough := time.AfterFunc(250*time.Millisecond, func() { x.Conn.Close() }) // not a deadline: the server changes those
+	defer enough.Stop()
 	io.CopyN(io.Discard, x.Conn, 256<<10)
 }
 

@@ -79,23 +79,38 @@ type Proxy struct {
 	refused atomic.Int64
 }
 
-// New checks the configuration, which stands under key.
-func New(c Config, key string, o Outside) (*Proxy, error) {
+// Check objects to values that cannot work.
+func (c Config) Check() error {
+	_, _, err := c.complete()
+	return err
+}
+
+// complete fills in defaults and reads the list.
+func (c Config) complete() (Config, rules, error) {
 	c.Connections, c.Rate = cmp.Or(c.Connections, 64), cmp.Or(c.Rate, 100)
 	c.Bytes, c.Idle = cmp.Or(c.Bytes, 16<<30), cmp.Or(c.Idle, 2*time.Minute)
 	switch {
 	case c.Connections < 1 || c.Connections > maxTotal:
-		return nil, fmt.Errorf("%s.connections: %d is not from 1 to %d", key, c.Connections, maxTotal)
+		return c, nil, fmt.Errorf("egress.connections: %d is not from 1 to %d", c.Connections, maxTotal)
 	case c.Rate < 1:
-		return nil, fmt.Errorf("%s.rate: %d is negative", key, c.Rate)
+		return c, nil, fmt.Errorf("egress.rate: %d is negative", c.Rate)
 	case c.Bytes < 1:
-		return nil, fmt.Errorf("%s.bytes: %d is negative", key, c.Bytes)
+		return c, nil, fmt.Errorf("egress.bytes: %d is negative", c.Bytes)
 	case c.Idle < time.Second:
-		return nil, fmt.Errorf("%s.idle: %v is less than a second", key, c.Idle)
+		return c, nil, fmt.Errorf("egress.idle: %v is less than a second", c.Idle)
 	}
 	rules, err := parseRules(c.Allow)
 	if err != nil {
-		return nil, fmt.Errorf("%s.allow: %w", key, err)
+		err = fmt.Errorf("egress.allow: %w", err)
+	}
+	return c, rules, err
+}
+
+// New returns a proxy whose configuration stands under key, for texts: backends.NAME.egress.
+func New(c Config, key string, o Outside) (*Proxy, error) {
+	c, rules, err := c.complete()
+	if err != nil {
+		return nil, err
 	}
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
@@ -111,7 +126,7 @@ func New(c Config, key string, o Outside) (*Proxy, error) {
 	}
 	p := &Proxy{conf: c, key: key, rules: rules, out: o}
 	if p.log, err = openLog(c.Log); err != nil {
-		return nil, fmt.Errorf("%s.log: %w", key, err)
+		return nil, fmt.Errorf("egress.log: %w", err)
 	}
 	return p, nil
 }

@@ -483,7 +483,7 @@ func TestBadConfig(t *testing.T) {
 		c    egress.Config
 		want string
 	}{
-		{egress.Config{Allow: []string{"https://x.org"}}, `backends.test.egress.allow: entry "https://x.org": write the name of the host alone`},
+		{egress.Config{Allow: []string{"https://x.org"}}, `egress.allow: entry "https://x.org": write the name of the host alone`},
 		{egress.Config{Allow: []string{"x.org"}, Connections: -1}, "egress.connections: -1"},
 		{egress.Config{Allow: []string{"x.org"}, Idle: time.Millisecond}, "egress.idle: 1ms"},
 		{egress.Config{Allow: []string{"x.org"}, Bytes: -1}, "egress.bytes"},

@@ -41,6 +41,12 @@ const (
 	minDisk      = 1 << 20
 )
 
+// Check objects to values that cannot work.
+func (c Config) Check() error {
+	_, err := c.complete()
+	return err
+}
+
 // complete fills in defaults and refuses what cannot work.
 func (c Config) complete() (Config, error) {
 	if c.Root == "" {
@@ -56,6 +62,9 @@ func (c Config) complete() (Config, error) {
 		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
 			return c, fmt.Errorf("path %q of the box is not a clean absolute path below /", p)
 		}
+	}
+	if err := c.Egress.Check(); err != nil {
+		return c, err
 	}
 	switch c.Cgroup {
 	case "", "auto":

@@ -130,7 +130,7 @@ func descriptors(t *testing.T) int {
 
 func TestBadEgress(t *testing.T) {
 	_, err := namespace.Open(t.Context(), namespace.Config{Egress: egress.Config{Allow: []string{"http://x"}}})
-	if err == nil || !strings.Contains(err.Error(), `backends.namespace.egress.allow: entry "http://x"`) {
+	if err == nil || !strings.Contains(err.Error(), `egress.allow: entry "http://x"`) {
 		t.Errorf("%v", err)
 	}
 }
