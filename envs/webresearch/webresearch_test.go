@@ -149,6 +149,9 @@ func TestSolvable(t *testing.T) {
 		for _, task := range tasks(t, e, 25) {
 			s := task.Hidden.(*scene)
 			seen[s.question] = true
+			if lies := slices.ContainsFunc(s.corpus.pages, func(p page) bool { return len(s.supports(p.URL)) > 0 && strings.Contains(p.Text, s.lie+"</answer>") }); lies != (level > 3) {
+				t.Errorf("%s: orders in a page that must be read: %v", task.Row.ID, lies)
+			}
 			r, _ := hands(t, e, task)
 			if got := r.answer(s.question); got != s.answers[0] {
 				t.Fatalf("%s: %s\nreading says %q, the answer is %q", task.Row.ID, s.question, got, s.answers[0])
