@@ -238,8 +238,20 @@ func plainName(text string) string {
 	}, text)
 }
 
-// one runs one cell and writes its report, also where it stopped early.
+// one runs one cell and writes its report, also where it stopped early. W&B hears of the
+// report's figures, too.
 func (e *Eval) one(ctx context.Context, h Host, b Batch) (Evaluated, error) {
+	b.tracked = &tracked{}
+	done, err := e.report(ctx, h, b)
+	if done.Report != nil {
+		b.tracked.log(done.Books.Done(), done.Report.Scalars())
+	}
+	b.tracked.close(h, err)
+	return done, err
+}
+
+// report runs one cell and writes its report.
+func (e *Eval) report(ctx context.Context, h Host, b Batch) (Evaluated, error) {
 	done := Evaluated{Dir: filepath.Join(b.Out, b.RunFlags.Run)}
 	books, err := b.Run(ctx, h)
 	done.Books = books

@@ -9,6 +9,7 @@ import (
 
 	"hermes/rollout/journal"
 	"hermes/rollout/listing"
+	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/rollout/sink"
 )
@@ -36,23 +37,44 @@ type index struct {
 	changed chan struct{}
 }
 
-// openIndex reads the list that is kept in the run directory, where it is that of its log.
-func openIndex(r *runs.Run, log *slog.Logger) (*index, error) {
+// kept is the list of a run directory as it was read, or why it was not.
+type kept struct {
+	list *listing.List
+	by   listing.Keeper
+	err  error
+}
+
+// openRun opens a run directory, and reads its list meanwhile.
+func openRun(dir string) (*runs.Run, kept, error) {
+	read := make(chan kept, 1)
+	go func() {
+		var k kept
+		m, err := rundir.Read(journal.OS{}, dir)
+		if k.err = err; err == nil {
+			k.list, k.by, k.err = listing.Read(dir, m.Created)
+		}
+		read <- k
+	}()
+	r, err := runs.Open(dir)
+	return r, <-read, err
+}
+
+// openIndex takes the list that was kept, where it is that of the run's log.
+func openIndex(r *runs.Run, k kept, log *slog.Logger) (*index, error) {
 	clerk, err := sink.NewClerk(r.Journal, r.Manifest)
 	if err != nil {
 		return nil, err
 	}
 	x := &index{run: r, clerk: clerk, log: log, poke: make(chan struct{}, 1), list: &listing.List{}, changed: make(chan struct{}), end: r.Journal.Synced()}
-	l, by, err := listing.Read(r.Dir, r.Manifest.Created)
-	if err == nil && !fits(l, r) {
-		err = errors.New("it is one of another log")
+	if k.err == nil && !fits(k.list, r) {
+		k.err = errors.New("it is one of another log")
 	}
-	if err != nil {
+	if k.err != nil {
 		x.ours = true
-		log.Debug("the index is made anew", "run", r.Dir, "why", err)
+		log.Debug("the index is made anew", "run", r.Dir, "why", k.err)
 		return x, nil
 	}
-	x.list, x.settled, x.ours = l, l.Next, by == listing.ByReader
+	x.list, x.settled, x.ours = k.list, k.list.Next, k.by == listing.ByReader
 	return x, nil
 }
 

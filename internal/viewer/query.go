@@ -64,7 +64,9 @@ func compareBy(column string) func(a, b *listing.Row) int {
 	case "", "log":
 		return func(a, b *listing.Row) int { return cmp.Compare(a.At, b.At) }
 	case "id":
-		return func(a, b *listing.Row) int { return cmp.Or(cmp.Compare(a.ID(), b.ID()), cmp.Compare(a.Sample, b.Sample)) }
+		return func(a, b *listing.Row) int {
+			return cmp.Or(cmp.Compare(a.ID(), b.ID()), cmp.Compare(a.Sample, b.Sample))
+		}
 	case "reward":
 		return func(a, b *listing.Row) int { return cmp.Compare(a.Reward, b.Reward) }
 	case "turns":
@@ -138,11 +140,11 @@ func (x *index) of(k trajectory.Key) (w listing.Row, attempts, group []listing.R
 		return listing.Row{}, nil, nil, false
 	}
 	w = x.list.Rows[i]
-	for i := range x.list.Rows {
-		switch o := &x.list.Rows[i]; {
+	for _, n := range x.list.Of(i) {
+		switch o := &x.list.Rows[n]; {
 		case o.Key == k:
 			attempts = append(attempts, *o)
-		case !o.Old && o.SameID(&w):
+		case !o.Old:
 			group = append(group, *o)
 		}
 	}

@@ -11,6 +11,7 @@
 package listing
 
 import (
+	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
@@ -104,8 +105,8 @@ func (w *Row) ID() string {
 	return id
 }
 
-// SameID reports whether two rows are of the same row of the dataset.
-func (w *Row) SameID(o *Row) bool {
+// sameID reports whether two rows are of the same row of the dataset.
+func (w *Row) sameID(o *Row) bool {
 	end := strings.IndexByte(w.text, 0) + 1
 	return strings.HasPrefix(o.text, w.text[:end])
 }
@@ -176,6 +177,8 @@ type List struct {
 	Next journal.Offset // where the log goes on
 
 	last  map[trajectory.Key]int32 // the newest row of each key
+	ids   []uint32                 // hashes of the rows' ids, beside Rows
+	seed  maphash.Seed
 	names map[string]string        // of outcomes and books, one copy of each
 	ended bool                     // its file was read to its end
 }
@@ -184,6 +187,17 @@ type List struct {
 func (l *List) Last(k trajectory.Key) (i int, ok bool) {
 	at, ok := l.last[k]
 	return int(at), ok
+}
+
+// Of finds the rows of all samples of the same row of the dataset as row i, in the order
+// of the log, and row i among them.
+func (l *List) Of(i int) (rows []int) {
+	for n, id := range l.ids {
+		if id == l.ids[i] && l.Rows[n].sameID(&l.Rows[i]) {
+			rows = append(rows, n)
+		}
+	}
+	return rows
 }
 
 // Add takes in the next row.
@@ -195,11 +209,12 @@ func (l *List) Add(w Row, next journal.Offset) {
 	l.Reopen(w.Key, next)
 	l.last[w.Key] = int32(len(l.Rows))
 	l.Rows = append(l.Rows, w)
+	l.ids = append(l.ids, uint32(maphash.String(l.seed, w.ID())))
 }
 
 // grow makes room for about n rows.
 func (l *List) grow(n int) {
-	l.Rows = make([]Row, 0, n)
+	l.Rows, l.ids, l.seed = make([]Row, 0, n), make([]uint32, 0, n), maphash.MakeSeed()
 	l.last, l.names = make(map[trajectory.Key]int32, n), map[string]string{}
 }
 
