@@ -261,10 +261,17 @@ func TestServerInTrouble(t *testing.T) {
 			o.Log = log
 			r := open(t, t.TempDir(), o)
 			logSome(r)
+			want := 7
+			if o.Queue == 1 { // more rows than one request takes
+				for i := range 1000 {
+					r.Log(int64(100+i), map[string]float64{"a": 1})
+				}
+				want += 1000
+			}
 			if err := r.Close(0); err != nil {
 				t.Fatal(err)
 			}
-			if list := records(t, filepath.Join(r.Dir(), "run-abcd1234.wandb")); len(list) != 7 {
+			if list := records(t, filepath.Join(r.Dir(), "run-abcd1234.wandb")); len(list) != want {
 				t.Errorf("%d records in the file", len(list))
 			}
 			if !strings.HasPrefix(filepath.Base(r.Dir()), "offline-run-") {
