@@ -112,15 +112,16 @@ func Read(dir string, created time.Time) (l *List, by Keeper, err error) {
 		return nil, 0, err
 	}
 	head := make([]byte, headerLen)
-	if _, err := io.ReadFull(f, head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
-	if by = Keeper(head[len(magic)]); !bytes.Equal(head, Header(by, created)) {
+	if by = Keeper(head[len(magic)]); n < headerLen || !bytes.Equal(head, Header(by, created)) {
 		return nil, 0, fmt.Errorf("%s: %w", FileName, ErrOther)
 	}
 	l = &List{}
 	l.grow(int(info.Size() / 300))
-	buf := make([]byte, 0, block)
+	buf := make([]byte, 0, min(block, max(info.Size(), 2*mostBody)))
 	for {
 		n, err := io.ReadFull(f, buf[len(buf):cap(buf)])
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
