@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,11 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 	if err != nil {
 		return t, s, &Error{Code: codeOurs, Err: err}
 	}
+	first.tracked = &tracked{}
+	if err := first.track(ctx, "serve"); err != nil {
+		return t, s, err
+	}
+	defer func() { first.tracked.close(r.host, err) }()
 	watch := first.metrics(ctx, cancel)
 	memory := budget(r.Memory, "/")
 	defer holdMemory(memory)()
@@ -59,7 +65,12 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 		Messages: r.SendMessages, Generation: first.generation(), Seed: r.Seed, Replicas: max(1, r.shard.N), Wait: max(r.Wait, time.Millisecond), Poll: r.Poll,
 		Dir: dir.Path, Before: before, GroupsFile: r.GroupsFile, Log: first.log, Say: func(text string) { fmt.Fprintln(r.host.Err, "hermes: "+text) },
 		Engine: first.engineOptions(memory), Observer: watch,
-		Planned: func(n int64) error { return plan(dir, done+n, planAhead) }}
+		Planned: func(n int64) error { return plan(dir, done+n, planAhead) },
+		Figures: func(line, step int64, values map[string]float64) {
+			values = maps.Clone(values)
+			values["trainer/step"] = float64(step)
+			first.tracked.log(line, values)
+		}}
 	if o.OffPolicy == 0 {
 		o.OffPolicy = -1
 	}

@@ -111,6 +111,9 @@ type Options struct {
 	Engine         engine.Options            // Rollouts, Toolsets and Observer are the server's
 	Observer       event.Observer            // hears of the rollouts too; nil: nobody
 	Planned        func(samples int64) error // told before more samples than ever are begun; nil: nobody
+	// Figures is told every line of metrics.jsonl, its number and the trainer's step with
+	// it; it must not wait. nil: nobody.
+	Figures func(line, step int64, values map[string]float64)
 }
 
 // ErrTrainer says that there is no trainer, or one whose numbers do not fit: nothing was
@@ -176,6 +179,7 @@ type group struct {
 	recs    []*trajectory.Record
 	jobs    []rollout.Job // to be begun
 	started time.Time
+	step    int64 // of the trainer, when it was begun
 }
 
 // New checks the options.
