@@ -1,67 +1,40 @@
 package nomad_test
 
 import (
-	"context"
 	"os"
-	"slices"
 	"testing"
-	"time"
-
-	"github.com/hashicorp/nomad/api"
 
 	"hermes/backends"
 	"hermes/backends/backendtest"
 	"hermes/backends/nomad"
 )
 
-// TestRealAgent runs the contract on raw_exec slots of a real agent on this machine, and
-// prints what a warm command costs. docs/nomad.md tells how to get one.
+// TestRealAgent runs the contract on slots of real agents.
 func TestRealAgent(t *testing.T) {
-	address := os.Getenv("HERMES_TEST_NOMAD_ADDR")
-	if address == "" {
-		t.Skip("HERMES_TEST_NOMAD_ADDR names no Nomad agent on this machine with raw_exec enabled")
-	}
-	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
-	web, err := api.NewClient(&api.Config{Address: address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := nomad.Open(t.Context(), nomad.Config{Address: address, Driver: "raw_exec", Slotd: program(t), Max: 8, CPU: 10, Memory: 32 << 20, Disk: 120 << 20,
-		Rootless: os.Geteuid() != 0}, nomad.Surroundings{Tell: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(context.Background()); err != nil {
-			t.Error(err)
+	t.Run("raw_exec", func(t *testing.T) {
+		contract(t, realAgents(t, agentOptions{}), nomad.Config{Driver: "raw_exec", Max: 12}, backendtest.Options{Skips: rawSkips()})
+	})
+	t.Run("raw_exec with ACLs and TLS", func(t *testing.T) {
+		contract(t, realAgents(t, agentOptions{secure: true}), nomad.Config{Driver: "raw_exec", Max: 12}, backendtest.Options{Skips: rawSkips()})
+	})
+	t.Run("docker", func(t *testing.T) {
+		engine := os.Getenv("HERMES_TEST_DOCKER")
+		if engine == "" {
+			t.Skip("HERMES_TEST_DOCKER names no engine")
 		}
+		contract(t, realAgents(t, agentOptions{docker: engine}), nomad.Config{Driver: "docker", Image: "hermes-test:python", Memory: 64 << 20, Max: 12},
+			backendtest.Options{Enforces: []string{"memory", "processes"}, Skips: dockerSkips()})
 	})
-	backendtest.Run(t, func(t *testing.T) backends.Backend { return b }, backendtest.Options{
-		Secret: "not-for-boxes",
-		Kill: func(x backends.Sandbox) error {
-			id := nomad.Alloc(x)
-			if _, err := web.Allocations().Stop(&api.Allocation{ID: id}, nil); err != nil {
-				return err
-			}
-			for q := (&api.QueryOptions{}); ; {
-				a, meta, err := web.Allocations().Info(id, q)
-				if err != nil || a.ClientTerminalStatus() {
-					return err
-				}
-				q.WaitIndex = meta.LastIndex
-			}
-		},
-		Cut:   nomad.Cut,
-		Skips: rawSkips(),
-	})
-	x := box(t, b, backends.Spec{})
-	var took []time.Duration
-	for range 200 {
-		began := time.Now()
-		sh(t, x, "true")
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	t.Logf("warm command: p50 %v, p95 %v", took[100], took[190])
-	shut(t, x)
+}
+
+// dockerSkips are the rows that docker slots cannot be asked.
+func dockerSkips() []int { return []int{46, 52, 53, 55, 57, 59, 67, 68, 69, 71, 72, 73, 74, 75, 84} }
+
+// contract runs the suite on a cluster.
+func contract(t *testing.T, f *agents, c nomad.Config, o backendtest.Options) {
+	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
+	b := open(t, f, c)
+	o.Secret, o.Cut = "not-for-boxes", nomad.Cut
+	o.Kill = func(x backends.Sandbox) error { return f.Stop(nomad.Alloc(x)) }
+	backendtest.Run(t, func(t *testing.T) backends.Backend { return b }, o)
 }
