@@ -163,6 +163,63 @@ func TestPlacement(t *testing.T) {
 	})
 }
 
+// TestTooLarge: what no node can take, however empty it is, is not waited for.
+func TestTooLarge(t *testing.T) {
+	onStages(t, func(t *testing.T, f stage) {
+		b := open(t, f, nomad.Config{Memory: 900 << 30})
+		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, nomad.ErrPlacement) || !strings.Contains(err.Error(), "no node is large enough for 921600 MiB") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHalted: an operator who stops or removes a job ends its boxes; the next gets the job back.
+func TestHalted(t *testing.T) {
+	onStages(t, func(t *testing.T, f stage) {
+		b := open(t, f, nomad.Config{Max: 2})
+		web, err := api.NewClient(&api.Config{Address: f.Address()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, purge := range []bool{false, true} {
+			x := box(t, b, backends.Spec{})
+			done := busyExec(t, x, "echo > begun; sleep 1000")
+			started(t, x, "begun")
+			if _, _, err := web.Jobs().Deregister(f.Jobs()[0], purge, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := outcome(t, done); !errors.Is(err, backends.ErrLost) || !errors.Is(err, nomad.ErrStopped) {
+				t.Errorf("purge %v: a command when its job is stopped: %v", purge, err)
+			}
+			shut(t, x)
+			shut(t, box(t, b, backends.Spec{}))
+		}
+	})
+}
+
+// TestOutside reads what real servers say of slots that shall end (testdata/answers.txt).
+func TestOutside(t *testing.T) {
+	for _, tt := range []struct {
+		desired, client, description string
+		want                         error
+	}{
+		{"run", "running", "", nil},
+		{"run", "failed", "", nil},
+		{"stop", "failed", "", nil}, // it failed and has a successor
+		{"stop", "running", "alloc is being migrated", nomad.ErrStopped},
+		{"stop", "complete", "alloc not needed due to job update", nomad.ErrStopped},
+		{"stop", "lost", "alloc is lost since its node is down", nomad.ErrNodeLost},
+		{"stop", "running", "alloc is lost since its node is down", nomad.ErrNodeLost},
+		{"run", "unknown", "", nomad.ErrNodeLost},
+		{"evict", "running", "Preempted by alloc ID 1", nomad.ErrStopped},
+	} {
+		err := nomad.Outside(tt.desired, tt.client, tt.description)
+		if (err != nil) != (tt.want != nil) || !errors.Is(err, tt.want) || err != nil && !errors.Is(err, backends.ErrLost) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
 func TestNodeLost(t *testing.T) { onStages(t, nodeLost) }
 
 func nodeLost(t *testing.T, f stage) {

@@ -206,7 +206,7 @@ func (s *slot) fate() error {
 			s.g.doubted()
 		} else {
 			if why := outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription); why != nil {
-				return why
+				return s.g.b.moved(ctx, a.NodeID, a.DesiredDescription, why)
 			}
 			if a.ClientStatus == api.AllocClientStatusFailed || a.ClientStatus == api.AllocClientStatusComplete {
 				if why := s.g.b.node(ctx, a.NodeID); why != nil {
