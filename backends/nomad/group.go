@@ -287,7 +287,7 @@ func (g *group) reconcile(ctx context.Context, all []*api.AllocationListStub) {
 	}
 	for id, s := range g.slots {
 		if !listed[id] {
-			g.drop(s, fmt.Errorf("%w: %w: its job was removed", backends.ErrLost, ErrStopped))
+			g.drop(s, errRemoved)
 		}
 	}
 	for id := range g.over {
