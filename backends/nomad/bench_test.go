@@ -1,6 +1,7 @@
 package nomad_test
 
 import (
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,19 +12,33 @@ import (
 	"hermes/backends/nomad"
 )
 
-// BenchmarkReal measures slots of raw_exec on real agents: a box of a slot that is there
-// with its first command, a warm command, commands in 64 boxes at once, and the time from
-// no slot to 1, 8 and 64 boxes.
+// BenchmarkReal measures slots on real agents: a box of a slot that is there with its first
+// command, a warm command, commands in many boxes at once, and the time from no slot to 1,
+// 8 and all boxes, with a command run in each.
 func BenchmarkReal(b *testing.B) {
-	const most = 64
-	a := realAgents(b, agentOptions{})
-	back := open(b, a, nomad.Config{Max: most, Idle: time.Hour})
+	b.Run("raw_exec", func(b *testing.B) { slots(b, realAgents(b, agentOptions{}), nomad.Config{}, 64) })
+	b.Run("docker", func(b *testing.B) {
+		engine := os.Getenv("HERMES_TEST_DOCKER")
+		if engine == "" {
+			b.Skip("HERMES_TEST_DOCKER names no engine")
+		}
+		slots(b, realAgents(b, agentOptions{docker: engine}), nomad.Config{Driver: "docker", Image: "hermes-test:python"}, 64)
+	})
+}
+
+func slots(b *testing.B, a *agents, c nomad.Config, most int) {
+	if c.Driver == "docker" {
+		c.Artifact = artifact(b)
+	}
+	c.Max, c.Idle = most, time.Hour
+	back := open(b, a, c)
 	first := map[int]time.Duration{}
 	var all []backends.Sandbox
 	for _, n := range []int{1, 8, most} {
 		other := back
 		if n != most {
-			other = open(b, a, nomad.Config{Max: n})
+			c.Max = n
+			other = open(b, a, c)
 		}
 		began := time.Now()
 		boxes := make([]backends.Sandbox, n)
@@ -45,7 +60,7 @@ func BenchmarkReal(b *testing.B) {
 	b.Run("busy", func(b *testing.B) {
 		b.ReportMetric(first[1].Seconds(), "s-to-1")
 		b.ReportMetric(first[8].Seconds(), "s-to-8")
-		b.ReportMetric(first[most].Seconds(), "s-to-64")
+		b.ReportMetric(first[most].Seconds(), "s-to-all")
 		var left atomic.Int64
 		left.Store(int64(b.N))
 		var busy sync.WaitGroup

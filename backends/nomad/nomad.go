@@ -223,9 +223,9 @@ func (b *Backend) Traits() backends.Traits {
 		t.MemoryBy = "cgroup"
 		t.Notes = append(t.Notes, "network as Nomad gives it to containers; 256 processes; disk is not limited")
 	case driverRaw:
-		t.Notes = append(t.Notes, "no isolation: commands run on the node as the agent's user, without limits")
+		t.Notes = append(t.Notes, "no isolation: commands run on the node as the agent's user; no limit is promised")
 	case driverSingularity:
-		t.Notes = append(t.Notes, "network of the node; memory and processes are not limited")
+		t.Notes = append(t.Notes, "network of the node; no limit is promised")
 	}
 	return t
 }
