@@ -59,8 +59,11 @@ type Backend struct {
 	swept  int // removed by Open and not yet told
 }
 
-// askTime bounds one question to an agent.
-const askTime = 30 * time.Second
+const (
+	askTime        = 30 * time.Second // bounds one question to an agent
+	forbiddenTries = 10               // before a token counts as refused
+	minMemory      = 64 << 20         // bytes of a slot: slotd alone needs half of it for a large input
+)
 
 // Open looks for an agent, removes what dead owners left and, with Config.Min, begins to
 // make slots. It fails with backends.ErrUnavailable where no agent with a leader answers.
@@ -83,7 +86,18 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		stop()
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, answered("ask "+c.Address+" for the cluster's leader", err))
 	}
-	if b.swept, err = b.sweep(ctx); err != nil {
+	b.swept, err = b.sweep(ctx)
+	for range forbiddenTries { // a server that has just started refuses good tokens too
+		if !forbidden(err) || !pause(ctx, 100*time.Millisecond) {
+			break
+		}
+		b.swept, err = b.sweep(ctx)
+	}
+	if forbidden(err) {
+		stop()
+		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
+	}
+	if err != nil {
 		b.at.say("%v", err) // what it could not remove does not hinder us
 	}
 	if c.Min > 0 {
@@ -160,8 +174,8 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, fmt.Errorf("open a box: image %q: slots of driver raw_exec have no images: %w", s.Image, backends.ErrImage)
 	}
 	h := b.shape(s)
-	if h.memory < 32<<20 {
-		return nil, fmt.Errorf("open a box: memory limit of %d bytes is below %d", h.memory, 32<<20)
+	if h.memory < minMemory {
+		return nil, fmt.Errorf("open a box: memory limit of %d bytes is below %d", h.memory, minMemory)
 	}
 	g, err := b.group(ctx, h)
 	if err != nil {
@@ -209,9 +223,9 @@ func (b *Backend) Traits() backends.Traits {
 		t.MemoryBy = "cgroup"
 		t.Notes = append(t.Notes, "network as Nomad gives it to containers; 256 processes; disk is not limited")
 	case driverRaw:
-		t.Notes = append(t.Notes, "no isolation: commands run on the node as the agent's user, without limits")
+		t.Notes = append(t.Notes, "no isolation: commands run on the node as the agent's user; no limit is promised")
 	case driverSingularity:
-		t.Notes = append(t.Notes, "network of the node; memory and processes are not limited")
+		t.Notes = append(t.Notes, "network of the node; no limit is promised")
 	}
 	return t
 }
