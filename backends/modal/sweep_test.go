@@ -1,0 +1,3 @@
+package modal_test
+
+func own(server, slotd string) int { return 1 }
