@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"net/netip"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -200,6 +201,9 @@ func (x *box) find(ctx context.Context) (string, error) {
 	return found.ID, err
 }
 
+// firstKind are the ids of sandboxes for which the service has the calls that we make.
+var firstKind = regexp.MustCompile(`^sb-[0-9A-Za-z]{22}$`)
+
 // task waits until the sandbox has a place on a machine.
 func (x *box) task(ctx context.Context) (string, error) {
 	pause, wait := firstLook, float32(joinTime.Seconds())
@@ -208,6 +212,8 @@ func (x *box) task(ctx context.Context) (string, error) {
 		err := x.p.api.within(ctx, joinTime+x.p.api.each, wire.SandboxGetTaskID, &wire.WaitRequest{ID: x.id, Timeout: &wait}, &t)
 		switch {
 		case codeOf(err) == codes.DeadlineExceeded && ctx.Err() == nil: // it waits for a machine
+		case codeOf(err) == codes.NotFound && !firstKind.MatchString(x.id):
+			return "", fmt.Errorf("its id is not of the kind that this driver knows: %w", err)
 		case err != nil:
 			return "", err
 		case t.Result != nil && t.Result.Status != wire.StatusRunning:
@@ -285,12 +291,12 @@ func (x *box) why(ctx context.Context, err error) error {
 }
 
 // endTime is how long the service may take to know that a sandbox has ended.
-const endTime = 5 * time.Second
+const endTime = 2 * time.Second
 
 // lost says whose fault the end of a box was: nil when it runs, or when the service does
 // not answer.
 func (x *box) lost() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*endTime)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*endTime)
 	defer cancel()
 	if r := x.result(ctx, endTime); r != nil {
 		return fmt.Errorf("sandbox %s: %w", x.id, ended(r, x.ran.Load()))
