@@ -14,6 +14,7 @@ import (
 	"hermes/configs"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/bfcl"
 	"hermes/envs/gsm8k"
 	"hermes/envs/procedural"
 	"hermes/envs/remote"
@@ -27,7 +28,7 @@ import (
 // Envs lists the kinds of environments that ship with hermes. A new one is its own
 // package and a line here.
 func Envs() []envs.Kind {
-	return []envs.Kind{gsm8k.Kind, procedural.Kind, remote.Kind, sql.Kind, swe.Kind, terminaltest.Kind, toolapi.Kind}
+	return []envs.Kind{bfcl.Kind, gsm8k.Kind, procedural.Kind, remote.Kind, sql.Kind, swe.Kind, terminaltest.Kind, toolapi.Kind}
 }
 
 // oracleModel is the name of the embedded model that plays each task perfectly.
