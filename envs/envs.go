@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"hermes/backends"
 	"hermes/datasets"
@@ -28,6 +29,8 @@ type Task struct {
 	Files     map[string]string // path → text, written before the loop
 	Toolsets  []string          // nil: the run's
 	Artifacts []string          // files and folders of the box that are kept beside what the scorer saw
+	Time      time.Duration     // bounds the loop below the run's own limit; 0: nothing does
+	ScoreTime time.Duration     // what the scorer needs at most, above what a run allows; 0: no more
 	Hidden    any               // the environment's own: gold answer, checker …
 }
 

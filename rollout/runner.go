@@ -286,9 +286,13 @@ func (a *attempt) open(ctx context.Context) error {
 
 func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, error) {
 	o := &a.runner.o
-	if o.Deadlines.Loop > 0 {
+	most := o.Deadlines.Loop
+	if t := a.task.Time; t > 0 && (most == 0 || t < most) {
+		most = t
+	}
+	if most > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.Deadlines.Loop, errLoopTime)
+		ctx, cancel = context.WithTimeoutCause(ctx, most, errLoopTime)
 		defer cancel()
 	}
 	a.trace = trajectory.New(o.Policy.Info().Mode, a.set.Specs())
@@ -299,7 +303,7 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 	}
 	stop, err := l.Run(ctx, a.trace, a.task.Messages)
 	if stop.Reason == trajectory.StopInterrupted && errors.Is(context.Cause(ctx), errLoopTime) {
-		stop = trajectory.Stop{Reason: trajectory.StopTime, Detail: o.Deadlines.Loop.String()}
+		stop = trajectory.Stop{Reason: trajectory.StopTime, Detail: most.String()}
 	}
 	a.trace.Finish(l.Left)
 	a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
@@ -392,7 +396,7 @@ func (a *attempt) keep(ctx context.Context, box backends.Sandbox, failed error) 
 }
 
 func (a *attempt) scoreOnce(ctx context.Context, ep envs.Episode, box backends.Sandbox) (s trajectory.Score, err error) {
-	d := a.runner.o.Deadlines.Score
+	d := max(a.runner.o.Deadlines.Score, a.task.ScoreTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the scorer took longer than %v", d))
 	defer cancel()
 	a.saw = nil

@@ -20,6 +20,7 @@ import (
 	"hermes/envs/remote"
 	"hermes/envs/sql"
 	"hermes/envs/swe"
+	"hermes/envs/terminalbench"
 	"hermes/envs/terminaltest"
 	"hermes/envs/toolapi"
 	"hermes/rollout/tool"
@@ -28,7 +29,7 @@ import (
 // Envs lists the kinds of environments that ship with hermes. A new one is its own
 // package and a line here.
 func Envs() []envs.Kind {
-	return []envs.Kind{bfcl.Kind, gsm8k.Kind, procedural.Kind, remote.Kind, sql.Kind, swe.Kind, terminaltest.Kind, toolapi.Kind}
+	return []envs.Kind{bfcl.Kind, gsm8k.Kind, procedural.Kind, remote.Kind, sql.Kind, swe.Kind, terminalbench.Kind, terminaltest.Kind, toolapi.Kind}
 }
 
 // oracleModel is the name of the embedded model that plays each task perfectly.
