@@ -114,6 +114,14 @@ type Responder interface {
 	Respond(ctx context.Context, t Task, w World, ep Episode) ([]trajectory.Message, error)
 }
 
+// Stepper looks at the box after each turn of the model whose calls have run, before the
+// model is asked again: progress that [trajectory.Score].Turns pays. An error voids the
+// rollout, as the scorer's does. w.Box is nil while no tool has opened it; ep.Trace must
+// not be changed.
+type Stepper interface {
+	Step(ctx context.Context, t Task, w World, ep Episode) error
+}
+
 // NeedsBox is implemented by environments whose scorer needs the box even when no tool
 // opened it.
 type NeedsBox interface{ NeedsBox(t Task) bool }

@@ -51,7 +51,7 @@ func inLocal(c terminalbench.Config) terminalbench.Config {
 	if c.Dataset == nil {
 		c.Dataset = []string{"testdata/tasks"}
 	}
-	c.Dir, c.TestDir = "work", "judge/tests"
+	c.Dir, c.TestDir = "room", "judge/tests"
 	return c
 }
 
@@ -171,7 +171,7 @@ func TestWhatCounts(t *testing.T) {
 		{"a part, by weight", "count-words", "share", "echo 6 >count.txt", 0.75, "test_outputs.py::test_count"},
 		{"another part, by weight", "count-words", "share", "echo banana >longest.txt", 0.25, "test_outputs.py::test_longest"},
 		{"a guard that fails", "count-words", "share", "echo 6 >count.txt; echo banana >longest.txt; rm words.txt", 0, "test_outputs.py::test_longest"},
-		{"tests of the model's own", "count-words", "resolved", "mkdir -p ~/judge/tests ~/work/judge/tests judge/tests; for d in ~/judge/tests ~/work/judge/tests judge/tests; do echo 'check() { echo \"PASSED test_outputs.py::$1\"; }' >$d/lib.sh; chmod 555 $d; done", 0, ""},
+		{"tests of the model's own", "count-words", "resolved", "mkdir -p ~/judge/tests ~/room/judge/tests judge/tests; for d in ~/judge/tests ~/room/judge/tests judge/tests; do echo 'check() { echo \"PASSED test_outputs.py::$1\"; }' >$d/lib.sh; chmod 555 $d; done", 0, ""},
 		{"a box that cannot test", "fix-greeting", "resolved", "mkdir -p judge && echo x >judge/tests || true", 0, ""},
 		{"the other parser", "fix-greeting", "resolved", "sed -i 's/\\$2/${1:-world}/' bin/greet.sh", 1, "nobody"},
 		{"one of two", "fix-greeting", "resolved", "sed -i 's/\\$2/$1/' bin/greet.sh", 0, "somebody"},
