@@ -3,7 +3,8 @@
 // that would stall says so.
 //
 // Every change is made under one lock, and is a few assignments: bodies are read,
-// validated and written to disk outside of it.
+// validated, written to disk and to clients outside of it, so that no call waits for the
+// disk or the body of another.
 package api
 
 import (
@@ -32,7 +33,8 @@ type Options struct {
 	Memory   int64         // bytes of bodies that are worked on at once; 0 means 2 GiB
 	MaxQueue int64         // bytes of groups that are kept; posts wait above it. 0 means 64 GiB
 	Patience time.Duration // how long a post waits for room before it is refused; 0 means 30 seconds
-	Segment  int64         // bytes of a segment file; 0 means the store's default
+	Compact  int64         // bytes of the log of events from which it is compacted; 0 means 256 MiB
+	Store    store.Options // of the files
 	Log      *slog.Logger  // nil means silent
 }
 
@@ -44,7 +46,7 @@ func (o *Options) fill() error {
 		name  string
 		value *int64
 		std   int64
-	}{{"max body", &o.MaxBody, 1 << 30}, {"memory", &o.Memory, 2 << 30}, {"max queue", &o.MaxQueue, 64 << 30}} {
+	}{{"max body", &o.MaxBody, 1 << 30}, {"memory", &o.Memory, 2 << 30}, {"max queue", &o.MaxQueue, 64 << 30}, {"compact", &o.Compact, 256 << 20}} {
 		if *d.value < 0 {
 			return fmt.Errorf("%s: %d is negative", d.name, *d.value)
 		}
@@ -76,7 +78,9 @@ type Server struct {
 	room  chan struct{} // closed when groups have left
 	limit int64         // size of the log at which it is compacted
 
-	serial uint64 // of the newest event
+	serial     uint64 // of the newest event
+	compacting bool
+	background sync.WaitGroup
 }
 
 // counters are of this process; totals are in the state.
@@ -104,15 +108,15 @@ func Open(o Options) (*Server, Recovered, error) {
 	}
 	begin := time.Now()
 	state := ledger.New(ledger.Options{Strict: o.Strict, FIFO: o.FIFO, Lease: o.Lease})
-	st, found, err := store.Open(o.Dir, store.Options{Segment: o.Segment}, state.Replay)
+	st, found, err := store.Open(o.Dir, o.Store, state.Replay)
 	if err != nil {
 		return nil, rec, err
 	}
 	state.Finish(st.Keep)
 	st.Start()
-	s := &Server{opt: o, store: st, state: state, memory: semaphore.NewWeighted(o.Memory), room: make(chan struct{}), limit: 256 << 20}
+	s := &Server{opt: o, store: st, state: state, memory: semaphore.NewWeighted(o.Memory), room: make(chan struct{}), limit: o.Compact}
 	if st.Usage().Log > minCompact {
-		if err := st.Compact(state.Snapshot()...); err != nil {
+		if err := st.Compact(st.Mark(), state.Image().Frames()); err != nil {
 			return nil, rec, errors.Join(err, st.Close())
 		}
 	}
@@ -124,7 +128,10 @@ func Open(o Options) (*Server, Recovered, error) {
 }
 
 // Close waits for what was accepted to be on disk. Requests must have ended.
-func (s *Server) Close() error { return s.store.Close() }
+func (s *Server) Close() error {
+	s.background.Wait()
+	return s.store.Close()
+}
 
 // Err is why the server accepts nothing any more, nil while it does.
 func (s *Server) Err() error { return s.store.Err() }
@@ -145,13 +152,23 @@ func (s *Server) change(f func(st *ledger.State)) (wait func() error) {
 	}
 	serial := s.store.Log(frame, freed...)
 	s.serial = serial
-	if s.store.Usage().Log > s.limit {
-		if err := s.store.Compact(s.state.Snapshot()...); err != nil {
-			s.opt.Log.Error("compact the log", "err", err)
-		}
-		s.limit = max(256<<20, 2*s.store.Usage().Log)
+	if mark := s.store.Mark(); mark > s.limit && !s.compacting {
+		s.compacting = true
+		image := s.state.Image()
+		s.background.Go(func() { s.compact(mark, image) })
 	}
 	return func() error { return s.store.Wait(serial) }
+}
+
+// compact writes a new log in the place of one that has grown, while requests go on.
+func (s *Server) compact(mark int64, image *ledger.Image) {
+	err := s.store.Compact(mark, image.Frames())
+	if err != nil {
+		s.opt.Log.Error("compact the log", "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compacting, s.limit = false, max(s.opt.Compact, 2*s.store.Mark())
 }
 
 // settle returns when every change so far is on disk.

@@ -21,6 +21,9 @@ import (
 // asked for.
 const inflation = 6
 
+// overhead is what a request takes beside its body, in bytes.
+const overhead = 128 << 10
+
 // pooled is the largest buffer that is kept for the next body, in bytes.
 const pooled = 64 << 20
 
@@ -44,7 +47,7 @@ func (s *Server) read(r *http.Request) (body []byte, done func(), err error) {
 	if size > s.opt.MaxBody && !zipped {
 		return nil, nil, s.tooLarge()
 	}
-	weight := min(2*size+4096, s.opt.Memory) // the body and what is kept of it
+	weight := min(size+size/8+overhead, s.opt.Memory)
 	if err := s.memory.Acquire(r.Context(), weight); err != nil {
 		return nil, nil, &errBody{status: http.StatusServiceUnavailable, text: "the client left while its body waited for memory"}
 	}

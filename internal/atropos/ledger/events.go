@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"hermes/internal/atropos/store"
 )
@@ -250,51 +248,4 @@ func (s *State) Finish(use func(store.Pos)) {
 		use(r.At)
 	}
 	s.byID, s.events, s.freed, s.tried = nil, nil, nil, false
-}
-
-// snapshotGroups is how many groups stand in one frame.
-const snapshotGroups = 4096
-
-// Snapshot is the whole state as frames, whose replay on a new State gives this one.
-func (s *State) Snapshot() [][]byte {
-	state := s.settings
-	frames := [][]byte{appendEvent(nil, event{Op: "state", State: &state})}
-	var frame []byte
-	n := 0
-	add := func(r *Ref, place byte) {
-		frame = appendEntry(frame, entryGroup, appendGroup(nil, r, place))
-		if n++; n%snapshotGroups == 0 {
-			frames, frame = append(frames, frame), nil
-		}
-	}
-	for _, r := range s.queue {
-		add(r, placeQueue)
-	}
-	for _, env := range slices.Sorted(maps.Keys(s.buffer)) {
-		for _, r := range s.buffer[env] {
-			add(r, placeBuffer)
-		}
-	}
-	batches := slices.Clone(s.ready)
-	for _, b := range s.out {
-		batches = append(batches, b)
-	}
-	slices.SortFunc(batches, func(a, b *Batch) int { return int(int64(a.ID) - int64(b.ID)) })
-	e := event{Op: "batches"}
-	for _, b := range batches {
-		list := batchEvent{ID: b.ID}
-		for _, r := range b.Groups {
-			add(r, placeBatch)
-			list.Groups = append(list.Groups, r.ID)
-		}
-		e.Batches = append(e.Batches, list)
-	}
-	frame = appendEvent(frame, e)
-	if s.latest != nil {
-		if s.latest.uses == 1 {
-			frame = appendEntry(frame, entryGroup, appendGroup(nil, s.latest, placeLatest))
-		}
-		frame = appendEvent(frame, event{Op: "latest", ID: int64(s.latest.ID)})
-	}
-	return append(frames, s.keys.snapshot(frame))
 }
