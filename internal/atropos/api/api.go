@@ -4,7 +4,8 @@
 //
 // Every change is made under one lock, and is a few assignments: bodies are read,
 // validated, written to disk and to clients outside of it, so that no call waits for the
-// disk or the body of another.
+// disk or the body of another. Questions about the state are answered from what the last
+// change has left for them, without the lock.
 package api
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +75,8 @@ type Server struct {
 	routes map[string]map[string]http.HandlerFunc
 	count  counters
 
+	seen atomic.Pointer[sight] // the state as the last change left it
+
 	mu    sync.Mutex
 	state *ledger.State
 	room  chan struct{} // closed when groups have left
@@ -121,7 +125,8 @@ func Open(o Options) (*Server, Recovered, error) {
 		}
 	}
 	s.route()
-	info := state.Info(begin)
+	s.publish()
+	info := s.look()
 	_, rec.Groups = state.Bytes()
 	rec.Sequences, rec.Cut, rec.Took = info.Queued, found.Cut, time.Since(begin)
 	return s, rec, nil
@@ -142,6 +147,7 @@ func (s *Server) change(f func(st *ledger.State)) (wait func() error) {
 	defer s.mu.Unlock()
 	before, _ := s.state.Bytes()
 	f(s.state)
+	s.publish()
 	frame, freed := s.state.Take()
 	if after, _ := s.state.Bytes(); after < before {
 		close(s.room)
@@ -169,6 +175,34 @@ func (s *Server) compact(mark int64, image *ledger.Image) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compacting, s.limit = false, max(s.opt.Compact, 2*s.store.Mark())
+}
+
+// sight is what questions about the state are answered from, so that they wait for nobody.
+type sight struct {
+	ledger.Info
+	bytes int64 // of the groups that are kept
+	at    time.Time
+}
+
+// publish lets everybody see the state. The caller holds mu, or is alone.
+func (s *Server) publish() {
+	now := time.Now()
+	v := &sight{Info: s.state.Info(now), at: now}
+	v.bytes, _ = s.state.Bytes()
+	s.seen.Store(v)
+}
+
+// look is the state after the last change.
+func (s *Server) look() ledger.Info {
+	v := s.seen.Load()
+	i := v.Info
+	i.Envs = slices.Clone(i.Envs)
+	for k := range i.Envs {
+		if e := &i.Envs[k]; e.Silent >= 0 {
+			e.Silent += time.Since(v.at)
+		}
+	}
+	return i
 }
 
 // settle returns when every change so far is on disk.

@@ -5,6 +5,7 @@ package api_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,7 +13,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,4 +191,52 @@ func BenchmarkIngestOverLoopback(b *testing.B) {
 			b.ReportMetric(batch.total()/float64(b.N)/1e6, "cpu-ms/batch")
 		})
 	}
+}
+
+// BenchmarkStatusUnderLoad asks /status while two environments post groups of some
+// megabytes one after the other and a trainer fetches batches of 1.3 million tokens. Beside
+// it stand the times of a handler that does nothing, in the same process under the same
+// load: what the machine and the network make of it.
+func BenchmarkStatusUnderLoad(b *testing.B) {
+	p := startProcess(b)
+	p.ask("POST", "/register", []byte(trainer(80)))
+	body := payload(8, 16384, false)
+	ctx, stop := context.WithCancel(b.Context())
+	var load sync.WaitGroup
+	for range 2 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				p.ask("POST", "/scored_data", body)
+			}
+		})
+	}
+	batches := 0
+	load.Go(func() {
+		for ctx.Err() == nil {
+			if p.ask("GET", "/batch", nil) > 1000 {
+				batches++
+			}
+		}
+	})
+	took := map[string][]time.Duration{}
+	for b.Loop() {
+		for _, path := range []string{"/status", "/spent"} {
+			begin := time.Now()
+			p.ask("GET", path, nil)
+			took[path] = append(took[path], time.Since(begin))
+		}
+	}
+	stop()
+	load.Wait()
+	for path, list := range took {
+		slices.Sort(list)
+		name := strings.TrimPrefix(path, "/")
+		if path == "/spent" {
+			name = "bare"
+		}
+		b.ReportMetric(float64(list[len(list)/2].Microseconds())/1000, name+"-p50-ms")
+		b.ReportMetric(float64(list[len(list)*99/100].Microseconds())/1000, name+"-p99-ms")
+		b.ReportMetric(float64(list[len(list)-1].Microseconds())/1000, name+"-max-ms")
+	}
+	b.ReportMetric(float64(batches), "batches")
 }

@@ -18,11 +18,6 @@ type Image struct {
 	keys     []*keyed
 }
 
-type batchRefs struct {
-	id     uint64
-	groups []*Ref
-}
-
 // Image copies lists of what does not change: a few milliseconds for a million groups.
 func (s *State) Image() *Image {
 	m := &Image{settings: s.settings, queue: slices.Clone(s.queue), buffer: map[int64][]*Ref{}, latest: s.latest, keys: s.keys.list()}
@@ -76,18 +71,14 @@ func (m *Image) Frames() iter.Seq[[]byte] {
 			}
 		}
 		slices.SortFunc(m.batches, func(a, b batchRefs) int { return int(int64(a.id) - int64(b.id)) })
-		e := event{Op: "batches"}
 		for _, b := range m.batches {
-			list := batchEvent{ID: b.id}
 			for _, r := range b.groups {
 				if !add(r, placeBatch) {
 					return
 				}
-				list.Groups = append(list.Groups, r.ID)
 			}
-			e.Batches = append(e.Batches, list)
 		}
-		frame = appendEvent(frame, e)
+		frame = appendBatches(frame, entryBatches, m.batches)
 		if m.latest != nil {
 			if m.alone {
 				frame = appendEntry(frame, entryGroup, appendGroup(nil, m.latest, placeLatest))
