@@ -15,6 +15,8 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/internal/atropos/serve"
+	"hermes/internal/control"
+	"hermes/rollout/engine"
 	"hermes/rollout/event"
 	"hermes/rollout/event/prom"
 	"hermes/rollout/journal"
@@ -48,7 +50,9 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 		return t, s, err
 	}
 	defer func() { first.tracked.close(r.host, err) }()
-	watch := first.metrics(ctx, cancel)
+	meter, live := control.NewMeter(nil), &servedBooks{totals: stats.New(nil)}
+	scraped := first.metrics(ctx, cancel)
+	watch := event.All(scraped, meter, live)
 	memory := budget(r.Memory, "/")
 	defer holdMemory(memory)()
 	var list []serve.Env
@@ -74,11 +78,13 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 	if o.OffPolicy == 0 {
 		o.OffPolicy = -1
 	}
-	srv, err := serve.New(r.client, dir.Journal, list, o)
+	var srv *serve.Server
+	o.Begun = func(e *engine.Engine) func() { return first.steerServe(ctx, srv, e, meter, live) }
+	srv, err = serve.New(r.client, dir.Journal, list, o)
 	if err != nil {
 		return t, s, usage(err)
 	}
-	if m, ok := watch.(*prom.Metrics); ok {
+	if m, ok := scraped.(*prom.Metrics); ok {
 		m.Also(srv.WriteMetrics)
 	}
 	go func() {
