@@ -131,7 +131,7 @@ func (o Ordeal) rollout(p *pool.Pool, me string, r *rand.Rand, killed *atomic.In
 			killed.Add(1)
 		}
 	}
-	res, err := b.Exec(ctx, backends.Cmd{Shell: "cat mine; touch .left; (sleep 1000 >/dev/null 2>&1 &) ; ls -A"})
+	res, err := b.Exec(ctx, backends.Cmd{Shell: "ls .left 2>/dev/null; cat mine; touch .left; (sleep 1000 >/dev/null 2>&1 &); ls -A | grep -v -e ^.bashrc -e ^.profile"})
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 // TestFaultsOfAnEngine is the same with a real one.
 func TestFaultsOfAnEngine(t *testing.T) {
 	host := engineHost(t)
-	want := 100
+	want := 40
 	if *long {
 		want = 1000
 	}
