@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ type Ordeal struct {
 	Answers  bool                         // commands are really carried out
 	Left     func() ([]string, error)     // what is left after the end; nil: nobody can know
 	Workers  int                          // rollouts at once; 0: six
+	Stray    string                       // goroutines with this in their stack are a library's, which may stay
 }
 
 // errWrong is the one error that must never come: a box was not its user's own, or an
@@ -37,7 +39,7 @@ var errWrong = errors.New("a box was not clean or not one's own")
 // nothing that Left can see. No fault may look like the result of a command.
 func Endure(t testing.TB, o Ordeal) pool.Status {
 	t.Helper()
-	before := runtime.NumGoroutine()
+	before := o.goroutines()
 	p, err := pool.New(t.Context(), o.Backend, o.Options)
 	if err != nil {
 		t.Fatal(err)
@@ -79,22 +81,21 @@ func Endure(t testing.TB, o Ordeal) pool.Status {
 			t.Errorf("left: %q, %v", left, err)
 		}
 	}
-	if n := settled(before); n > before {
-		stacks := make([]byte, 1<<20)
-		t.Errorf("%d goroutines before, %d after:\n%s", before, n, stacks[:runtime.Stack(stacks, true)])
+	if n := o.settled(before); n > before {
+		t.Errorf("%d goroutines before, %d after:\n%s", before, n, stacks())
 	}
 	t.Logf("%d faults, %d boxes killed: %d leases of %d boxes, %d rollouts undisturbed; %d lost, %d broken, %d resets, %d dirty, %d removals that failed", o.Injected(), killed.Load(), s.Leases, s.Created, done.Load(), s.Lost, s.Broken, s.Resets, s.Dirty, end.Unremoved)
 	return s
 }
 
 // settled counts goroutines when those that have nothing left to do but end have ended.
-func settled(want int) int {
+func (o Ordeal) settled(want int) int {
 	end := time.NewTimer(patience)
 	defer end.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		n := runtime.NumGoroutine()
+		n := o.goroutines()
 		if n <= want {
 			return n
 		}
@@ -104,6 +105,26 @@ func settled(want int) int {
 			return n
 		}
 	}
+}
+
+func (o Ordeal) goroutines() int {
+	all := stacks()
+	if o.Stray == "" {
+		return strings.Count(all, "\n\n")
+	}
+	n := 0
+	for _, g := range strings.SplitAfter(all, "\n\n") {
+		if strings.HasSuffix(g, "\n\n") && !strings.Contains(g, o.Stray) {
+			n++
+		}
+	}
+	return n
+}
+
+// stacks are those of all goroutines.
+func stacks() string {
+	raw := make([]byte, 4<<20)
+	return string(raw[:runtime.Stack(raw, true)])
 }
 
 // rollout prepares, works, looks whether the box was really its own, and gives it back in
