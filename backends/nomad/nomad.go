@@ -44,15 +44,16 @@ func Kind(at Surroundings) backends.Kind {
 
 // Backend makes boxes of slots.
 type Backend struct {
-	conf  Config
-	at    Surroundings
-	web   *api.Client
-	owner backends.Owner
-	boot  string
-	tag   string // tells its jobs from those of other back-ends of this process
-	held  backends.Held[*box]
-	life  context.Context // of the groups; ends with Close
-	stop  context.CancelFunc
+	conf   Config
+	at     Surroundings
+	web    *api.Client
+	hangUp func() // closes connections to the agent that rest
+	owner  backends.Owner
+	boot   string
+	tag    string // tells its jobs from those of other back-ends of this process
+	held   backends.Held[*box]
+	life   context.Context // of the groups; ends with Close
+	stop   context.CancelFunc
 
 	mu     sync.Mutex
 	groups map[shape]*group
@@ -72,7 +73,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	web, err := connect(c, at)
+	web, hangUp, err := connect(c, at)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	}
@@ -80,10 +81,11 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		at.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &Backend{conf: c, at: at, web: web, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
+	b := &Backend{conf: c, at: at, web: web, hangUp: hangUp, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
 	var leader string
 	if _, err := web.Raw().Query("/v1/status/leader", &leader, b.query(ctx)); err != nil {
 		stop()
+		hangUp()
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, answered("ask "+c.Address+" for the cluster's leader", err))
 	}
 	b.swept, err = b.sweep(ctx)
@@ -108,13 +110,13 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	return b, nil
 }
 
-// connect makes a client that takes nothing from the environment by itself.
-func connect(c Config, at Surroundings) (*api.Client, error) {
+// connect makes a client, and what closes its connections, that takes nothing from the environment by itself.
+func connect(c Config, at Surroundings) (client *api.Client, hangUp func(), err error) {
 	token := at.Token
 	if c.TokenFile != "" {
 		raw, err := os.ReadFile(c.TokenFile)
 		if err != nil {
-			return nil, fmt.Errorf("ACL token: %w", err)
+			return nil, nil, fmt.Errorf("ACL token: %w", err)
 		}
 		token = strings.TrimSpace(string(raw))
 	}
@@ -123,13 +125,13 @@ func connect(c Config, at Surroundings) (*api.Client, error) {
 	web := &http.Client{Transport: t}
 	tls := &api.TLSConfig{CACert: c.TLS.CACert, ClientCert: c.TLS.ClientCert, ClientKey: c.TLS.ClientKey, TLSServerName: c.TLS.ServerName}
 	if err := api.ConfigureTLS(web, tls); err != nil {
-		return nil, fmt.Errorf("TLS: %w", err)
+		return nil, nil, fmt.Errorf("TLS: %w", err)
 	}
-	client, err := api.NewClient(&api.Config{Address: c.Address, Region: c.Region, Namespace: c.Namespace, SecretID: token, HttpClient: web})
+	client, err = api.NewClient(&api.Config{Address: c.Address, Region: c.Region, Namespace: c.Namespace, SecretID: token, HttpClient: web})
 	if err != nil {
-		return nil, fmt.Errorf("address %s: %w", c.Address, err)
+		return nil, nil, fmt.Errorf("address %s: %w", c.Address, err)
 	}
-	return client, nil
+	return client, t.CloseIdleConnections, nil
 }
 
 // query and write are the options of calls to the API.
@@ -238,5 +240,6 @@ func (b *Backend) Close(ctx context.Context) error {
 	for _, g := range b.others(nil) {
 		errs = append(errs, g.close(ctx))
 	}
+	b.hangUp()
 	return errors.Join(errs...)
 }
