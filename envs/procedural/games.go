@@ -229,10 +229,19 @@ func check24(numbers []int64) func(string) error {
 	}
 }
 
-// fraction is a value that was made of some of the numbers; small ones alone occur.
+// fraction is a number of the puzzle, or what an operation makes of two values; small ones
+// alone occur.
 type fraction struct {
 	n, d int64
-	text string
+	op   rune
+	a, b *fraction
+}
+
+func (x *fraction) String() string {
+	if x.op == 0 {
+		return strconv.FormatInt(x.n, 10)
+	}
+	return fmt.Sprintf("(%s %c %s)", x.a, x.op, x.b)
 }
 
 // signs24 tells whether adding and subtracting the numbers to sum leads to 24.
@@ -245,26 +254,29 @@ func signs24(numbers []int64, sum int64) bool {
 
 // search24 joins two values by an operation until one is left; "" where 24 is not reached.
 func search24(numbers []int64) string {
-	var list []fraction
+	var list []*fraction
 	for _, n := range numbers {
-		list = append(list, fraction{n, 1, strconv.FormatInt(n, 10)})
+		list = append(list, &fraction{n: n, d: 1})
 	}
-	return reach24(list)
+	if found := reach24(list); found != nil {
+		return found.String()
+	}
+	return ""
 }
 
-func reach24(list []fraction) string {
+func reach24(list []*fraction) *fraction {
 	if len(list) == 1 {
 		if list[0].n == 24*list[0].d {
-			return list[0].text
+			return list[0]
 		}
-		return ""
+		return nil
 	}
 	for i := range list {
 		for j := range list {
 			if i == j {
 				continue
 			}
-			rest := []fraction{{}}
+			rest := []*fraction{nil}
 			for k := range list {
 				if k != i && k != j {
 					rest = append(rest, list[k])
@@ -272,7 +284,7 @@ func reach24(list []fraction) string {
 			}
 			a, b := list[i], list[j]
 			for _, op := range "+-*/" {
-				x := fraction{d: a.d * b.d, text: fmt.Sprintf("(%s %c %s)", a.text, op, b.text)}
+				x := &fraction{d: a.d * b.d, op: op, a: a, b: b}
 				switch {
 				case op == '+' && i < j:
 					x.n = a.n*b.d + b.n*a.d
@@ -286,11 +298,11 @@ func reach24(list []fraction) string {
 					continue
 				}
 				rest[0] = x
-				if text := reach24(rest); text != "" {
-					return text
+				if found := reach24(rest); found != nil {
+					return found
 				}
 			}
 		}
 	}
-	return ""
+	return nil
 }
