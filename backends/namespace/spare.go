@@ -100,31 +100,36 @@ func (b *Backend) makeAhead() {
 		return
 	}
 	b.spares.Go(func() {
-		b.prepare()
-		b.making.Store(nil)
-		close(made)
+		defer close(made)
+		x := b.prepare()
+		b.making.Store(nil) // before x is had: whoever takes it has the next one made
+		if x == nil {
+			return
+		}
+		select {
+		case b.spare <- x:
+		default:
+			x.end(context.Background())
+		}
 	})
 }
 
-// prepare makes the next spare, so that a single Open need not wait for the kernel.
-func (b *Backend) prepare() {
+// prepare makes the next spare, so that a single Open need not wait for the kernel; nil
+// when there is one, or none can be made: the next Open will say why.
+func (b *Backend) prepare() *box {
 	if len(b.spare) > 0 {
-		return
+		return nil
 	}
 	x, err := b.clone()
 	if err != nil {
-		return // the next Open will say why
+		return nil
 	}
 	if p, key := b.usual.next(); key != "" {
 		if err := x.setUp(context.Background(), p, -1); err != nil {
 			x.end(context.Background())
-			return // likewise
+			return nil
 		}
 		x.key = key
 	}
-	select {
-	case b.spare <- x:
-	default:
-		x.end(context.Background())
-	}
+	return x
 }
