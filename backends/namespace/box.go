@@ -35,7 +35,7 @@ type box struct {
 	group   *boxGroup
 	client  *slotd.Client
 	key     string           // of the plan that it was built to ahead
-	mu      sync.Mutex       // of door and ended
+	mu      sync.Mutex       // of group, door and ended
 	door    *egress.Door     // nil: no way out of the box
 	ended   bool             // pid 1 has; no door is opened any more
 	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed
@@ -62,7 +62,7 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 			defer unix.Close(image)
 		}
 	}
-	x, err := b.blank(b.usual.asked(p))
+	x, err := b.blank(ctx, b.usual.asked(p))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (x *box) await() {
 func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	stop := context.AfterFunc(ctx, func() { x.passage.Conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := x.group.limit(p.Limits); err != nil {
+	if err := x.limit(p.Limits); err != nil {
 		return err
 	}
 	if image >= 0 {
@@ -153,6 +153,21 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	}
 	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})
 	return nil
+}
+
+// limit bounds the box, unless it has ended.
+func (x *box) limit(l Limits) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return fmt.Errorf("box %s ended before it was set up", x.id)
+	}
+	if l.CPUs > 0 {
+		if err := x.group.addCores(x.back.groups, x.id, x.proc.Pid); err != nil {
+			return err
+		}
+	}
+	return x.group.limit(l)
 }
 
 // opens serves the proxy of the box on its socket. It ends with the box.

@@ -155,16 +155,22 @@ func (b *boxGroup) limit(l Limits) error {
 	return nil
 }
 
+// coresOnly says that a group bounds nothing but the use of cores. A box without such a
+// bound does without it.
+func (g group) coresOnly() bool { return slices.Equal(g.controllers, []string{"cpu"}) }
+
 // make makes the groups of a box, as yet without limits.
 func (g groups) make(name string) (*boxGroup, error) {
-	b := &boxGroup{parents: g}
+	b := &boxGroup{}
 	for _, parent := range g {
-		dir := filepath.Join(parent.dir, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			b.remove()
-			return nil, fmt.Errorf("make a cgroup: %w", err)
+		if parent.coresOnly() {
+			continue
 		}
-		b.dirs = append(b.dirs, dir)
+		dir, err := b.add(parent, name)
+		if err != nil {
+			b.remove()
+			return nil, err
+		}
 		if slices.Contains(parent.controllers, "memory") {
 			b.oom = dir + map[bool]string{true: "/memory.events", false: "/memory.oom_control"}[parent.v2]
 		}
@@ -178,6 +184,33 @@ func (g groups) make(name string) (*boxGroup, error) {
 		}
 	}
 	return b, nil
+}
+
+// add makes a group below one more parent.
+func (b *boxGroup) add(parent group, name string) (dir string, err error) {
+	dir = filepath.Join(parent.dir, name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make a cgroup: %w", err)
+	}
+	b.parents, b.dirs = append(b.parents, parent), append(b.dirs, dir)
+	return dir, nil
+}
+
+// addCores makes those groups that make left out, and moves a process into them.
+func (b *boxGroup) addCores(all groups, name string, pid int) error {
+	for _, parent := range all {
+		if !parent.coresOnly() {
+			continue
+		}
+		dir, err := b.add(parent, name)
+		if err == nil {
+			err = join(dir, pid)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setting is one line for one file of a group.
@@ -220,9 +253,17 @@ func (b *boxGroup) enter(pid int) error {
 		return nil
 	}
 	for _, dir := range b.dirs {
-		if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(pid)), 0); err != nil {
-			return fmt.Errorf("move a box into its cgroup: %w", err)
+		if err := join(dir, pid); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// join moves a process into a group.
+func join(dir string, pid int) error {
+	if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(pid)), 0); err != nil {
+		return fmt.Errorf("move a box into its cgroup: %w", err)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -39,12 +38,8 @@ func Main(args []string) (code int, handled bool) {
 	return 0, false
 }
 
-// gcPercent keeps what a box's server leaves lying below one MiB instead of four.
-const gcPercent = 25
-
 // boxServer is pid 1 of a box.
 func boxServer(control slotd.Passed) int {
-	debug.SetGCPercent(gcPercent)
 	ready, door, err := prepare(control)
 	if err != nil {
 		slotd.WriteMessage(control, []byte(err.Error()))

@@ -47,11 +47,12 @@ type Backend struct {
 	ids    identities
 	proxy  *egress.Proxy // nil: boxes have no network
 
-	held   backends.Held[*box]
-	spares sync.WaitGroup
-	spare  chan *box   // at most one, started and waiting for its plan, or built to the usual one
-	making atomic.Bool // the next one
-	usual  usual
+	held    backends.Held[*box]
+	spares  sync.WaitGroup
+	spare   chan *box                     // at most one, started and waiting for its plan, or built to the usual one
+	making  atomic.Pointer[chan struct{}] // of the next one: closed when that is done; nil: none
+	waiting atomic.Bool                   // somebody, for that
+	usual   usual
 }
 
 // Open checks, by making one box, that this machine can make them. It fails with
@@ -90,9 +91,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, err
 	}
 	b.held.Add(x)
-	if b.making.CompareAndSwap(false, true) {
-		b.spares.Go(b.prepare) // before end, so that Close sees it
-	}
+	b.makeAhead() // before end, so that Close sees it
 	return x.client, nil
 }
 

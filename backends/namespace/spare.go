@@ -51,9 +51,8 @@ func (u *usual) next() (p plan, key string) {
 }
 
 // blank returns a box that waits for its plan, or is built to the one with this key.
-func (b *Backend) blank(key string) (*box, error) {
-	select {
-	case x := <-b.spare:
+func (b *Backend) blank(ctx context.Context, key string) (*box, error) {
+	if x := b.ahead(ctx); x != nil {
 		select {
 		case <-x.gone: // somebody killed it
 		default:
@@ -62,31 +61,75 @@ func (b *Backend) blank(key string) (*box, error) {
 			}
 			x.end(context.Background()) // built to another plan
 		}
-	default:
 	}
 	return b.clone()
 }
 
-// prepare makes the next spare, so that a single Open need not wait for the kernel.
-func (b *Backend) prepare() {
-	defer b.making.Store(false)
-	if len(b.spare) > 0 {
+// ahead takes the spare, or waits for the one that is being made: it was begun earlier
+// than one that would be begun now, and two at once take each other's time. Only one
+// caller waits.
+func (b *Backend) ahead(ctx context.Context) *box {
+	select {
+	case x := <-b.spare:
+		return x
+	default:
+	}
+	made := b.making.Load()
+	if made == nil || !b.waiting.CompareAndSwap(false, true) {
+		return nil
+	}
+	defer b.waiting.Store(false)
+	select {
+	case x := <-b.spare:
+		return x
+	case <-*made:
+	case <-ctx.Done():
+	}
+	select {
+	case x := <-b.spare:
+		return x
+	default: // it could not be made, or another caller has it
+		return nil
+	}
+}
+
+// makeAhead begins to make the next spare, unless one is being made.
+func (b *Backend) makeAhead() {
+	made := make(chan struct{})
+	if !b.making.CompareAndSwap(nil, &made) {
 		return
+	}
+	b.spares.Go(func() {
+		defer close(made)
+		x := b.prepare()
+		b.making.Store(nil) // before x is had: whoever takes it has the next one made
+		if x == nil {
+			return
+		}
+		select {
+		case b.spare <- x:
+		default:
+			x.end(context.Background())
+		}
+	})
+}
+
+// prepare makes the next spare, so that a single Open need not wait for the kernel; nil
+// when there is one, or none can be made: the next Open will say why.
+func (b *Backend) prepare() *box {
+	if len(b.spare) > 0 {
+		return nil
 	}
 	x, err := b.clone()
 	if err != nil {
-		return // the next Open will say why
+		return nil
 	}
 	if p, key := b.usual.next(); key != "" {
 		if err := x.setUp(context.Background(), p, -1); err != nil {
 			x.end(context.Background())
-			return // likewise
+			return nil
 		}
 		x.key = key
 	}
-	select {
-	case b.spare <- x:
-	default:
-		x.end(context.Background())
-	}
+	return x
 }
