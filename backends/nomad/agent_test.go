@@ -71,14 +71,14 @@ func realAgents(t testing.TB, o agentOptions) *agents {
 	if a.web, err = api.NewClient(&client); err != nil {
 		t.Fatal(err)
 	}
-	a.write("server", fmt.Sprintf(`server {
+	a.write("server", `server {
  enabled = true
  bootstrap_expect = 1
  heartbeat_grace = "4s"
  min_heartbeat_ttl = "2s"
  default_scheduler_config { scheduler_algorithm = "spread" }
 }
-`)+secured, a.http, a.rpc, ports[2])
+`+secured, a.http, a.rpc, ports[2])
 	a.start("server")
 	a.await("a key ring of the server", func() bool {
 		var keys struct{ Keys []any }
