@@ -15,7 +15,7 @@ import (
 // evalCmd is `hermes eval`.
 type evalCmd struct {
 	Run     evalRun     `cmd:"" help:"Evaluate a model: run a suite and write its report."`
-	Score   evalScore   `cmd:"" help:"Score the samples of a run again, without asking a model."`
+	Score   evalScore   `cmd:"" help:"Score the samples of a run again, without sampling."`
 	Compare evalCompare `cmd:"" help:"Compare two runs of a suite, sample by sample."`
 	Report  evalReport  `cmd:"" help:"Write the report of a run again."`
 }
@@ -126,6 +126,7 @@ type evalScore struct {
 	Strict   bool     `help:"No figure while a planned sample has no score; exit code 3 then."`
 	Backend  string   `default:"auto" help:"Where boxes are restored, for graders that need one." placeholder:"NAME"`
 	Image    string   `help:"Image of boxes whose row names none (default: the run's)." placeholder:"IMAGE"`
+	app.JudgeFlags
 	runPlace
 }
 
@@ -137,7 +138,7 @@ func (c *evalScore) Run(h *host) error {
 	}
 	ctx, stop := h.untilSignal()
 	defer stop()
-	o := app.Rescore{Grader: c.Grader, Name: c.As, Datasets: c.Datasets, Set: c.Set, Strict: c.Strict, ToolFlags: app.ToolFlags{Backend: c.Backend, Image: c.Image}}
+	o := app.Rescore{Grader: c.Grader, Name: c.As, Datasets: c.Datasets, Set: c.Set, Strict: c.Strict, JudgeFlags: c.JudgeFlags, ToolFlags: app.ToolFlags{Backend: c.Backend, Image: c.Image}}
 	r, err := o.Run(ctx, h.app(), dir)
 	if r.Report == nil {
 		return exitOf(err)

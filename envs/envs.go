@@ -56,8 +56,10 @@ type World struct {
 	Box   backends.Sandbox
 	Tools Caller
 	Judge Judge
-	Rand  *rand.Rand
-	State *State // of this rollout, the same in all of the environment's methods
+	// Judges are further ones by name, for panels; nil: there are none.
+	Judges map[string]Judge
+	Rand   *rand.Rand
+	State  *State // of this rollout, the same in all of the environment's methods
 	// Saw takes what the scorer saw, for the artifacts of the sample; nil: nobody keeps it.
 	Saw func(Exhibit)
 }
@@ -88,6 +90,11 @@ type ToolError struct {
 type Caller interface {
 	Call(ctx context.Context, name string, args json.RawMessage) (string, error)
 }
+
+// ErrJudge is the error of a judge that refused, talked, or could not be reached. A panel
+// with a quorum counts it as an abstention; anywhere else it voids the sample. A budget
+// that is spent is none.
+var ErrJudge = errors.New("the judge failed")
 
 // Judge asks a model for an answer that fits a JSON schema.
 type Judge interface {

@@ -5,14 +5,50 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"hermes/envs"
 	"hermes/rollout/policy"
 	"hermes/trajectory"
 )
 
 // judgeTries is how often a judge is asked for an answer that can be read.
 const judgeTries = 3
+
+// NewJudge returns a judge for a scorer that runs outside of a rollout. used is told what
+// it cost; it belongs to one goroutine, as the judge does.
+func NewJudge(p policy.Policy, o policy.Options, used *trajectory.Judged) envs.Judge {
+	used.Model = p.Info().Model
+	return &judge{policy: p, o: o, used: used}
+}
+
+// judgedBy adds up what several judges did. The one without a name alone stands for itself.
+func judgedBy(by map[string]*trajectory.Judged) *trajectory.Judged {
+	sum := &trajectory.Judged{}
+	var models []string
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		j := by[name]
+		if j.Asked == 0 {
+			continue
+		}
+		one := *j
+		one.Name = name
+		sum.Members = append(sum.Members, one)
+		sum.Asked += j.Asked
+		sum.Usage = sum.Usage.Add(j.Usage)
+		models = append(models, j.Model)
+	}
+	switch {
+	case len(sum.Members) == 0:
+		return nil
+	case len(sum.Members) == 1 && sum.Members[0].Name == "":
+		return &sum.Members[0]
+	}
+	sum.Model = strings.Join(models, "+")
+	return sum
+}
 
 // judge asks a model for the scorer of one rollout. Its answers go on the rollout's tape
 // behind those of the rollout itself, so that a resumed one does not buy them again.
@@ -66,6 +102,9 @@ func (j *judge) Ask(ctx context.Context, prompt string, schema json.RawMessage) 
 type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return e.err.Error() }
+
+// Is tells graders that the judge failed, unless it is the budget that is spent.
+func (e *judgeError) Is(target error) bool { return target == envs.ErrJudge && e.Unwrap() == nil }
 
 // Unwrap returns the cause if it is a spent budget.
 func (e *judgeError) Unwrap() error {

@@ -63,7 +63,8 @@ type Options struct {
 	Deadlines Deadlines
 	// ScoreTries is how often a failing scorer is tried on the same box; 0: 2.
 	ScoreTries int
-	Judge      policy.Policy // asked by graders; nil: none
+	Judge      policy.Policy            // asked by graders; nil: none
+	Judges     map[string]policy.Policy // further ones by name, for panels
 	Observer   event.Observer
 	Log        *slog.Logger
 	// SendScripts puts a row's script into the requests, for a scripted model server.
@@ -129,9 +130,7 @@ func (r *Runner) Run(ctx context.Context, j Job) (out *trajectory.Record, err er
 			a.log.Warn("clean-up of a rollout", "err", cerr)
 		}
 		rec.Seconds = time.Since(started).Seconds()
-		if a.judged.Asked > 0 {
-			rec.Judge = &a.judged
-		}
+		rec.Judge = judgedBy(a.judged)
 		if t, ok := j.Tape.(interface{ Rebought() int }); ok {
 			rec.Rebought = t.Rebought()
 		}
@@ -162,7 +161,7 @@ type attempt struct {
 	set     *tool.Set
 	sampler policy.Sampler
 	trace   *trajectory.Trace
-	judged  trajectory.Judged
+	judged  map[string]*trajectory.Judged // by the judge's name
 	state   envs.State
 	saw     []envs.Exhibit // of the scorer's last try
 }
@@ -452,13 +451,31 @@ func finite(s trajectory.Score) error {
 func (a *attempt) world(box backends.Sandbox) envs.World {
 	w := envs.World{Box: box, State: &a.state, Tools: caller{a.set}, Rand: rand.New(rand.NewPCG(a.job.Seed, 0x73636f7265))}
 	if p := a.runner.o.Judge; p != nil {
-		if a.judged.Model == "" {
-			a.judged.Model = p.Info().Model
+		w.Judge = a.judge("", p)
+	}
+	for name, p := range a.runner.o.Judges {
+		if w.Judges == nil {
+			w.Judges = map[string]envs.Judge{}
 		}
-		w.Judge = &judge{policy: p, used: &a.judged, o: policy.Options{Key: a.job.Key, Group: a.job.Group, Attempt: a.job.Attempt,
-			Seed: &a.job.Seed, Tape: a.job.Tape, Notes: func(text string) { a.rec.Moves = append(a.rec.Moves, "judge: "+text) }}}
+		w.Judges[name] = a.judge(name, p)
 	}
 	return w
+}
+
+// judge is one of the judges of this attempt.
+func (a *attempt) judge(name string, p policy.Policy) envs.Judge {
+	if a.judged == nil {
+		a.judged = map[string]*trajectory.Judged{}
+	}
+	if a.judged[name] == nil {
+		a.judged[name] = &trajectory.Judged{Model: p.Info().Model}
+	}
+	said := "judge: "
+	if name != "" {
+		said = "judge " + name + ": "
+	}
+	return &judge{policy: p, used: a.judged[name], o: policy.Options{Key: a.job.Key, Group: a.job.Group, Attempt: a.job.Attempt,
+		Seed: &a.job.Seed, Tape: a.job.Tape, Notes: func(text string) { a.rec.Moves = append(a.rec.Moves, said+text) }}}
 }
 
 // fail records an infrastructure failure with its cause.

@@ -115,6 +115,9 @@ type Judged struct {
 	Model string `json:"model"`
 	Asked int    `json:"asked"` // answers, those that could not be read included
 	Usage Usage  `json:"usage"`
+
+	Name    string   `json:"name,omitempty"`    // of a member
+	Members []Judged `json:"members,omitempty"` // where several judged; the sums above are theirs
 }
 
 // ToolCount counts the uses of one tool.

@@ -151,8 +151,11 @@ func (c *combined) needsBox(row datasets.Row) bool {
 	return slices.ContainsFunc(c.Of, func(s Spec) bool { return s.NeedsBox(row) })
 }
 
-func (c *combined) needsJudge(row datasets.Row) bool {
-	return slices.ContainsFunc(c.Of, func(s Spec) bool { return s.NeedsJudge(row) })
+func (c *combined) judges(row datasets.Row) (list []string) {
+	for _, s := range c.Of {
+		list = append(list, s.Judges(row)...)
+	}
+	return list
 }
 
 // binary: the mean of several counts is none.

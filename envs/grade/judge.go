@@ -228,6 +228,7 @@ func readVerdict(raw json.RawMessage, criteria []Criterion) (trajectory.Score, e
 type rubric struct {
 	Text  any    `yaml:"rubric"` // instead of the row's: text, or a list of criteria with weights
 	Field string `yaml:"field"`  // of the row's rubric
+	Judge string `yaml:"judge"`  // its name; "": the one without
 
 	own []Criterion
 }
@@ -256,7 +257,11 @@ func (o *rubric) bind(row datasets.Row) (Grader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Rubric(criteria, ro)
+	g, err := Rubric(criteria, ro)
+	if err != nil {
+		return nil, err
+	}
+	return asking(o.Judge, g), nil
 }
 
 func (o *rubric) criteria(row datasets.Row, reference string) ([]Criterion, error) {
@@ -278,4 +283,4 @@ func (o *rubric) criteria(row datasets.Row, reference string) ([]Criterion, erro
 	return nil, err
 }
 
-func (o *rubric) needsJudge(datasets.Row) bool { return true }
+func (o *rubric) judges(datasets.Row) []string { return []string{o.Judge} }

@@ -90,6 +90,7 @@ func preferred(ctx context.Context, w envs.World, ep envs.Episode, criterion str
 type pairwise struct {
 	Field  string `yaml:"field"`  // the other answer; default: the gold answer
 	Rubric string `yaml:"rubric"` // what makes an answer better
+	Judge  string `yaml:"judge"`  // its name; "": the one without
 }
 
 func (o *pairwise) bind(row datasets.Row) (Grader, error) {
@@ -97,7 +98,11 @@ func (o *pairwise) bind(row datasets.Row) (Grader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Pairwise(o.Rubric, plain(raw))
+	g, err := Pairwise(o.Rubric, plain(raw))
+	if err != nil {
+		return nil, err
+	}
+	return asking(o.Judge, g), nil
 }
 
-func (o *pairwise) needsJudge(datasets.Row) bool { return true }
+func (o *pairwise) judges(datasets.Row) []string { return []string{o.Judge} }

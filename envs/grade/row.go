@@ -48,9 +48,12 @@ func (*rowOwn) bind(row datasets.Row) (Grader, error) {
 
 func (*rowOwn) needsBox(row datasets.Row) bool { return len(row.Scoring.Checker) > 0 }
 
-func (*rowOwn) needsJudge(row datasets.Row) bool {
+func (*rowOwn) judges(row datasets.Row) []string {
 	s := row.Scoring
-	return len(s.Rubric) > 0 && len(s.Checker)+len(s.ExpectedTools)+len(s.Expected)+len(s.Answer)+len(s.GroundTruth)+len(s.Solution) == 0
+	if len(s.Rubric) > 0 && len(s.Checker)+len(s.ExpectedTools)+len(s.Expected)+len(s.Answer)+len(s.GroundTruth)+len(s.Solution) == 0 {
+		return []string{""}
+	}
+	return nil
 }
 
 // key reads answers as numbers where the gold answer is one.

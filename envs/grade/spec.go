@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -252,9 +253,17 @@ func (s Spec) NeedsBox(row datasets.Row) bool {
 }
 
 // NeedsJudge tells whether grading the row asks a model.
-func (s Spec) NeedsJudge(row datasets.Row) bool {
-	b, ok := s.options().(interface{ needsJudge(datasets.Row) bool })
-	return ok && b.needsJudge(row)
+func (s Spec) NeedsJudge(row datasets.Row) bool { return len(s.Judges(row)) > 0 }
+
+// Judges are the names of the judges that grading the row asks; "" is the one without.
+func (s Spec) Judges(row datasets.Row) []string {
+	b, ok := s.options().(interface{ judges(datasets.Row) []string })
+	if !ok {
+		return nil
+	}
+	list := b.judges(row)
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Binary tells whether every reward is 0 or 1, so that their mean is an accuracy.

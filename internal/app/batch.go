@@ -255,6 +255,10 @@ func (b *batch) identity() rundir.Fields {
 	if p := b.judge(); p != nil {
 		fields = append(fields, rundir.Field{Name: "judge", Value: p.Info().Model})
 	}
+	judges := b.judges()
+	for _, name := range slices.Sorted(maps.Keys(judges)) {
+		fields = append(fields, rundir.Field{Name: "judge_" + name, Value: judges[name].Info().Model})
+	}
 	if b.eval != nil {
 		fields = append(fields, rundir.Field{Name: "suite", Value: b.eval.suite}, rundir.Field{Name: "judged-by", Value: cmp.Or(b.eval.grader, b.words.Grader.String())})
 	}
@@ -300,8 +304,17 @@ func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
 // spent tells the budgets what a record of an earlier start has cost.
 func (b *batch) spent(rec *trajectory.Record) {
 	b.model.budget.Spend(rec.Usage)
-	if r := b.roles[policy.Judge]; r != nil && rec.Judge != nil {
-		b.budgetOf(r).Spend(rec.Judge.Usage)
+	if rec.Judge == nil {
+		return
+	}
+	members := rec.Judge.Members
+	if len(members) == 0 {
+		members = []trajectory.Judged{*rec.Judge}
+	}
+	for _, j := range members {
+		if r := b.roles[policy.JudgeRole(j.Name)]; r != nil {
+			b.budgetOf(r).Spend(j.Usage)
+		}
 	}
 }
 
@@ -389,7 +402,7 @@ func (b *batch) runner(watch event.Observer) (*rollout.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rollout.NewRunner(rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Backend: b.boxes.backend, Plan: b.tools.plan,
+	return rollout.NewRunner(rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Judges: b.judges(), Backend: b.boxes.backend, Plan: b.tools.plan,
 		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
 		Sampling: sampling, SendScripts: b.model.scripted,
 		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},

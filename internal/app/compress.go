@@ -30,6 +30,9 @@ type CompressFlags struct {
 	TemplateVars  string        `name:"template-kwargs" help:"JSON object of template variables." placeholder:"JSON"`
 	Retries       int           `default:"3" range:"0:" help:"Further tries of a summary that is empty or failed; then the extract takes its place."`
 	Timeout       time.Duration `default:"300s" help:"Longest time for the summary of one trajectory."`
+	SamplePercent float64       `name:"sample-percent" default:"100" help:"Take only this share of the rows, in percent, chosen by chance; the others are not in the output."`
+	Seed          int64         `default:"42" help:"Seed of --sample-percent."`
+	DryRun        bool          `name:"dry-run" help:"Count and tell what would be done; write nothing and ask no model."`
 	Concurrency   int           `aliases:"in-flight" default:"50" range:"1:" help:"Trajectories at once."`
 	StopAfter     int           `name:"stop-after-failures" default:"50" help:"Failed summaries in a row that stop the work, resumable; 0: none do."`
 	Progress      string        `enum:"auto,plain,none" default:"auto" help:"auto, plain or none."`
@@ -54,14 +57,23 @@ func (c Compress) Run(ctx context.Context, h Host) (compress.Metrics, error) {
 	if err != nil {
 		return compress.Metrics{}, usage(err)
 	}
+	if !(c.SamplePercent > 0 && c.SamplePercent <= 100) {
+		return compress.Metrics{}, usage(fmt.Errorf("--sample-percent %g: want more than 0 and at most 100", c.SamplePercent))
+	}
+	sample := compress.Sample{}
+	if c.SamplePercent < 100 {
+		sample = compress.Sample{Percent: c.SamplePercent, Seed: c.Seed}
+	}
 	id := compress.Identity{Summarizer: "extractive"}
 	o := compress.Options{Target: c.TargetTokens, Summary: c.SummaryTokens, Tail: c.ProtectLast}
 	tok, err := c.counter(ctx, &b, inputs, &id, &o)
 	if err != nil {
 		return compress.Metrics{}, usage(err)
 	}
-	if o.Summarizer, err = c.summarizer(ctx, &b); err != nil {
-		return compress.Metrics{}, usage(err)
+	if !c.DryRun {
+		if o.Summarizer, err = c.summarizer(ctx, &b); err != nil {
+			return compress.Metrics{}, usage(err)
+		}
 	}
 	if b.model != nil {
 		o.Model = b.model.name
@@ -73,7 +85,12 @@ func (c Compress) Run(ctx context.Context, h Host) (compress.Metrics, error) {
 	if err != nil {
 		return compress.Metrics{}, usage(err)
 	}
-	j := compress.Job{Inputs: inputs, Out: c.Out, Identity: id, Concurrency: c.Concurrency, Created: "hermes " + h.Version, Drain: h.Drain, Progress: c.progress(h)}
+	if c.DryRun {
+		id.Summarizer = "none: a dry run, with extracts in the place of summaries"
+		m, err := k.Look(ctx, compress.Job{Inputs: inputs, Sample: sample, Identity: id, Concurrency: c.Concurrency})
+		return m, compressError(err)
+	}
+	j := compress.Job{Inputs: inputs, Sample: sample, Out: c.Out, Identity: id, Concurrency: c.Concurrency, Created: "hermes " + h.Version, Drain: h.Drain, Progress: c.progress(h)}
 	m, err := k.Run(ctx, j)
 	return m, compressError(err)
 }

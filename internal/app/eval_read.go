@@ -18,6 +18,7 @@ import (
 	"hermes/envs/grade/report"
 	"hermes/rollout/event/tensorboard"
 	"hermes/rollout/journal"
+	"hermes/rollout/policy"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
@@ -74,8 +75,11 @@ func decoded(ctx context.Context, j *journal.Journal) iter.Seq[read] {
 }
 
 // parallel calls f for 0 … n−1 on all cores.
-func parallel(n int, f func(i int)) {
-	workers := min(n, runtime.GOMAXPROCS(0))
+func parallel(n int, f func(i int)) { side(runtime.GOMAXPROCS(0), n, f) }
+
+// side calls f for 0 … n−1 on some goroutines, side by side.
+func side(workers, n int, f func(i int)) {
+	workers = min(n, workers)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
@@ -312,6 +316,7 @@ func sameSuite(a, b *runs.Run, scores string) error {
 	}
 	id := func(r *runs.Run, name string) string { v, _ := r.Manifest.Identity.Get(name); return v }
 	judged := func(r *runs.Run) string { return id(r, "grader") }
+	bench := func(r *runs.Run) string { return judgesOf(r) }
 	if scores != "" {
 		heads := map[*runs.Run]scoresHead{}
 		for _, r := range []*runs.Run{a, b} {
@@ -322,7 +327,20 @@ func sameSuite(a, b *runs.Run, scores string) error {
 			heads[r] = h
 		}
 		judged = func(r *runs.Run) string { return heads[r].Grader }
+		bench = func(r *runs.Run) string { raw, _ := json.Marshal(heads[r].Judges); return string(raw) }
 	}
 	return cmp.Or(differs("suite", id(a, "suite"), id(b, "suite")), differs("environment", id(a, "env"), id(b, "env")),
-		differs("dataset", a.Manifest.Extent.Dataset, b.Manifest.Extent.Dataset), differs("grader", judged(a), judged(b)))
+		differs("dataset", a.Manifest.Extent.Dataset, b.Manifest.Extent.Dataset), differs("grader", judged(a), judged(b)), differs("judges", bench(a), bench(b)))
+}
+
+// judgesOf are the models that judged a run, as its identity says.
+func judgesOf(r *runs.Run) string {
+	list := map[string]string{}
+	for _, f := range r.Manifest.Identity {
+		if _, ok := policy.Role(f.Name).JudgeName(); ok {
+			list[f.Name] = f.Value
+		}
+	}
+	raw, _ := json.Marshal(list) // texts
+	return string(raw)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,20 +32,24 @@ type Rescore struct {
 	Datasets []string
 	Set      []string
 	Strict   bool
+	JudgeFlags
 	ToolFlags
 }
 
 // Rescored tells what became of a re-scoring.
 type Rescored struct {
-	File     string         `json:"file"`
-	Grader   string         `json:"grader"`
-	Scored   int64          `json:"scored"`
-	Unscored int64          `json:"unscored"`
-	Kept     int64          `json:"failed"`   // samples that failed by our fault: nothing to judge
-	Errors   int64          `json:"errors"`   // the grader failed; they have no score
-	Replayed int64          `json:"replayed"` // judged in a box in which the sample was played again
-	Changed  int64          `json:"changed"`  // rewards that are not what they were
-	Report   *report.Report `json:"report"`
+	File     string `json:"file"`
+	Grader   string `json:"grader"`
+	Scored   int64  `json:"scored"`
+	Unscored int64  `json:"unscored"`
+	Kept     int64  `json:"failed"`   // samples that failed by our fault: nothing to judge
+	Errors   int64  `json:"errors"`   // the grader failed; they have no score
+	Replayed int64  `json:"replayed"` // judged in a box in which the sample was played again
+	Changed  int64  `json:"changed"`  // rewards that are not what they were
+	// Judges tells what each judge did; answers that were kept count as asked and cost
+	// what they have cost.
+	Judges []trajectory.Judged `json:"judges,omitempty"`
+	Report *report.Report      `json:"report"`
 }
 
 // scoreLine is a line of scores/NAME.jsonl.
@@ -68,7 +73,8 @@ type trajectoryScore struct {
 
 // scoresHead is scores/NAME.head.json: by what was judged.
 type scoresHead struct {
-	Grader string `json:"grader"`
+	Grader string            `json:"grader"`
+	Judges map[string]string `json:"judges,omitempty"` // models by role
 }
 
 var scoreName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
@@ -84,6 +90,7 @@ type rescoring struct {
 	seed    int64
 	grader  string
 	once    sync.Once
+	judges  *judges
 	player  play.Player
 	noBox   error
 	closing func()
@@ -107,6 +114,17 @@ func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) 
 	}
 	defer r.Close()
 	s := &rescoring{Rescore: o, host: h, run: r, closing: func() {}, totals: stats.New(r.Manifest.Tools)}
+	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o755); err != nil {
+		return Rescored{}, &Error{Code: codeOurs, Err: err}
+	}
+	if s.judges, err = openJudges(ctx, h, o.JudgeFlags, filepath.Join(dir, "scores", o.Name+".judge.jsonl")); err != nil {
+		return Rescored{}, usage(err)
+	}
+	defer func() {
+		if err := s.judges.close(); err != nil {
+			fmt.Fprintf(h.Err, "hermes: close the judges' answers: %v\n", err)
+		}
+	}()
 	defer func() {
 		s.closing()
 		if s.chosen != nil {
@@ -122,9 +140,6 @@ func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) 
 	head := headOf(r)
 	head.Grader = s.grader
 	s.pages = report.New(head)
-	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o755); err != nil {
-		return Rescored{}, &Error{Code: codeOurs, Err: err}
-	}
 	out, err := s.all(ctx)
 	if err != nil {
 		return out, err
@@ -162,7 +177,11 @@ func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
 	}
 	var jobs []*job
 	flush := func() error {
-		parallel(len(jobs), func(i int) { s.score(ctx, jobs[i]) })
+		workers := runtime.GOMAXPROCS(0)
+		if len(s.judges.all) > 0 { // they are waited for
+			workers = s.Concurrency
+		}
+		side(workers, len(jobs), func(i int) { s.score(ctx, jobs[i]) })
 		for _, j := range jobs {
 			if err := s.tell(w, j, &out); err != nil {
 				return err
@@ -196,6 +215,11 @@ func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
 		return out, errors.Join(err, w.drop())
 	}
 	out.Errors, out.Replayed = s.errs.Load(), s.replayed.Load()
+	for _, name := range s.judges.names() {
+		if u := s.judges.used[name]; u != nil {
+			out.Judges = append(out.Judges, *u)
+		}
+	}
 	if err := w.keep(); err != nil {
 		return out, err
 	}
@@ -203,7 +227,7 @@ func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
 	if err != nil {
 		return out, err
 	}
-	return out, errors.Join(json.NewEncoder(head).Encode(scoresHead{Grader: s.grader}), head.keep())
+	return out, errors.Join(json.NewEncoder(head).Encode(scoresHead{Grader: s.grader, Judges: s.judges.models()}), head.keep())
 }
 
 func (s *rescoring) tell(w *replaced, j *job, out *Rescored) error {
@@ -256,6 +280,8 @@ func (s *rescoring) score(ctx context.Context, j *job) {
 	case errors.Is(err, envs.ErrUnscored):
 	case ctx.Err() != nil:
 		j.err = context.Cause(ctx)
+	case spent(err):
+		j.err = &Error{Code: codeStopped, Err: fmt.Errorf("%w; with more of it the same command goes on, and what was answered is not asked again", err)}
 	case err != nil:
 		s.errs.Add(1)
 		j.line.Error = err.Error()
@@ -276,7 +302,11 @@ func (s *rescoring) judge(ctx context.Context, row datasets.Row, rec *trajectory
 	if (!ok || !box.NeedsBox(t)) && !s.keepsState() {
 		seed := rec.Key.Seed(s.seed)
 		w := envs.World{Rand: rand.New(rand.NewPCG(seed, seed)), State: &envs.State{}}
+		bench := s.judges.sit(&w, rec, seed)
 		got, err := s.env.Score(ctx, t, w, envs.Episode{Trace: rec.Trace, Stop: rec.Stop})
+		if kerr := bench.rise(err); kerr != nil {
+			return got, kerr
+		}
 		if !errors.Is(err, envs.ErrNoBox) {
 			return got, err
 		}
@@ -301,6 +331,9 @@ func (s *rescoring) again(ctx context.Context, row datasets.Row, rec *trajectory
 	said := answers(rec.Trace)
 	p.Turns = len(said)
 	now, err := p.Play(ctx, s.env, row, rec.Sample, said)
+	if now != nil {
+		s.judges.count(now.Judge)
+	}
 	switch {
 	case err != nil:
 		return trajectory.Score{}, err
@@ -360,5 +393,6 @@ func (s *rescoring) boxes(ctx context.Context, rec *trajectory.Record) (play.Pla
 	})
 	p := s.player
 	p.Toolsets = rec.Toolsets
+	p.Judge, p.Judges = s.judges.all[""], s.judges.all
 	return p, s.noBox
 }

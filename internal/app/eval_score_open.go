@@ -126,20 +126,10 @@ func (s *rescoring) openGrader(ctx context.Context, was string, skip bool) error
 		return err
 	}
 	if !spec.IsZero() {
-		rules := func(yield func(datasets.Row, error) bool) {
-			for row, err := range all {
-				if err == nil && spec.NeedsJudge(row) {
-					err = fmt.Errorf("grader %s asks a model, and nothing is asked here: use a grader of rules, or evaluate anew", spec.Kind)
-				}
-				if !yield(row, err) {
-					return
-				}
-			}
-		}
-		if err := CheckGrader(spec, rules, false); err != nil {
+		if err := CheckGrader(spec, all, s.judges.names()); err != nil {
 			return err
 		}
 	}
-	s.env, s.grader = rows.New(rows.Options{Grader: spec}), spec.String()
+	s.env, s.grader = rows.New(rows.Options{Grader: spec, Judge: s.judges.all[""] != nil}), spec.String()
 	return nil
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/grade"
 	"hermes/envs/rows"
+	"hermes/rollout/policy"
 )
 
 // graderSample is how many rows are looked at to choose a grader.
@@ -53,26 +55,41 @@ func (b *batch) openGrader(ctx context.Context) error {
 	if b.words.Grader.IsZero() {
 		return nil // a row with nothing to be judged by is kept without a score
 	}
-	return CheckGrader(b.words.Grader, b.skipBad(ctx), b.roles["judge"] != nil)
+	var have []string
+	for role := range b.roles {
+		if name, ok := role.JudgeName(); ok {
+			have = append(have, name)
+		}
+	}
+	return CheckGrader(b.words.Grader, b.skipBad(ctx), have)
 }
 
 // CheckGrader binds every row. It tells of the first rows that cannot be graded and how
-// many there are.
-func CheckGrader(s grade.Spec, all iter.Seq2[datasets.Row, error], judge bool) error {
+// many there are, of a judge that is asked and is not there, and of one with a name that
+// nobody asks. judges are the names of those that are there, "" that of the one without.
+func CheckGrader(s grade.Spec, all iter.Seq2[datasets.Row, error], judges []string) error {
 	var bad []string
+	asked := map[string]bool{"": true} // what rows bring may ask it
 	n, total := 0, 0
 	for row, err := range all {
 		if err != nil {
 			return err
 		}
 		total++
-		if !judge && s.NeedsJudge(row) {
-			return fmt.Errorf("--grader %s: no judge; give --model-role judge=MODEL[@URL]", s.Kind)
+		for _, name := range s.Judges(row) {
+			if asked[name] = true; !slices.Contains(judges, name) {
+				return fmt.Errorf("--grader %s: no judge; give --model-role %s=MODEL[@URL]", s.Kind, policy.JudgeRole(name))
+			}
 		}
 		if _, err := s.Bind(row); err != nil && !errors.Is(err, envs.ErrUnscored) {
 			if n++; len(bad) < 3 {
 				bad = append(bad, err.Error())
 			}
+		}
+	}
+	for _, name := range judges {
+		if !asked[name] && total > 0 {
+			return fmt.Errorf("--model-role judge_%s: the grader %s does not ask it", name, s.Kind)
 		}
 	}
 	if n > 0 {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 
 // RoleFlags give tasks beside the rollouts' own a model.
 type RoleFlags struct {
-	ModelRole     []string `name:"model-role" sep:"none" help:"judge|user|summary=MODEL[@URL]: a model of its own for a role; may repeat." placeholder:"ROLE=MODEL[@URL]"`
+	ModelRole     []string `name:"model-role" sep:"none" help:"judge|judge_NAME|user|summary=MODEL[@URL]: a model of its own for a role; may repeat." placeholder:"ROLE=MODEL[@URL]"`
 	RoleBudgetUSD []string `name:"role-budget-usd" sep:"none" help:"ROLE=DOLLARS: a budget of its own for a role (default: the run's)." placeholder:"ROLE=USD"`
 }
 
@@ -72,11 +73,8 @@ func parseRoles(f RoleFlags) (map[policy.Role]*role, error) {
 
 // openRoles asks the servers of the roles for their models, before anything is spent.
 func (b *batch) openRoles(ctx context.Context) error {
-	for _, name := range []policy.Role{policy.Judge} {
+	for _, name := range slices.Sorted(maps.Keys(b.roles)) {
 		r := b.roles[name]
-		if r == nil {
-			continue
-		}
 		if r.Model == scripted && r.Base == "" && b.Model != scripted {
 			return fmt.Errorf("--model-role %s=%s: the embedded model is no %s", name, r.Model, name)
 		}
@@ -96,8 +94,13 @@ func (b *batch) budgetOf(r *role) *policy.Spending {
 	return b.model.budget
 }
 
-// checkJudge refuses a rubric grader without a judge, and tells when rows would need one.
+// checkJudge refuses judges whom nobody asks, and tells when rows would need one.
 func (b *batch) checkJudge(ctx context.Context) error {
+	if b.Env == nil && b.words.Grader.IsZero() {
+		for name := range b.judges() {
+			return fmt.Errorf("--model-role judge_%s: no grader asks it; name it in one with --grader, or call it judge", name)
+		}
+	}
 	if b.roles[policy.Judge] != nil {
 		return nil
 	}
@@ -131,6 +134,20 @@ func (b *batch) judge() policy.Policy {
 		return r.policy
 	}
 	return nil
+}
+
+// judges are the further ones, by name.
+func (b *batch) judges() map[string]policy.Policy {
+	var list map[string]policy.Policy
+	for name, r := range b.roles {
+		if judge, ok := name.JudgeName(); ok && judge != "" {
+			if list == nil {
+				list = map[string]policy.Policy{}
+			}
+			list[judge] = r.policy
+		}
+	}
+	return list
 }
 
 // keysFor returns the keys that may be sent to servers at bases. A name without a host

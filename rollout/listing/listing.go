@@ -179,8 +179,8 @@ type List struct {
 	last  map[trajectory.Key]int32 // the newest row of each key
 	ids   []uint32                 // hashes of the rows' ids, beside Rows
 	seed  maphash.Seed
-	names map[string]string        // of outcomes and books, one copy of each
-	ended bool                     // its file was read to its end
+	names map[string]string // of outcomes and books, one copy of each
+	ended bool              // its file was read to its end
 }
 
 // Last finds the row of the newest record of a key.

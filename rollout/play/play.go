@@ -29,6 +29,7 @@ type Player struct {
 	Seed     int64
 	Turns    int // model answers at most; 0: as many as are written down, and 20 more
 	Judge    policy.Policy
+	Judges   map[string]policy.Policy // further ones by name
 	// Keep is told what the scorer saw while the box is still there; nil: nobody.
 	Keep     func(ctx context.Context, s artifact.Scene) error
 	KeepTime time.Duration // for Keep; 0: 2 minutes
@@ -42,7 +43,7 @@ func (p Player) Play(ctx context.Context, env envs.Env, row datasets.Row, sample
 	if limit == 0 {
 		limit = len(turns) + 20
 	}
-	r, err := rollout.NewRunner(rollout.Options{Env: env, Policy: script(turns), Backend: p.Backend, Plan: p.Plan, Judge: p.Judge, Keep: p.Keep,
+	r, err := rollout.NewRunner(rollout.Options{Env: env, Policy: script(turns), Backend: p.Backend, Plan: p.Plan, Judge: p.Judge, Judges: p.Judges, Keep: p.Keep,
 		Limits: rollout.Limits{Turns: limit}, Faults: rollout.Show, Deadlines: rollout.Deadlines{Keep: p.KeepTime}})
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@ package policy
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 )
 
@@ -16,6 +16,29 @@ const (
 	Summary Role = "summary"
 )
 
+// judgeName is the name of one of several judges.
+var judgeName = regexp.MustCompile(`^judge_([A-Za-z0-9][A-Za-z0-9-]{0,31})$`)
+
+// JudgeRole is the role of the judge of a name; "" is that of the only one.
+func JudgeRole(name string) Role {
+	if name == "" {
+		return Judge
+	}
+	return Judge + "_" + Role(name)
+}
+
+// JudgeName is the name of a judge's role: "" of judge, a of judge_a.
+func (r Role) JudgeName() (name string, ok bool) {
+	if r == Judge {
+		return "", true
+	}
+	m := judgeName.FindStringSubmatch(string(r))
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
 // RoleSpec is one --model-role: ROLE=MODEL[@URL].
 type RoleSpec struct {
 	Role  Role
@@ -27,9 +50,11 @@ type RoleSpec struct {
 func ParseRole(s string) (RoleSpec, error) {
 	name, rest, ok := strings.Cut(s, "=")
 	r := RoleSpec{Role: Role(name)}
+	_, known := r.Role.JudgeName()
+	known = known || r.Role == User || r.Role == Summary
 	var err error
-	if r.Model, r.Base, err = SplitModel(rest); !ok || err != nil || !slices.Contains([]Role{Judge, User, Summary}, r.Role) {
-		return RoleSpec{}, fmt.Errorf("model role %q: want judge|user|summary=MODEL[@URL]", s)
+	if r.Model, r.Base, err = SplitModel(rest); !ok || err != nil || !known {
+		return RoleSpec{}, fmt.Errorf("model role %q: want judge|judge_NAME|user|summary=MODEL[@URL]", s)
 	}
 	return r, nil
 }

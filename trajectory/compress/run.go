@@ -21,6 +21,7 @@ type Job struct {
 	Inputs      Inputs
 	Out         string   // .jsonl, or .parquet for Parquet inputs
 	Identity    Identity // Inputs and the compressor's numbers are filled in
+	Sample      Sample   // rows to take; zero: all
 	Concurrency int      // rows at once; 0: 8
 	Created     string   // names the writing program in Parquet
 	Progress    func(Metrics)
@@ -51,6 +52,7 @@ func (c *Compressor) Run(ctx context.Context, j Job) (m Metrics, err error) {
 		}
 	}
 	id := j.Identity
+	id.Sample = j.Sample
 	id.Version, id.Inputs, id.Target, id.Summary, id.Tail = 1, j.Inputs.Files, c.o.Target, c.o.Summary, c.o.Tail
 	w, err := open(j.Out, id)
 	if err != nil {
@@ -97,7 +99,7 @@ func (c *Compressor) rows(ctx context.Context, j Job, w *work) error {
 	g.Go(func() error {
 		defer close(queue)
 		row := int64(-1)
-		for line, err := range j.Inputs.rows() {
+		for line, err := range j.Sample.of(j.Inputs.rows()) {
 			if row++; err != nil {
 				return err
 			}

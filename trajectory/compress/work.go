@@ -37,6 +37,7 @@ type Identity struct {
 	Tokenizer  string `json:"tokenizer"`
 	Template   string `json:"template,omitempty"`
 	Summarizer string `json:"summarizer"`
+	Sample     Sample `json:"sample,omitzero"`
 }
 
 // differs names the first field in which a and b differ.
