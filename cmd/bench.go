@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/pprof"
 	"strings"
 	"syscall"
@@ -16,7 +17,7 @@ import (
 
 // benchCmd is `hermes bench`. What is not said is as the shape has it; see docs/bench.md.
 type benchCmd struct {
-	Shape       string         `nokey:"" enum:"plain,tool,long,flight" default:"plain" help:"plain (a user speaks), tool (one call a turn), long (74 kB of context) or flight (10,000 at once, 5 s of latency)."`
+	Shape       string         `nokey:"" enum:"plain,tool,long,flight,serve" default:"plain" help:"plain (a user speaks), tool (one call a turn), long (74 kB of context), flight (10,000 at once, 5 s of latency) or serve (env serve: 4,000 at once with exact tokens, posted to a run-api)."`
 	Rollouts    *int           `nokey:"" range:"1:" placeholder:"N" help:"Rollouts of a round."`
 	Turns       *int           `nokey:"" range:"1:" placeholder:"N" help:"Model answers of each."`
 	Context     *int           `nokey:"" name:"context-bytes" range:"1:" placeholder:"N" help:"Mean size of a conversation."`
@@ -34,16 +35,26 @@ func (c *benchCmd) Run(h *host) (err error) {
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
-	url, stop, err := c.server(h, b.Latency)
+	if b.Dir, err = os.MkdirTemp("", "hermes-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.Dir)) }()
+	model := []string{"model", "fake", "--listen", "127.0.0.1:0", "--latency", b.Latency.String()}
+	if b.Shape == "serve" {
+		model = append(model, "--tokenizer", "builtin:words")
+		api, stop, err := c.server(h, "run-api", "--port", "0", "--data", filepath.Join(b.Dir, "run-api"))
+		if err != nil {
+			return err
+		}
+		defer stop()
+		b.API = api
+	}
+	url, stop, err := c.server(h, model...)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	b.Base = url + "/v1"
-	if b.Dir, err = os.MkdirTemp("", "hermes-bench-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.Dir)) }()
 	if c.Profile != "" {
 		f, err := os.Create(c.Profile)
 		if err != nil {
@@ -73,12 +84,12 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// server starts a model server and returns its address.
-func (c *benchCmd) server(h *host, latency time.Duration) (url string, stop func(), err error) {
+// server starts a server of hermes, which says its address first, and returns that.
+func (c *benchCmd) server(h *host, args ...string) (url string, stop func(), err error) {
 	if h.Program == "" {
-		return "", nil, errors.New("bench: this program does not know its own path, so it cannot start the model server")
+		return "", nil, errors.New("bench: this program does not know its own path, so it cannot start the servers")
 	}
-	server := exec.CommandContext(h.Ctx, h.Program, "model", "fake", "--listen", "127.0.0.1:0", "--latency", latency.String())
+	server := exec.CommandContext(h.Ctx, h.Program, args...)
 	server.Args[0], server.Env = "hermes", append([]string{}, "HOME="+os.TempDir(), "HERMES_HOME="+os.TempDir()+"/hermes-none")
 	server.Cancel = func() error { return server.Process.Signal(syscall.SIGTERM) }
 	out, err := server.StdoutPipe()
@@ -86,7 +97,7 @@ func (c *benchCmd) server(h *host, latency time.Duration) (url string, stop func
 		return "", nil, err
 	}
 	if err := server.Start(); err != nil {
-		return "", nil, fmt.Errorf("start the model server: %w", err)
+		return "", nil, fmt.Errorf("start %s: %w", strings.Join(args[:2], " "), err)
 	}
 	stop = func() {
 		_ = server.Process.Signal(syscall.SIGTERM)
@@ -95,7 +106,7 @@ func (c *benchCmd) server(h *host, latency time.Duration) (url string, stop func
 	url, err = bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		stop()
-		return "", nil, fmt.Errorf("the model server did not say its address: %w", err)
+		return "", nil, fmt.Errorf("%s did not say its address: %w", strings.Join(args[:2], " "), err)
 	}
 	return strings.TrimSpace(url), stop, nil
 }

@@ -27,7 +27,8 @@ import (
 // are replaced by those of the shape.
 type Bench struct {
 	Base     string // of the server, ending in /v1
-	Shape    string // plain, tool, long or flight
+	API      string // of a trajectory server in another process; the shape serve posts to it
+	Shape    string // plain, tool, long, flight or serve
 	Rollouts int
 	Turns    int
 	Context  int // bytes of the conversation, on average over the turns
@@ -43,13 +44,14 @@ var shapes = map[string]Bench{
 	"tool":   {Rollouts: 300, Turns: 20, Context: 12_000, InFlight: 64, Rounds: 5},
 	"long":   {Rollouts: 100, Turns: 20, Context: 74_000, InFlight: 64, Rounds: 5},
 	"flight": {Rollouts: 10_000, Turns: 20, Context: 12_000, Rounds: 1, Latency: 5 * time.Second},
+	"serve":  {Rollouts: 4_000, Turns: 20, Context: 12_000, Rounds: 1, Latency: 5 * time.Second},
 }
 
 // NewBench fills in what was not said and checks the rest.
 func NewBench(b Bench) (Bench, error) {
 	d, ok := shapes[b.Shape]
 	if !ok {
-		return b, fmt.Errorf("shape %q: want plain, tool, long or flight", b.Shape)
+		return b, fmt.Errorf("shape %q: want plain, tool, long, flight or serve", b.Shape)
 	}
 	for _, f := range []struct {
 		name string
@@ -94,7 +96,14 @@ func (b Bench) Run(ctx context.Context) (Figures, error) {
 	var engines, floors, walls []float64
 	for round := range b.Rounds {
 		start, cpu := time.Now(), processor()
-		if err := b.engine(ctx, filepath.Join(b.Dir, fmt.Sprint("journal-", round))); err != nil {
+		dir := filepath.Join(b.Dir, fmt.Sprint("journal-", round))
+		if b.Shape == "serve" {
+			n, err := b.serve(ctx, dir)
+			if err != nil {
+				return f, err
+			}
+			turns = float64(n) // whole groups
+		} else if err := b.engine(ctx, dir); err != nil {
 			return f, err
 		}
 		engines = append(engines, float64((processor()-cpu).Nanoseconds())/1e3/turns)

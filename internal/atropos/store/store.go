@@ -66,7 +66,6 @@ type Store struct {
 	busy    bool   // somebody writes to the log
 	broken  error
 	closed  bool
-	started bool
 	done    sync.WaitGroup // the committer and the keeper
 	syncs   int64
 	writers sync.Pool // *writer
