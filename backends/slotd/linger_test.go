@@ -53,7 +53,7 @@ func TestStreamUnread(t *testing.T) {
 // TestClosedStreams: a command that closes its streams and goes on is waited for, or ended
 // when its time is over.
 func TestClosedStreams(t *testing.T) {
-	b, err := (&servers{t: t}).open(slotd.Options{})
+	b, err := (&servers{t: t, boxes: map[string]*served{}}).open(slotd.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
