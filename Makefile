@@ -35,7 +35,7 @@ bench: build ## figures, on this machine
 engine: ## what needs a Docker engine, on one of its own (root; Debian packages docker.io and debootstrap)
 	@host=$$(scripts/docker.sh start) && { \
 		export HERMES_TEST_DOCKER=$$host; \
-		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/app && $(GO) test -run TestDocs/sandboxes ./cmd/hermes; \
+		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/app && $(GO) test -run 'TestDocs/sandboxes|TestEngineDies' ./cmd/hermes; \
 		code=$$?; scripts/docker.sh stop; exit $$code; }
 
 sshd: ## what needs a real sshd, on one of its own on the loopback (Debian package openssh-server)
@@ -52,7 +52,8 @@ long: ## the long forms: a thousand crashes, fifty kills
 	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy -long
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
 	$(GO) test -timeout 60m -run 'Escapes|Killed' ./backends/namespace -long
-	$(GO) test -timeout 60m -run Escapes ./backends/docker -long # skips without HERMES_TEST_DOCKER
+	$(GO) test -timeout 60m -run Faults ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity -long
+	$(GO) test -timeout 60m -run 'Escapes|Kills' ./backends/docker -long # skips without HERMES_TEST_DOCKER
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -run TestCompressKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run "TestRunAPIKills|TestPipeline" ./cmd/hermes

@@ -294,18 +294,30 @@ func (x *box) create(ctx context.Context, config *container.Config, host *contai
 	}
 }
 
+// awayTime is how long an engine may be away, as when it is started anew,
+// before no box can be made.
+const (
+	awayTime   = 20 * time.Second
+	firstPause = 20 * time.Millisecond
+)
+
 // order asks for the container. Its name makes that safe to repeat: one whose answer was
 // lost is found again, and never made twice. It is not repeated for a caller who left.
 func (x *box) order(ctx, caller context.Context, config *container.Config, host *container.HostConfig) error {
 	web := x.back.engine.web
-	for try := 1; ; try++ {
+	end := time.Now().Add(awayTime)
+	for pause := firstPause; ; pause = min(2*pause, 2*time.Second) {
 		_, err := web.ContainerCreate(ctx, config, host, &network.NetworkingConfig{}, nil, x.name)
 		switch {
 		case err == nil:
 			return nil
 		case cerrdefs.IsConflict(err):
 			return x.adopt(ctx, config.Labels[labelSpec], err)
-		case caller.Err() == nil && try < 3 && refused(err):
+		case caller.Err() == nil && refused(err) && time.Now().Add(pause).Before(end):
+			select {
+			case <-time.After(pause):
+			case <-caller.Done():
+			}
 			continue
 		case cerrdefs.IsNotFound(err) && strings.Contains(strings.ToLower(err.Error()), "image"):
 			x.back.images.forget(config.Image)

@@ -142,6 +142,33 @@ func TestNoPermission(t *testing.T) {
 	}
 }
 
+// TestNoEngine: what to do is said where no engine answers.
+func TestNoEngine(t *testing.T) {
+	for _, c := range []docker.Config{{Host: "unix://" + filepath.Join(t.TempDir(), "no")}, {Host: "tcp://127.0.0.1:1"}} {
+		_, err := docker.Open(t.Context(), c, docker.Surroundings{})
+		if !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), c.Host) {
+			t.Errorf("%s: %v", c.Host, err)
+		}
+	}
+}
+
+// TestQuota: an engine that gives us no more says so to the caller, and nothing is left.
+func TestQuota(t *testing.T) {
+	b := openFake(t, fakeEngine(t, map[string]http.HandlerFunc{
+		"/images/fake/json": imageOK,
+		"/containers/create": func(w http.ResponseWriter, _ *http.Request) {
+			say(w, http.StatusInsufficientStorage, "quota exceeded: no more containers for this account")
+		},
+	}), t.TempDir())
+	_, err := b.Open(t.Context(), backends.Spec{Image: "fake"})
+	if err == nil || errors.Is(err, backends.ErrLost) || !strings.Contains(err.Error(), "quota exceeded") {
+		t.Errorf("%v", err)
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for want, c := range map[string]docker.Config{
 		"pull":     {Pull: "sometimes"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"hermes/backends"
 	"hermes/backends/slotd"
@@ -46,5 +47,23 @@ func TestStreamUnread(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestClosedStreams: a command that closes its streams and goes on is waited for, or ended
+// when its time is over.
+func TestClosedStreams(t *testing.T) {
+	b, err := (&servers{t: t, boxes: map[string]*served{}}).open(slotd.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close(context.Background())
+	r, err := b.Exec(t.Context(), backends.Cmd{Shell: "echo said; exec <&- >&- 2>&-; sleep 0.2; exit 5"})
+	if err != nil || r.Code != 5 || string(r.Stdout) != "said\n" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	r, err = b.Exec(t.Context(), backends.Cmd{Shell: "exec <&- >&- 2>&-; sleep 1000", Timeout: 100 * time.Millisecond})
+	if err != nil || !r.TimedOut || r.Code != 124 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

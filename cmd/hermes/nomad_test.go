@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"hermes/backends/nomad/nomadtest"
-	"hermes/internal/fakellm"
 )
 
 // slotdLink is this test binary under the name that makes it slotd.
@@ -107,44 +106,17 @@ func exitCode(err error) int {
 }
 
 // TestNomadDiesInMidRun: the agent and all its slots go away while rollouts use them, and
-// come back. Those rollouts are tried again in other slots, none is scored for it, and the
-// books balance.
+// come back.
 func TestNomadDiesInMidRun(t *testing.T) {
 	dir := t.TempDir()
 	f := nomadHere(t, dir)
-	s, url := server(t, fakellm.Options{Latency: fakellm.Latency{Fixed: 5 * time.Millisecond}})
-	const n = 24
-	c := hermes(t, dir, "batch", chaosTasks(t, dir, n), "-c", "nomad.yaml", "--run", "nomad", "--out", filepath.Join(dir, "runs"), "--model", "fake", "--base-url", url, "--send-scripts",
-		"--concurrency", "8", "--backend", "nomad", "--progress", "none", "--retries", "5", "--stop-after-failures", "0", "--fail-on-error", "1.0", "--json", "--keep", "all")
-	var out, said bytes.Buffer
-	c.Stdout, c.Stderr = &out, &said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }()
-	if waitFor(s, 8, ended) {
-		t.Fatalf("it ended at once:\n%s", said.Bytes())
-	}
-	f.Crash()
-	done := make(chan struct{})
-	defer close(done)
-	f.Until(done, func() bool { return len(f.Running()) == 0 })
-	f.Up()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Fatalf("%v\n%s", err, said.Bytes())
-		}
-	case <-time.After(2 * time.Minute):
-		c.Process.Kill()
-		t.Fatal("the run did not end")
-	}
-	b := balanced(t, out.Bytes(), n)
-	if b.Accepted != n || b.Scored != n || b.Causes["box_lost"] == 0 {
-		t.Errorf("books: %s\n%s", out.Bytes(), said.Bytes())
-	}
-	judge(t, filepath.Join(dir, "runs", "nomad"), n)
+	diesInMidRun(t, dir, "nomad", true, func() {
+		f.Crash()
+		done := make(chan struct{})
+		defer close(done)
+		f.Until(done, func() bool { return len(f.Running()) == 0 })
+		f.Up()
+	})
 	if left := f.Jobs(); len(left) > 0 {
 		t.Errorf("jobs left: %q", left)
 	}
