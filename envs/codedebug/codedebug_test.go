@@ -53,8 +53,13 @@ func rows(t *testing.T, e *codedebug.Env, n int64) []datasets.Row {
 
 func TestContract(t *testing.T) {
 	p := player(t)
-	envtest.Run(t, open(t, codedebug.Config{Level: 1, MaxLevel: 6}), p, envtest.Options{Rows: 6, Repeats: 2})
-	envtest.Run(t, open(t, codedebug.Config{Seed: 9, TurnWeight: 0.5}), p, envtest.Options{Rows: 2, Repeats: 3, Split: envs.Eval})
+	envtest.Run(t, open(t, codedebug.Config{Level: 1, MaxLevel: 3}), p, envtest.Options{Rows: 3, Repeats: 2})
+	six := open(t, codedebug.Config{Level: 6})
+	row := rows(t, six, 1)[0]
+	if s := played(t, p, six, row, oracle(t, six, row)...).Score; s.Reward != 1 || len(s.Turns) != 7 {
+		t.Errorf("six mistakes: %+v", s)
+	}
+	envtest.Run(t, open(t, codedebug.Config{Seed: 9, TurnWeight: 0.5}), p, envtest.Options{Rows: 1, Repeats: 3, Split: envs.Eval})
 }
 
 func shell(command string) trajectory.Message {
