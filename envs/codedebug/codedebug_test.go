@@ -155,6 +155,15 @@ func TestCheats(t *testing.T) {
 	if s := played(t, p, e, row, spoilt...).Score; s.Reward != 0 || s.Parts["untouched"] != 0 || s.Parts["share"] != 1 {
 		t.Errorf("repaired, with other tests: %+v", s)
 	}
+	// a cache that seems fresh: same second, same size
+	stale := append([]trajectory.Message{shell("python3 -c 'import sys; sys.path.insert(0, \"lib\"); import os; [__import__(f[:-3]) for f in os.listdir(\"lib\") if f.endswith(\".py\")]'; touch -d 2020-01-01 lib/*.py; python3 -m compileall -q lib")}, fix...)
+	for i := range stale[:len(stale)-1] {
+		c := &stale[i].Calls[0]
+		c.Arguments = strings.TrimSuffix(c.Arguments, `"}`) + `\ntouch -d 2020-01-01 lib/*.py"}`
+	}
+	if s := played(t, p, e, row, stale...).Score; s.Reward != 1 {
+		t.Errorf("repaired, beside a stale cache: %+v", s)
+	}
 	helped := append([]trajectory.Message{shell("echo x >notes.txt; mkdir -p lib/more; python3 tests/run.py")}, fix...)
 	if s := played(t, p, e, row, helped...).Score; s.Reward != 1 {
 		t.Errorf("repaired, with files of its own: %+v", s)
