@@ -273,8 +273,8 @@ func answers(ep envs.Episode) (n int) {
 	return n
 }
 
-// testTime bounds all hidden tests of a program together: each has a second of processor
-// time, which only programs that sleep or hide from it can stretch.
+// testTime bounds all hidden tests of a program together: each has half a second of
+// processor time, which only programs that sleep or hide from it can stretch.
 const testTime = 2 * time.Minute
 
 // measure runs the hidden tests: the share that passes, and the first that does not.

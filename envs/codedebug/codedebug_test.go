@@ -53,8 +53,13 @@ func rows(t *testing.T, e *codedebug.Env, n int64) []datasets.Row {
 
 func TestContract(t *testing.T) {
 	p := player(t)
-	envtest.Run(t, open(t, codedebug.Config{Level: 1, MaxLevel: 6}), p, envtest.Options{Rows: 6, Repeats: 2})
-	envtest.Run(t, open(t, codedebug.Config{Seed: 9, TurnWeight: 0.5}), p, envtest.Options{Rows: 2, Repeats: 3, Split: envs.Eval})
+	envtest.Run(t, open(t, codedebug.Config{Level: 1, MaxLevel: 3}), p, envtest.Options{Rows: 3, Repeats: 2})
+	six := open(t, codedebug.Config{Level: 6})
+	row := rows(t, six, 1)[0]
+	if s := played(t, p, six, row, oracle(t, six, row)...).Score; s.Reward != 1 || len(s.Turns) != 7 {
+		t.Errorf("six mistakes: %+v", s)
+	}
+	envtest.Run(t, open(t, codedebug.Config{Seed: 9, TurnWeight: 0.5}), p, envtest.Options{Rows: 1, Repeats: 3, Split: envs.Eval})
 }
 
 func shell(command string) trajectory.Message {
@@ -149,6 +154,15 @@ func TestCheats(t *testing.T) {
 	spoilt := append([]trajectory.Message{shell("echo >>tests/cases.jsonl")}, fix...)
 	if s := played(t, p, e, row, spoilt...).Score; s.Reward != 0 || s.Parts["untouched"] != 0 || s.Parts["share"] != 1 {
 		t.Errorf("repaired, with other tests: %+v", s)
+	}
+	// a cache that seems fresh: same second, same size
+	stale := append([]trajectory.Message{shell("python3 -c 'import sys; sys.path.insert(0, \"lib\"); import os; [__import__(f[:-3]) for f in os.listdir(\"lib\") if f.endswith(\".py\")]'; touch -d 2020-01-01 lib/*.py; python3 -m compileall -q lib")}, fix...)
+	for i := range stale[:len(stale)-1] {
+		c := &stale[i].Calls[0]
+		c.Arguments = strings.TrimSuffix(c.Arguments, `"}`) + `\ntouch -d 2020-01-01 lib/*.py"}`
+	}
+	if s := played(t, p, e, row, stale...).Score; s.Reward != 1 {
+		t.Errorf("repaired, beside a stale cache: %+v", s)
 	}
 	helped := append([]trajectory.Message{shell("echo x >notes.txt; mkdir -p lib/more; python3 tests/run.py")}, fix...)
 	if s := played(t, p, e, row, helped...).Score; s.Reward != 1 {

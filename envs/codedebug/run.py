@@ -1,6 +1,7 @@
 """Runs the tests: python3 tests/run.py"""
 import json, os, sys
 
+sys.dont_write_bytecode = True  # the cache of a module that changes within a second looks fresh
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(here), "lib"))
 failed = 0

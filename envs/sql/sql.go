@@ -39,7 +39,7 @@ type Config struct {
 	Size     int           `yaml:"size" help:"rows of a split (default: 240)"`
 	Seed     uint64        `yaml:"seed" help:"of the rows (default: 0)"`
 	Answer   string        `yaml:"answer" help:"query, or rows: the result itself as JSON, judged on the shown database alone (default: query)"`
-	Timeout  time.Duration `yaml:"timeout" help:"of one query (default: 5s)"`
+	Timeout  time.Duration `yaml:"timeout" help:"of one query (default: 20s)"`
 }
 
 // Kind is the environment of this package for run files.
@@ -61,7 +61,7 @@ func New(c Config) (*Env, error) {
 	if c.MaxLevel == 0 {
 		c.MaxLevel = cmp.Or(c.Level, len(kinds))
 	}
-	c.Level, c.Size, c.Answer, c.Timeout = cmp.Or(c.Level, 1), cmp.Or(c.Size, 240), cmp.Or(c.Answer, "query"), cmp.Or(c.Timeout, 5*time.Second)
+	c.Level, c.Size, c.Answer, c.Timeout = cmp.Or(c.Level, 1), cmp.Or(c.Size, 240), cmp.Or(c.Answer, "query"), cmp.Or(c.Timeout, 20*time.Second)
 	switch {
 	case c.Level < 1 || c.MaxLevel > len(kinds) || c.MaxLevel < c.Level:
 		return nil, fmt.Errorf("level %d to max-level %d: want 1 to %d, the smaller first", c.Level, c.MaxLevel, len(kinds))

@@ -135,7 +135,7 @@ func (f *folder) fill(all []file) error {
 	var err error
 	if raw := by["Dockerfile"]; raw != nil {
 		if f.docker, err = readRecipe(string(raw)); err != nil {
-			return fmt.Errorf("Dockerfile: %w", err)
+			return fmt.Errorf("the Dockerfile: %w", err)
 		}
 	}
 	if f.env, err = composed(by["docker-compose.yaml"]); err != nil {

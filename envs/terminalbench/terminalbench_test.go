@@ -73,7 +73,7 @@ func rows(t *testing.T, e *terminalbench.Env) map[string]datasets.Row {
 
 func TestContract(t *testing.T) {
 	player := playtest.New(t)
-	envtest.Run(t, open(t, inLocal(terminalbench.Config{})), player, envtest.Options{})
+	envtest.Run(t, open(t, inLocal(terminalbench.Config{})), player, envtest.Options{Repeats: 3})
 	e := open(t, inLocal(terminalbench.Config{Dataset: []string{"testdata/tasks/fix-greeting"}, Eval: []string{"testdata/tasks/count-words"}, Reward: "share"}))
 	envtest.Run(t, e, player, envtest.Options{Split: envs.Eval, Repeats: 2})
 }
@@ -93,7 +93,7 @@ func isolated(t *testing.T) play.Player {
 
 // TestIsolated plays the tasks where /app and /tests are the box's own.
 func TestIsolated(t *testing.T) {
-	envtest.Run(t, open(t, terminalbench.Config{Dataset: []string{"testdata/tasks"}}), isolated(t), envtest.Options{Repeats: 2, Isolated: true})
+	envtest.Run(t, open(t, terminalbench.Config{Dataset: []string{"testdata/tasks"}}), isolated(t), envtest.Options{Repeats: 1, Isolated: true})
 }
 
 // TestRealTasks plays the tasks beside the checkout.
@@ -109,7 +109,7 @@ func TestRealTasks(t *testing.T) {
 	if n := len(rows(t, e)); n != 4 {
 		t.Fatalf("%d tasks, want 4", n)
 	}
-	envtest.Run(t, e, isolated(t), envtest.Options{Rows: 4, Repeats: 2, Isolated: true})
+	envtest.Run(t, e, isolated(t), envtest.Options{Rows: 4, Repeats: 1, Isolated: true})
 }
 
 // TestBuilt builds an image from a task's Dockerfile, without its tests and solution.

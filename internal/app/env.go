@@ -15,6 +15,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/bfcl"
+	"hermes/envs/codedebug"
 	"hermes/envs/gsm8k"
 	"hermes/envs/longhorizon"
 	"hermes/envs/procedural"
@@ -31,7 +32,7 @@ import (
 // Envs lists the kinds of environments that ship with hermes. A new one is its own
 // package and a line here.
 func Envs() []envs.Kind {
-	return []envs.Kind{bfcl.Kind, gsm8k.Kind, longhorizon.Kind, procedural.Kind, remote.Kind, sql.Kind, swe.Kind, terminalbench.Kind, terminaltest.Kind, toolapi.Kind, webresearch.Kind}
+	return []envs.Kind{bfcl.Kind, codedebug.Kind, gsm8k.Kind, longhorizon.Kind, procedural.Kind, remote.Kind, sql.Kind, swe.Kind, terminalbench.Kind, terminaltest.Kind, toolapi.Kind, webresearch.Kind}
 }
 
 // oracleModel is the name of the embedded model that plays each task perfectly.
