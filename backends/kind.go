@@ -16,7 +16,8 @@ type Kind struct {
 }
 
 // NewKind builds a Kind from the config struct C of a driver (yaml tags; its zero
-// value must be usable). Unknown keys of the section are refused.
+// value must be usable). Unknown keys of the section are refused, and what the method
+// `Check() error` of C, where there is one, objects to.
 func NewKind[C any](name string, open func(context.Context, C) (Backend, error)) Kind {
 	return Kind{
 		Name:  name,
@@ -36,7 +37,11 @@ func decode[C any](name string, section *yaml.Node) (c C, err error) {
 	if section == nil || section.IsZero() {
 		return c, nil
 	}
-	if err = strict(section, &c); err != nil {
+	err = strict(section, &c)
+	if own, ok := any(c).(interface{ Check() error }); ok && err == nil {
+		err = own.Check()
+	}
+	if err != nil {
 		err = fmt.Errorf("backends.%s: %w", name, err)
 	}
 	return c, err

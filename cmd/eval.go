@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"hermes/configs"
+	"hermes/envs/grade/report"
 	"hermes/internal/app"
 )
 
@@ -42,6 +43,13 @@ func (c *evalFlags) batch(h *host) app.Batch {
 // evaluate runs e and tells of every run of it.
 func (c *evalFlags) evaluate(h *host, e app.Eval) error {
 	e.Strict = c.Strict
+	e.Matrix = func(dir string, m *report.Matrix) error {
+		fmt.Fprintf(h.Stdio.Err, "hermes: the runs side by side: %s\n", filepath.Join(dir, "matrix.html"))
+		if c.JSON {
+			return printJSON(h.Stdio.Out, m)
+		}
+		return m.Text(h.Stdio.Out)
+	}
 	return exitOf(e.Run(h.Ctx, h.app(), func(done app.Evaluated) error {
 		e.Summary(h.Stdio.Err, done.Books)
 		if done.Report == nil {
@@ -167,7 +175,7 @@ func (c *evalCompare) Run(h *host) error {
 }
 
 type evalReport struct {
-	Name   string `arg:"" name:"run" help:"Run: a name or a path."`
+	Name   string `arg:"" name:"run" help:"Run, or the folder of a matrix: a name or a path."`
 	Scores string `help:"Report the scores of this name, made by 'hermes eval score'." placeholder:"NAME"`
 	Strict bool   `help:"No figure while a planned sample has no score; exit code 3 then."`
 	Events string `name:"tensorboard" help:"Also write an event file for TensorBoard into this folder." placeholder:"DIR"`
@@ -177,6 +185,11 @@ type evalReport struct {
 
 // Run writes the report.
 func (c *evalReport) Run(h *host) error {
+	for _, dir := range []string{c.Name, filepath.Join(c.Out, c.Name)} {
+		if app.IsMatrix(dir) {
+			return c.matrix(h, filepath.Clean(dir))
+		}
+	}
 	dir, err := c.dir(c.Name)
 	if err != nil {
 		return err
@@ -197,4 +210,19 @@ func (c *evalReport) Run(h *host) error {
 		err = &Exit{Code: ExitFailures, Err: errors.New(r.Refused)}
 	}
 	return err
+}
+
+// matrix writes the report of several runs.
+func (c *evalReport) matrix(h *host, dir string) error {
+	if c.Events != "" {
+		return Usage("--tensorboard: %s is a matrix; name one of its runs", dir)
+	}
+	m, err := app.WriteMatrix(h.Ctx, dir, c.Scores, c.Strict)
+	if err != nil {
+		return runError(exitOf(err))
+	}
+	if c.JSON {
+		return printJSON(h.Stdio.Out, m)
+	}
+	return m.Text(h.Stdio.Out)
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"hermes/backends"
 	"hermes/datasets"
@@ -28,6 +29,8 @@ type Task struct {
 	Files     map[string]string // path → text, written before the loop
 	Toolsets  []string          // nil: the run's
 	Artifacts []string          // files and folders of the box that are kept beside what the scorer saw
+	Time      time.Duration     // bounds the loop below the run's own limit; 0: nothing does
+	ScoreTime time.Duration     // what the scorer needs at most, above what a run allows; 0: no more
 	Hidden    any               // the environment's own: gold answer, checker …
 }
 
@@ -109,6 +112,14 @@ type Tooler interface {
 // it, and w.Rand goes on from one response of a rollout to the next.
 type Responder interface {
 	Respond(ctx context.Context, t Task, w World, ep Episode) ([]trajectory.Message, error)
+}
+
+// Stepper looks at the box after each turn of the model whose calls have run, before the
+// model is asked again: progress that [trajectory.Score].Turns pays. An error voids the
+// rollout, as the scorer's does. w.Box is nil while no tool has opened it; ep.Trace must
+// not be changed.
+type Stepper interface {
+	Step(ctx context.Context, t Task, w World, ep Episode) error
 }
 
 // NeedsBox is implemented by environments whose scorer needs the box even when no tool

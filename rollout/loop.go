@@ -83,6 +83,12 @@ func (l *HermesAgentLoop) Run(ctx context.Context, t *trajectory.Trace, pending 
 			if pending, unreadable, err = l.run(ctx, turn, answer.Sampled.Message.Calls); err != nil {
 				return l.broken(ctx, err)
 			}
+			if l.Hooks.Stepped != nil {
+				l.Left = pending
+				if err := l.Hooks.Stepped(ctx, t); err != nil {
+					return l.broken(ctx, err)
+				}
+			}
 		}
 		l.Left = pending
 		if stop := l.guard.after(answer.Sampled.Message, pending, unreadable); stop.Reason != "" {

@@ -53,6 +53,9 @@ type Hooks struct {
 	// stop: what it returns goes to the model, and nothing ends the rollout. Its error
 	// voids the rollout. It must not change t.
 	Respond func(ctx context.Context, t *trajectory.Trace, stop trajectory.Stop) ([]trajectory.Message, error)
+	// Stepped is asked after each turn whose calls have run. Its error voids the rollout. It
+	// must not change t.
+	Stepped func(ctx context.Context, t *trajectory.Trace) error
 	// Committed is told after each turn.
 	Committed func(id trajectory.NodeID, turn trajectory.Turn)
 }

@@ -286,9 +286,13 @@ func (a *attempt) open(ctx context.Context) error {
 
 func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, error) {
 	o := &a.runner.o
-	if o.Deadlines.Loop > 0 {
+	most := o.Deadlines.Loop
+	if t := a.task.Time; t > 0 && (most == 0 || t < most) {
+		most = t
+	}
+	if most > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.Deadlines.Loop, errLoopTime)
+		ctx, cancel = context.WithTimeoutCause(ctx, most, errLoopTime)
 		defer cancel()
 	}
 	a.trace = trajectory.New(o.Policy.Info().Mode, a.set.Specs())
@@ -297,9 +301,12 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 	if user, ok := o.Env.(envs.Responder); ok && o.Hooks.Respond == nil {
 		l.Hooks.Respond = a.responder(user, l)
 	}
+	if s, ok := o.Env.(envs.Stepper); ok && o.Hooks.Stepped == nil {
+		l.Hooks.Stepped = a.stepper(s, l)
+	}
 	stop, err := l.Run(ctx, a.trace, a.task.Messages)
 	if stop.Reason == trajectory.StopInterrupted && errors.Is(context.Cause(ctx), errLoopTime) {
-		stop = trajectory.Stop{Reason: trajectory.StopTime, Detail: o.Deadlines.Loop.String()}
+		stop = trajectory.Stop{Reason: trajectory.StopTime, Detail: most.String()}
 	}
 	a.trace.Finish(l.Left)
 	a.rec.Trace, a.rec.Usage = a.trace, a.trace.Usage
@@ -330,6 +337,23 @@ func (a *attempt) responder(user envs.Responder, l *HermesAgentLoop) func(contex
 			return nil, &stageError{trajectory.Environment, "respond", err}
 		}
 		return reply, nil
+	}
+}
+
+// stepper is the environment's look after a turn.
+func (a *attempt) stepper(s envs.Stepper, l *HermesAgentLoop) func(context.Context, *trajectory.Trace) error {
+	d := a.runner.o.Deadlines.Respond
+	return func(ctx context.Context, t *trajectory.Trace) error {
+		sctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the environment's look after a turn took longer than %v", d))
+		defer cancel()
+		err := s.Step(sctx, a.task, a.world(a.box.opened()), envs.Episode{Trace: t, Errors: l.ToolErrors})
+		if err != nil && ctx.Err() == nil && sctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(sctx), err)
+		}
+		if err != nil {
+			return &stageError{trajectory.Environment, "step", err}
+		}
+		return nil
 	}
 }
 
@@ -392,7 +416,7 @@ func (a *attempt) keep(ctx context.Context, box backends.Sandbox, failed error) 
 }
 
 func (a *attempt) scoreOnce(ctx context.Context, ep envs.Episode, box backends.Sandbox) (s trajectory.Score, err error) {
-	d := a.runner.o.Deadlines.Score
+	d := max(a.runner.o.Deadlines.Score, a.task.ScoreTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the scorer took longer than %v", d))
 	defer cancel()
 	a.saw = nil
@@ -409,6 +433,11 @@ func finite(s trajectory.Score) error {
 	bad := func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }
 	if bad(s.Reward) {
 		return fmt.Errorf("the scorer gave the reward %v", s.Reward)
+	}
+	for i, f := range s.Turns {
+		if bad(f) {
+			return fmt.Errorf("the scorer gave turn %d the reward %v", i+1, f)
+		}
 	}
 	for kind, m := range map[string]map[string]float64{"part": s.Parts, "metric": s.Metrics} {
 		for name, f := range m {

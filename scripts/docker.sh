@@ -9,8 +9,9 @@
 #
 # HERMES_ENGINE_DIR    where the engine keeps everything      (build/docker)
 # HERMES_ENGINE_CACHE  where the base images are kept as tar  (build/docker-images)
+# HERMES_ENGINE_BRIDGE a bridge of this machine with an address, for containers (none)
 #
-# The engine has no bridge and touches no firewall: boxes of tests have no network. The
+# The engine touches no firewall and without a bridge its containers have no network. The
 # images are made here by debootstrap: debian:12-slim, and hermes-test:python with python3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -80,7 +81,7 @@ launch() {
 	rm -f "$socket" "$run/pid"
 	: >"$log"
 	PATH=$PATH:/usr/sbin:/sbin setsid dockerd --config-file="$dir/none.json" --data-root="$dir/data" --exec-root="$run/exec" \
-		--pidfile="$run/pid" --host="unix://$socket" --storage-driver="$driver" --bridge=none --iptables=false --ip6tables=false \
+		--pidfile="$run/pid" --host="unix://$socket" --storage-driver="$driver" --bridge="${HERMES_ENGINE_BRIDGE:-none}" --iptables=false --ip6tables=false \
 		--log-driver=none --shutdown-timeout=5 </dev/null >>"$log" 2>&1 &
 	pid=$!
 	for ((i = 0; i < 1200; i++)); do

@@ -99,10 +99,12 @@ type Stop struct {
 }
 
 // Score is what an environment makes of an episode. Reward is the number that
-// trains; Parts name its components; Metrics are reported only.
+// trains; Parts name its components; Metrics are reported only. Turns are what each answer
+// of the model earned, in order, for trainers that pay turns: Reward need not be their sum.
 type Score struct {
 	Reward  float64            `json:"reward"`
 	Parts   map[string]float64 `json:"rewards,omitempty"`
+	Turns   []float64          `json:"turn_rewards,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	Detail  string             `json:"detail,omitempty"`
 	Answer  string             `json:"answer,omitempty"` // what the grader read, in one form: the votes of majorities

@@ -45,6 +45,13 @@ func (f *Faulty) draw(kind string) bool {
 	return true
 }
 
+// Heal ends the faults.
+func (f *Faulty) Heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.share = 0
+}
+
 // Injected counts the faults so far.
 func (f *Faulty) Injected() (n int) {
 	f.mu.Lock()

@@ -49,7 +49,7 @@ func isolationRows() []Row {
 			}
 		}},
 		{Number: 52, Name: "no network", needs: func(e *Env) string {
-			if e.traits.Network != "none" {
+			if e.traits.Network != "none" && e.traits.Network != "allow-list" {
 				return "the network of the boxes is " + e.traits.Network
 			}
 			return ""
@@ -64,6 +64,7 @@ func isolationRows() []Row {
 				}
 			}
 		}},
+		{Number: 53, Name: "network by allow-list", needs: proxied, run: allowList},
 		{Number: 54, Name: "memory limit", needs: enforces("memory"), run: func(e *Env) {
 			box := e.open(backends.Spec{Limits: backends.Limits{Memory: 64 << 20}})
 			r, err := box.Exec(e.ctx, backends.Cmd{Shell: "head -c 300000000 /dev/zero | tail -n 1 | wc -c", Timeout: patience})
@@ -91,5 +92,40 @@ func isolationRows() []Row {
 			}
 			return ""
 		}, run: func(e *Env) { e.nowhere(e.opt.Token) }},
+	}
+}
+
+// proxied says why boxes cannot be asked about their allow-list.
+func proxied(e *Env) string {
+	switch {
+	case e.traits.Network != "allow-list":
+		return "the network of the boxes is " + e.traits.Network
+	case e.opt.Allowed == "" || e.opt.Refused == "":
+		return "no servers were given to try"
+	}
+	return ""
+}
+
+// allowList asks for a listed server and for another, with what the box has: bash, or nc.
+func allowList(e *Env) {
+	ask := func(target string) string {
+		return e.sh(`at=${HTTP_PROXY#http://} host=${at%:*} port=${at##*:}
+			ask() { printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n' ` + target + ` ` + target + `; }
+			if command -v bash >/dev/null; then
+				export target="$(ask; echo .)"
+				bash -c 'exec 3<>/dev/tcp/$0/$1 && printf %s "${target%.}" >&3 && cat <&3' $host $port
+			else
+				ask | nc $host $port
+			fi`)
+	}
+	if got := ask(e.opt.Allowed); !strings.HasPrefix(got, "HTTP/1.1 200") {
+		e.Errorf("%s is listed: %s", e.opt.Allowed, got)
+	}
+	if got := ask(e.opt.Refused); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, "allow-list") {
+		e.Errorf("%s is not listed: %s", e.opt.Refused, got)
+	}
+	host, port, _ := strings.Cut(e.opt.Allowed, ":")
+	if r := e.exec(backends.Cmd{Shell: "if command -v bash >/dev/null; then bash -c 'exec 3<>/dev/tcp/$0/$1' " + host + " " + port + "; else nc -z " + host + " " + port + "; fi", Timeout: patience}); r.Code == 0 {
+		e.Errorf("%s is reached around the proxy", e.opt.Allowed)
 	}
 }

@@ -26,6 +26,9 @@ type Options struct {
 	Enforces []string
 	// Secret is a text that only the host's process knows, Token the one that slotd wants.
 	Secret, Token string
+	// Allowed is HOST:PORT of a web server that boxes may reach through their proxy,
+	// Refused one of a server that answers too and that they may not.
+	Allowed, Refused string
 	// Kill ends a box from outside, as a machine that dies would. Cut breaks its
 	// connections and leaves it alive.
 	Kill func(box backends.Sandbox) error

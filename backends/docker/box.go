@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -22,6 +23,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"hermes/backends"
+	"hermes/backends/egress"
 	"hermes/backends/slotd"
 )
 
@@ -32,8 +34,11 @@ type box struct {
 	name    string
 	passage *slotd.Passage // nil: reached by exec
 	token   string
+	door    *egress.Door  // nil: no proxy
 	started chan struct{} // closed when the engine has answered to start
 	ended   context.CancelFunc
+	made    chan struct{} // closed when the engine has answered to create; nil before that is asked
+	left    atomic.Bool   // it was to be removed, in vain so far
 	removed sync.Mutex
 	gone    bool
 }
@@ -59,6 +64,10 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
+	if b.proxy != nil {
+		setup.Door = egress.Port
+		maps.Copy(setup.Env, egress.Env())
+	}
 	maps.Copy(setup.Env, s.Env)
 	config, host := b.container(ref, s, l)
 	setUp := x.bind
@@ -66,20 +75,40 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 		setUp = x.copy
 	}
 	err = setUp(ctx, setup, config, host)
-	if err != nil && b.conf.Inject == "auto" && isElsewhere(err) && !b.conf.ReadOnly {
+	if err != nil && b.conf.Inject == "auto" && b.proxy == nil && isElsewhere(err) && !b.conf.ReadOnly {
 		b.copies.Store(true) // a socket of ours, but an engine with other files
 		return b.again(ctx, x, s, l)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open box %s of image %s: %w", x.name, ref, err), x.remove(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("open box %s of image %s: %w", x.name, ref, err), x.undo(ctx))
 	}
-	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.name, Token: x.token, Close: x.end, Lost: x.lost})
+	x.client()
 	return x, nil
+}
+
+func (x *box) client() {
+	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.name, Token: x.token, Close: x.end, Lost: x.lost})
+}
+
+// undoTime bounds how long the opener of a box that came to nothing waits for its removal.
+const undoTime = 30 * time.Second
+
+// undo removes a box that came to nothing. Where the engine does not let it, the box stays
+// in the books, for Sweep and Close to try again.
+func (x *box) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	err := x.remove(ctx)
+	if err != nil {
+		x.client()
+		x.back.held.Add(x)
+	}
+	return err
 }
 
 // again makes a box in the other way. The place among those being made is free again.
 func (b *Backend) again(ctx context.Context, x *box, s backends.Spec, l Limits) (*box, error) {
-	if err := x.remove(context.WithoutCancel(ctx)); err != nil {
+	if err := x.undo(ctx); err != nil {
 		return nil, err
 	}
 	<-b.making
@@ -175,7 +204,19 @@ func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config,
 	x.passage = &slotd.Passage{Conn: conn}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	return introduce(conn, s)
+	if err := introduce(conn, s); err != nil || s.Door == 0 {
+		return err
+	}
+	out, err := slotd.ReceiveDoor(conn)
+	if err != nil {
+		return err
+	}
+	x.door = x.back.proxy.Serve(x.name, out)
+	go func() { // slotd says no more: what comes is the end of the box
+		conn.Read(make([]byte, 1))
+		x.door.Close()
+	}()
+	return nil
 }
 
 // introduce sends the setup and waits for slotd to be ready.
@@ -232,10 +273,30 @@ func (x *box) called(ctx context.Context, l *net.UnixListener) (*net.UnixConn, e
 	}
 }
 
-// create creates the container. Its name makes that safe to repeat: one whose answer was
-// lost is found again, and never made twice.
+// create creates the container. An order that was sent is waited for by whoever removes
+// the box, although the caller may leave: an engine can carry it out long after its client
+// has hung up, and what it makes then must be found.
 func (x *box) create(ctx context.Context, config *container.Config, host *container.HostConfig) error {
 	config.Labels[labelSpec] = digest(config, host)
+	answer := make(chan error, 1)
+	x.made = make(chan struct{})
+	go func() {
+		defer close(x.made)
+		own, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), setupTime, fmt.Errorf("the engine did not answer within %v", setupTime))
+		defer cancel()
+		answer <- x.order(own, ctx, config, host)
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("create the container: %w", context.Cause(ctx))
+	}
+}
+
+// order asks for the container. Its name makes that safe to repeat: one whose answer was
+// lost is found again, and never made twice. It is not repeated for a caller who left.
+func (x *box) order(ctx, caller context.Context, config *container.Config, host *container.HostConfig) error {
 	web := x.back.engine.web
 	for try := 1; ; try++ {
 		_, err := web.ContainerCreate(ctx, config, host, &network.NetworkingConfig{}, nil, x.name)
@@ -244,7 +305,7 @@ func (x *box) create(ctx context.Context, config *container.Config, host *contai
 			return nil
 		case cerrdefs.IsConflict(err):
 			return x.adopt(ctx, config.Labels[labelSpec], err)
-		case ctx.Err() == nil && try < 3 && refused(err):
+		case caller.Err() == nil && try < 3 && refused(err):
 			continue
 		case cerrdefs.IsNotFound(err) && strings.Contains(strings.ToLower(err.Error()), "image"):
 			x.back.images.forget(config.Image)
@@ -337,23 +398,37 @@ func blame(name string, s *container.State) error {
 	return nil
 }
 
-// end removes the box; it is what Close of the client calls.
+// end removes the box; it is what Close of the client calls. One that could not be removed
+// stays in the books: it is tried again by the next Close, by Sweep, and at the end.
 func (x *box) end(ctx context.Context) error {
 	err := x.remove(ctx)
-	x.back.held.Drop(x)
+	if err == nil {
+		x.back.held.Drop(x)
+	}
 	return err
 }
 
 // remove ends the container and removes it. A container that is gone is removed.
-func (x *box) remove(ctx context.Context) error {
+func (x *box) remove(ctx context.Context) (err error) {
 	x.removed.Lock()
 	defer x.removed.Unlock()
 	if x.gone {
 		return nil
 	}
+	defer func() { x.left.Store(err != nil) }()
 	x.ended()
 	if x.passage != nil {
 		x.passage.Conn.Close() // ends slotd, whatever the engine does
+	}
+	if x.door != nil {
+		x.door.Close()
+	}
+	if x.made != nil {
+		select {
+		case <-x.made:
+		case <-ctx.Done():
+			return fmt.Errorf("remove box %s: it is still being made: %w", x.name, context.Cause(ctx))
+		}
 	}
 	if err := x.back.engine.remove(ctx, x.name); err != nil {
 		return fmt.Errorf("remove box %s: %w", x.name, err)

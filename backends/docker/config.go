@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hermes/backends"
+	"hermes/backends/egress"
 	"hermes/backends/slotd"
 )
 
@@ -20,6 +21,7 @@ type Config struct {
 	Pull     string            `yaml:"pull"`      // missing (the default), always (once a process), never
 	Limits   Limits            `yaml:"limits"`    // of boxes that set none
 	Network  string            `yaml:"network"`   // none (the default), or the name of a network of the engine
+	Egress   egress.Config     `yaml:"egress"`    // what boxes may connect to, by a proxy; network none only
 	Home     string            `yaml:"home"`      // of commands; "" means the image's HOME
 	User     string            `yaml:"user"`      // UID:GID of commands; "" means root of the box
 	ReadOnly bool              `yaml:"read-only"` // root read-only; home, /tmp, /var/tmp and /run in memory, together of the disk limit
@@ -62,6 +64,12 @@ func (s Surroundings) say(format string, args ...any) {
 	}
 }
 
+// Check objects to values that cannot work.
+func (c Config) Check() error {
+	_, err := c.complete()
+	return err
+}
+
 // complete fills in defaults and refuses what cannot work.
 func (c Config) complete() (Config, error) {
 	c.Image = cmp.Or(c.Image, "debian:12-slim")
@@ -74,12 +82,19 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("inject %q: none of auto, bind, copy", c.Inject)
 	case c.Network == "host" || strings.HasPrefix(c.Network, "container:"):
 		return c, fmt.Errorf("network %q: boxes do not share the network of the host or of another container", c.Network)
+	case c.Egress.On() && c.Network != "none":
+		return c, fmt.Errorf("egress: boxes with the network %q need no proxy, and could go around it; set network: none", c.Network)
+	case c.Egress.On() && c.Inject == "copy":
+		return c, fmt.Errorf("egress: the proxy answers on a socket that the box hands out, which works on this machine only: not with inject: copy")
 	case c.Creates < 0:
 		return c, fmt.Errorf("creates: %d is negative", c.Creates)
 	case c.Home != "" && (!filepath.IsAbs(c.Home) || filepath.Clean(c.Home) != c.Home || c.Home == "/"):
 		return c, fmt.Errorf("home %q is not a clean absolute path below /", c.Home)
 	case c.ReadOnly && c.Inject == "copy":
 		return c, fmt.Errorf("read-only: slotd cannot be copied into a root that is read-only")
+	}
+	if err := c.Egress.Check(); err != nil {
+		return c, err
 	}
 	if _, err := c.user(); err != nil {
 		return c, err

@@ -29,6 +29,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"hermes/backends"
+	"hermes/backends/egress"
 	"hermes/backends/slotd"
 	"hermes/backends/slotd/program"
 )
@@ -48,7 +49,8 @@ type Backend struct {
 	conf   Config
 	engine *engine
 	images *images
-	server string // path of the program that is slotd
+	proxy  *egress.Proxy // nil: no way out but the engine's network
+	server string        // path of the program that is slotd
 	forget func() error
 	owner  backends.Owner
 	tag    string // tells its names from those of other back-ends of this process
@@ -80,6 +82,16 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b := &Backend{conf: c, engine: e, server: server, forget: forget, owner: owner, tag: slotd.NewID()[:6], making: make(chan struct{}, c.Creates), stop: stop,
 		images: &images{life: life, engine: e, conf: c, config: at.ConfigDir, tell: at.Tell, known: map[string]*readied{}}}
+	if c.Egress.On() {
+		if !e.local {
+			err = fmt.Errorf("egress: %s is not on this machine, and the proxy works here only", c.Host)
+		} else {
+			b.proxy, err = egress.New(c.Egress, "backends.docker.egress", egress.Outside{})
+		}
+		if err != nil {
+			return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+		}
+	}
 	b.copies.Store(c.Inject == "copy" || c.Inject == "auto" && !e.local)
 	swept, err := e.sweep(ctx)
 	b.swept.Store(int64(swept))
@@ -121,6 +133,9 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 func (b *Backend) Traits() backends.Traits {
 	t := backends.Traits{Name: Name, Isolated: true, Network: b.conf.Network, Root: b.conf.User == "", PTY: true, Snapshot: true, Images: true}
 	t.Notes = append(t.Notes, b.engine.about())
+	if b.proxy != nil {
+		t.Network = "allow-list"
+	}
 	if b.engine.memory {
 		t.MemoryBy = "cgroup"
 	} else {
@@ -140,6 +155,9 @@ func (b *Backend) Traits() backends.Traits {
 func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Close(ctx) })
 	b.stop()
+	if b.proxy != nil {
+		err = errors.Join(err, b.proxy.Close())
+	}
 	return errors.Join(err, b.forget(), b.engine.web.Close())
 }
 

@@ -7,6 +7,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/backendtest/escapes"
 	"hermes/backends/docker"
+	"hermes/backends/egress"
 )
 
 // strict is the configuration in which every limit holds on any storage driver.
@@ -38,6 +39,15 @@ func ownThings() map[string]string {
 		"become another user": "a user of the box, as installing packages needs", "become another group": "likewise", "set groups": "likewise",
 		"host passwords": "the image's file", "host cgroups": "the container's own, read-only", "host devices": "names only, read-only",
 	}
+}
+
+func TestProxyEscapes(t *testing.T) {
+	w := escapes.NewWorld(t)
+	b := open(t, docker.Config{Egress: egress.Config{Allow: w.Allow}})
+	if err := b.Outside(egress.Outside{Resolver: w}); err != nil {
+		t.Fatal(err)
+	}
+	escapes.Proxy(t, b, w)
 }
 
 func TestHostIsInvisible(t *testing.T) {

@@ -5,11 +5,22 @@ import (
 	"strings"
 
 	"github.com/docker/docker/api/types/image"
+
+	"hermes/backends/egress"
 )
 
 // Kill ends a box from outside, as a machine that dies would.
 func (b *Backend) Kill(name string) error {
 	return b.engine.web.ContainerKill(context.Background(), name, "KILL")
+}
+
+// Outside gives the proxy another network beyond it. No box is open.
+func (b *Backend) Outside(o egress.Outside) (err error) {
+	if err := b.proxy.Close(); err != nil {
+		return err
+	}
+	b.proxy, err = egress.New(b.conf.Egress, "backends.docker.egress", o)
+	return err
 }
 
 // Labels of containers, for tests that look with the engine's own client.

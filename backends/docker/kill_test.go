@@ -73,9 +73,9 @@ func containers(t testing.TB, host, owner string) []string {
 // TestKills kills owners of boxes at random moments. The next start leaves nothing of
 // theirs, and does not touch the boxes of one that lives.
 func TestKills(t *testing.T) {
-	host, kills := engineHost(t), 3
+	host, kills := engineHost(t), 20
 	if *long {
-		kills = 20
+		kills = 200
 	}
 	slotd := server(t)
 	living := open(t, docker.Config{})

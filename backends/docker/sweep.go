@@ -54,10 +54,22 @@ func bootID() string {
 
 // Sweep implements [backends.Sweeper]: it removes what dead owners left in the engine and
 // in the folder for temporary files. What belongs to a living process, or to one that
-// cannot be looked at, is not touched before it expires. What Open removed counts, once.
+// cannot be looked at, is not touched before it expires. Of our own boxes it removes those
+// whose removal failed before. What Open removed counts, once.
 func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
 	removed, err = b.engine.sweep(ctx)
-	return removed + int(b.swept.Swap(0)), err
+	errs := []error{err}
+	for _, x := range b.held.All() {
+		if !x.left.Load() {
+			continue
+		}
+		if err := x.Close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("sweep: %w", err))
+			continue
+		}
+		removed++
+	}
+	return removed + int(b.swept.Swap(0)), errors.Join(errs...)
 }
 
 func (e *engine) sweep(ctx context.Context) (removed int, err error) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/egress"
 	"hermes/backends/slotd"
 )
 
@@ -33,6 +35,9 @@ type box struct {
 	group   *boxGroup
 	client  *slotd.Client
 	key     string           // of the plan that it was built to ahead
+	mu      sync.Mutex       // of door and ended
+	door    *egress.Door     // nil: no way out of the box
+	ended   bool             // pid 1 has; no door is opened any more
 	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed
 	state   *os.ProcessState // how it ended; after gone
 	kills   int64            // out-of-memory kills; after gone
@@ -117,6 +122,12 @@ func (x *box) launch(ids identities) error {
 // await collects pid 1 when it ends, whyever that is, and what the box leaves.
 func (x *box) await() {
 	x.state, _ = x.proc.Wait()
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
+	if x.door != nil {
+		x.door.Close() // its sockets would keep the box's network alive
+	}
 	x.kills = x.group.kills()
 	x.failed = x.group.remove()
 	close(x.gone)
@@ -133,11 +144,26 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		mapImage(image, x.proc.Pid)
 	}
 	p.ID, p.OOM, p.ByRlimit = x.id, x.group.oom, !x.back.groups.has("memory")
-	if err := x.begin(p, image, time.Now().Add(setupTime)); err != nil {
+	l, err := x.begin(p, image, time.Now().Add(setupTime))
+	if err != nil {
 		return err
+	}
+	if l != nil {
+		x.opens(l)
 	}
 	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})
 	return nil
+}
+
+// opens serves the proxy of the box on its socket. It ends with the box.
+func (x *box) opens(l net.Listener) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		l.Close()
+		return
+	}
+	x.door = x.back.proxy.Serve(x.id, l)
 }
 
 // dial connects to the server in the box.

@@ -2,20 +2,23 @@ package namespace
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
 	"hermes/backends"
+	"hermes/backends/egress"
 )
 
 // Config is the section `backends.namespace` of a run file. The zero value is usable.
 type Config struct {
-	Root     string   `yaml:"root"`      // "host" (the default), or a directory that holds an unpacked image
-	ReadOnly []string `yaml:"read-only"` // more directories of the host, shown read-only at the same path
-	Limits   Limits   `yaml:"limits"`
-	Home     string   `yaml:"home"`   // of commands; "" means /root
-	Cgroup   string   `yaml:"cgroup"` // "auto" (the default) or "off"
-	Resets   bool     `yaml:"resets"` // boxes can be reset, which costs each a few milliseconds at its start
+	Root     string        `yaml:"root"`      // "host" (the default), or a directory that holds an unpacked image
+	ReadOnly []string      `yaml:"read-only"` // more directories of the host, shown read-only at the same path
+	Limits   Limits        `yaml:"limits"`
+	Home     string        `yaml:"home"`   // of commands; "" means /root
+	Cgroup   string        `yaml:"cgroup"` // "auto" (the default) or "off"
+	Egress   egress.Config `yaml:"egress"` // what boxes may connect to, by a proxy; nothing where it is empty
+	Resets   bool          `yaml:"resets"` // boxes can be reset, which costs each a few milliseconds at its start
 }
 
 // Limits are what a box gets whose Spec does not say otherwise.
@@ -38,6 +41,12 @@ const (
 	minDisk      = 1 << 20
 )
 
+// Check objects to values that cannot work.
+func (c Config) Check() error {
+	_, err := c.complete()
+	return err
+}
+
 // complete fills in defaults and refuses what cannot work.
 func (c Config) complete() (Config, error) {
 	if c.Root == "" {
@@ -53,6 +62,9 @@ func (c Config) complete() (Config, error) {
 		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
 			return c, fmt.Errorf("path %q of the box is not a clean absolute path below /", p)
 		}
+	}
+	if err := c.Egress.Check(); err != nil {
+		return c, err
 	}
 	switch c.Cgroup {
 	case "", "auto":
@@ -109,6 +121,7 @@ type plan struct {
 	Limits   Limits
 	ByRlimit bool // memory has no cgroup
 	Resets   bool
+	Door     bool   // a socket for the proxy is handed out
 	OOM      string // file of the host with the count of out-of-memory kills
 }
 
@@ -122,7 +135,11 @@ func (c Config) plan(s backends.Spec) (plan, error) {
 	if image == "" {
 		image = c.Root
 	}
-	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own}
+	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own, Door: c.Egress.On()}
+	if p.Door {
+		p.Env = egress.Env()
+		maps.Copy(p.Env, s.Env)
+	}
 	if p.Dir == "" {
 		p.Dir = c.Home
 	} else if !filepath.IsAbs(p.Dir) {

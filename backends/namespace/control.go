@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -20,34 +21,38 @@ const maxFrame = 8 << 20
 
 // begin sends the plan, with the image's mount where image is not negative, and waits
 // until deadline for the box to be ready. The text of a box that is not is the error.
-func (x *box) begin(p plan, image int, deadline time.Time) error {
+// With a door in the plan, the box's socket for it is returned.
+func (x *box) begin(p plan, image int, deadline time.Time) (net.Listener, error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("encode the plan of a box: %w", err)
+		return nil, fmt.Errorf("encode the plan of a box: %w", err)
 	}
 	if len(raw) > maxFrame {
-		return fmt.Errorf("the plan of a box has %d bytes, more than %d: too large an environment", len(raw), maxFrame)
+		return nil, fmt.Errorf("the plan of a box has %d bytes, more than %d: too large an environment", len(raw), maxFrame)
 	}
 	conn := x.passage.Conn
 	conn.SetDeadline(deadline)
 	defer conn.SetDeadline(time.Time{})
 	if err := slotd.WriteMessage(conn, raw); err != nil {
-		return fmt.Errorf("send its plan to the box: %w", err)
+		return nil, fmt.Errorf("send its plan to the box: %w", err)
 	}
 	if image >= 0 {
 		if _, _, err := conn.WriteMsgUnix([]byte{0}, unix.UnixRights(image), nil); err != nil {
-			return fmt.Errorf("send its image to the box: %w", err)
+			return nil, fmt.Errorf("send its image to the box: %w", err)
 		}
 	}
 	answer, err := slotd.ReadMessage(conn, 64<<10)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errors.New("the box did not get ready in time (does the program call namespace.Main first?)")
+		return nil, errors.New("the box did not get ready in time (does the program call namespace.Main first?)")
 	}
 	if err != nil {
-		return fmt.Errorf("the box ended while it was set up: %w", err)
+		return nil, fmt.Errorf("the box ended while it was set up: %w", err)
 	}
 	if len(answer) > 0 {
-		return fmt.Errorf("set up the box: %s", answer)
+		return nil, fmt.Errorf("set up the box: %s", answer)
 	}
-	return nil
+	if !p.Door {
+		return nil, nil
+	}
+	return slotd.ReceiveDoor(conn)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"hermes/backends/egress"
 )
 
 // Kill ends pid 1 of a box from outside and waits until it is gone.
@@ -32,6 +34,16 @@ func (b *Backend) KillSpare() bool {
 	default:
 		return false
 	}
+}
+
+// Outside gives the proxy another network beyond it. No box is open.
+func (b *Backend) Outside(o egress.Outside) (err error) {
+	b.spares.Wait()
+	if err := b.proxy.Close(); err != nil {
+		return err
+	}
+	b.proxy, err = egress.New(b.conf.Egress, "backends.namespace.egress", o)
+	return err
 }
 
 // Memory is what the processes of all servers in boxes take, in bytes, each page shared

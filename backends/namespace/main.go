@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hermes/backends/egress"
 	"hermes/backends/slotd"
 )
 
@@ -44,7 +45,7 @@ const gcPercent = 25
 // boxServer is pid 1 of a box.
 func boxServer(control slotd.Passed) int {
 	debug.SetGCPercent(gcPercent)
-	ready, err := prepare(control)
+	ready, door, err := prepare(control)
 	if err != nil {
 		slotd.WriteMessage(control, []byte(err.Error()))
 		return 1
@@ -52,35 +53,39 @@ func boxServer(control slotd.Passed) int {
 	if err := slotd.WriteMessage(control, nil); err != nil {
 		return 1
 	}
+	if door >= 0 && control.Send(door) != nil {
+		return 1
+	}
 	return serve(control, ready)
 }
 
-// prepare reads the plan and builds the box around this process.
-func prepare(control slotd.Passed) (slotd.Options, error) {
+// prepare reads the plan and builds the box around this process. door is the socket of
+// the proxy, or -1.
+func prepare(control slotd.Passed) (o slotd.Options, door int, err error) {
 	p, image, err := readPlan(control)
 	if err != nil {
-		return slotd.Options{}, err
+		return o, -1, err
 	}
 	if err := closeOthers(image); err != nil {
-		return slotd.Options{}, err
+		return o, -1, err
 	}
 	oom := openOOM(p.OOM)
-	if err := settle(p); err != nil {
-		return slotd.Options{}, err
+	if door, err = settle(p); err != nil {
+		return o, -1, err
 	}
 	r, err := collect(p, image)
 	if err != nil {
-		return slotd.Options{}, err
+		return o, -1, err
 	}
 	if err := r.enter(); err != nil {
-		return slotd.Options{}, err
+		return o, -1, err
 	}
 	// From here on no process of the box can look into this one.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return slotd.Options{}, fmt.Errorf("hide the server's memory: %w", err)
+		return o, -1, fmt.Errorf("hide the server's memory: %w", err)
 	}
 	return slotd.Options{ID: p.ID, Home: p.Home, Dir: p.Dir, Env: p.Env, Rlimits: p.rlimits(), Spawn: lockdown, Reap: true, OOM: oom,
-		Resets: p.Resets, Private: true, Scratch: []string{"/tmp", "/var/tmp", "/dev/shm", "/run"}}, nil
+		Resets: p.Resets, Private: true, Scratch: []string{"/tmp", "/var/tmp", "/dev/shm", "/run"}}, door, nil
 }
 
 // readPlan reads the plan and, if it has an image, its mount (or -1).
@@ -136,13 +141,19 @@ func openOOM(path string) func() int64 {
 // that a box full of them still answers.
 const reserve = 64
 
-// settle sets what belongs to the process: name, loopback, limits.
-func settle(p plan) error {
+// settle sets what belongs to the process: name, loopback and what listens there, limits.
+func settle(p plan) (door int, err error) {
+	door = -1
 	if err := unix.Sethostname([]byte("hermes")); err != nil {
-		return fmt.Errorf("set the host name: %w", err)
+		return -1, fmt.Errorf("set the host name: %w", err)
 	}
 	if err := loopback(); err != nil {
-		return err
+		return -1, err
+	}
+	if p.Door {
+		if door, err = slotd.NewDoor(egress.Port); err != nil {
+			return -1, err
+		}
 	}
 	// The host's out-of-memory killer takes boxes before hermes.
 	os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
@@ -152,10 +163,10 @@ func settle(p plan) error {
 		{Resource: unix.RLIMIT_FSIZE, Value: uint64(p.Limits.Disk)},
 	} {
 		if err := unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: l.Value, Max: l.Value}); err != nil {
-			return fmt.Errorf("set limit %d to %d: %w", l.Resource, l.Value, err)
+			return -1, fmt.Errorf("set limit %d to %d: %w", l.Resource, l.Value, err)
 		}
 	}
-	return nil
+	return door, nil
 }
 
 // rlimits are those of commands only.

@@ -5,8 +5,8 @@
 // ipc, uts and cgroup namespaces. It builds a private root (the host's programs read-only,
 // or an overlay over a directory given as image), leaves the host's behind and serves the
 // slotd protocol. Commands run as uid 0 of the box, which is an id without any right on
-// the host: no capabilities, no new privileges, a seccomp filter, no network, bounded
-// memory, processes and disk. There is never a fall-back to less: a machine that cannot
+// the host: no capabilities, no new privileges, a seccomp filter, no network or only the
+// proxy of [egress], bounded memory, processes and disk. There is never a fall-back to less: a machine that cannot
 // do this gets [backends.ErrUnavailable] with the cause.
 //
 // The only tie between hermes and a box is one inherited socket. Connections are passed
@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 
 	"hermes/backends"
+	"hermes/backends/egress"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -44,6 +45,7 @@ type Backend struct {
 	groups groups
 	forker forker
 	ids    identities
+	proxy  *egress.Proxy // nil: boxes have no network
 
 	held   backends.Held[*box]
 	spares sync.WaitGroup
@@ -64,6 +66,11 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 		return nil, unavailable(err)
 	}
 	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1)}
+	if c.Egress.On() {
+		if b.proxy, err = egress.New(c.Egress, "backends.namespace.egress", egress.Outside{}); err != nil {
+			return nil, err
+		}
+	}
 	probe, err := b.Open(ctx, backends.Spec{})
 	if err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -93,6 +100,9 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 func (b *Backend) Traits() backends.Traits {
 	t := backends.Traits{Name: Name, Isolated: true, Network: "none", MemoryBy: "rlimit", Root: true, PTY: true, Images: true}
 	t.Notes = append(t.Notes, "changes of a file's owner are accepted and do nothing: the box has one user")
+	if b.proxy != nil {
+		t.Network = "allow-list"
+	}
 	if b.groups.has("memory") {
 		t.MemoryBy = "cgroup"
 	} else {
@@ -114,6 +124,9 @@ func (b *Backend) Close(ctx context.Context) error {
 	default:
 	}
 	b.forker.close()
+	if b.proxy != nil {
+		err = errors.Join(err, b.proxy.Close())
+	}
 	return err
 }
 

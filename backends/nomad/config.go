@@ -116,8 +116,8 @@ func (c Config) check() error {
 		return fmt.Errorf("slotd %q: variables are not replaced", c.Slotd)
 	case c.Min < 0 || c.Max < 1 || c.Min > c.Max:
 		return fmt.Errorf("min %d, max %d: want 0 ≤ min ≤ max and max of 1 or more", c.Min, c.Max)
-	case c.CPU < 1 || c.Memory < 32<<20 || c.Disk < 110<<20:
-		return fmt.Errorf("cpu %d, memory %d, disk %d: want at least 1 MHz, 32 MiB, and 110 MiB for Nomad's logs", c.CPU, c.Memory, c.Disk)
+	case c.CPU < 1 || c.Memory < minMemory || c.Disk < 110<<20:
+		return fmt.Errorf("cpu %d, memory %d, disk %d: want at least 1 MHz, 64 MiB, and 110 MiB for Nomad's logs", c.CPU, c.Memory, c.Disk)
 	case c.TTL < 3*time.Second || c.TTL > 24*time.Hour:
 		return fmt.Errorf("ttl %v: want 3s to 24h", c.TTL)
 	case c.Idle < 0 || c.Start < 0 || c.Poll < 0:

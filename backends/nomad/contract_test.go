@@ -56,8 +56,31 @@ func cluster(t testing.TB, o nomadtest.Options) *nomadtest.Fake {
 	return f
 }
 
-// open opens a back-end of raw_exec slots on a fake, unless c says otherwise.
-func open(t testing.TB, f *nomadtest.Fake, c nomad.Config) *nomad.Backend {
+// stage is a cluster whose parts can be harmed: a fake one or real agents.
+type stage interface {
+	Address() string
+	Jobs() []string
+	Count(job string) int
+	Running() []string          // allocations whose processes live
+	NodeOf(alloc string) string // id
+	Stop(alloc string) error    // as an operator does; it returns when the processes are gone
+	LoseNode(id string) error
+	ReturnNode(id string) error
+	DrainNode(id string) error
+	DrainDeadline(id string)
+	Down() // of the servers
+	Up()
+	Until(done <-chan struct{}, ok func() bool) bool
+}
+
+// onStages runs a test on the fake and, where there are any, on real agents.
+func onStages(t *testing.T, test func(t *testing.T, f stage)) {
+	t.Run("fake", func(t *testing.T) { test(t, cluster(t, nomadtest.Options{})) })
+	t.Run("real", func(t *testing.T) { test(t, realAgents(t, agentOptions{})) })
+}
+
+// open opens a back-end of raw_exec slots, unless c says otherwise.
+func open(t testing.TB, f stage, c nomad.Config) *nomad.Backend {
 	t.Helper()
 	b, err := start(t, f, c)
 	if err != nil {
@@ -66,9 +89,12 @@ func open(t testing.TB, f *nomadtest.Fake, c nomad.Config) *nomad.Backend {
 	return b
 }
 
-func start(t testing.TB, f *nomadtest.Fake, c nomad.Config) (*nomad.Backend, error) {
+func start(t testing.TB, f stage, c nomad.Config) (*nomad.Backend, error) {
 	t.Helper()
 	c.Address, c.Rootless = f.Address(), os.Geteuid() != 0
+	if a, is := f.(*agents); is {
+		c = a.reach(c)
+	}
 	if c.Driver == "" {
 		c.Driver = "raw_exec"
 	}

@@ -50,6 +50,12 @@ func passing(err error) bool {
 		strings.Contains(body, "No cluster leader") || strings.Contains(body, "rpc error") || strings.Contains(body, "active deployment")
 }
 
+// forbidden reports that the token does not allow it.
+func forbidden(err error) bool {
+	var u api.UnexpectedResponseError
+	return errors.As(err, &u) && u.StatusCode() == http.StatusForbidden
+}
+
 // missing reports that what was asked for is not there.
 func missing(err error) bool {
 	var u api.UnexpectedResponseError
@@ -114,20 +120,45 @@ func unstarted(image string, states map[string]*api.TaskState) error {
 	return fmt.Errorf("%w: %w", backends.ErrUnavailable, ErrStart)
 }
 
+// What the servers say of allocations that shall end. Of one that has failed and got a
+// successor they say nothing.
+const (
+	saidMigrated    = "being migrated" // a drain, or somebody stopped it
+	saidLost        = "lost"
+	saidRescheduled = "rescheduled"
+)
+
 // outside is a loss that the slot's commands cannot have caused, or nil. What counts is
 // what the servers want: the status of a box on a lost node may come back.
 func outside(desired, client, description string) error {
 	switch {
 	case client == api.AllocClientStatusLost || client == api.AllocClientStatusUnknown:
 		return fmt.Errorf("%w: %w", backends.ErrLost, ErrNodeLost)
-	case desired != api.AllocDesiredStatusRun && strings.Contains(description, "drain"):
-		return fmt.Errorf("%w: %w", backends.ErrLost, ErrDrained)
-	case desired != api.AllocDesiredStatusRun && strings.Contains(description, "lost"):
+	case desired == api.AllocDesiredStatusRun:
+		return nil
+	case strings.Contains(description, saidLost):
 		return fmt.Errorf("%w: %w", backends.ErrLost, ErrNodeLost)
-	case desired != api.AllocDesiredStatusRun:
-		return fmt.Errorf("%w: %w: %s", backends.ErrLost, ErrStopped, description)
+	case client == api.AllocClientStatusFailed && (description == "" || strings.Contains(description, saidRescheduled)):
+		return nil // it ended by itself before
 	}
-	return nil
+	return fmt.Errorf("%w: %w: %s", backends.ErrLost, ErrStopped, description)
+}
+
+// moved tells, of a slot that was stopped, a drain of its node from an operator who
+// stopped that slot: what the servers say is the same.
+func (b *Backend) moved(ctx context.Context, node, description string, why error) error {
+	if !strings.Contains(description, saidMigrated) || !errors.Is(why, ErrStopped) {
+		return why
+	}
+	n, _, err := b.web.Nodes().Info(node, b.query(ctx))
+	if err != nil {
+		return why
+	}
+	ended := n.LastDrain != nil && n.LastDrain.Status != api.DrainStatusCanceled && n.SchedulingEligibility == api.NodeSchedulingIneligible
+	if n.DrainStrategy != nil || ended {
+		return fmt.Errorf("%w: %w", backends.ErrLost, ErrDrained)
+	}
+	return why
 }
 
 // node says what is wrong with the node of a slot, or nil.
@@ -142,6 +173,28 @@ func (b *Backend) node(ctx context.Context, id string) error {
 		return fmt.Errorf("%w: %w", backends.ErrLost, ErrDrained)
 	}
 	return nil
+}
+
+// fits reports whether a node could take a slot if nothing else were on it. Where nobody
+// can say, one may.
+func (b *Backend) fits(ctx context.Context, h shape) bool {
+	q := b.query(ctx)
+	q.Params = map[string]string{"resources": "true"}
+	all, _, err := b.web.Nodes().List(q)
+	if err != nil || len(all) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(all, func(n *api.NodeListStub) bool {
+		has, less := n.NodeResources, n.ReservedResources
+		if has == nil {
+			return true
+		}
+		memory, cpu := has.Memory.MemoryMB, has.Cpu.CpuShares
+		if less != nil {
+			memory, cpu = memory-int64(less.Memory.MemoryMB), cpu-int64(less.Cpu.CpuShares)
+		}
+		return memory >= h.memory>>20 && cpu >= int64(h.cpu)
+	})
 }
 
 // ended says whose doing the end of a slot's server was. In a container nothing can send

@@ -253,13 +253,14 @@ func (g *group) watch(ctx context.Context) {
 
 // reconcile takes in what the cluster says about the slots.
 func (g *group) reconcile(ctx context.Context, all []*api.AllocationListStub) {
+	stopped := g.stopped(ctx, all)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	listed := map[string]bool{}
 	for _, a := range all {
 		listed[a.ID] = true
 		s := g.slots[a.ID]
-		why := outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription)
+		why := cmp.Or(stopped[a.ID], outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription))
 		failed := a.ClientStatus == api.AllocClientStatusFailed || a.ClientStatus == api.AllocClientStatusComplete
 		switch {
 		case why == nil && !failed:
@@ -286,7 +287,7 @@ func (g *group) reconcile(ctx context.Context, all []*api.AllocationListStub) {
 	}
 	for id, s := range g.slots {
 		if !listed[id] {
-			g.drop(s, fmt.Errorf("%w: %w: its job was removed", backends.ErrLost, ErrStopped))
+			g.drop(s, errRemoved)
 		}
 	}
 	for id := range g.over {
@@ -295,6 +296,20 @@ func (g *group) reconcile(ctx context.Context, all []*api.AllocationListStub) {
 		}
 	}
 	g.nudge()
+}
+
+// stopped says why slots of ours, that were well until now, were stopped.
+func (g *group) stopped(ctx context.Context, all []*api.AllocationListStub) map[string]error {
+	news := map[string]error{}
+	for _, a := range all {
+		g.mu.Lock()
+		known := g.slots[a.ID] != nil
+		g.mu.Unlock()
+		if known {
+			news[a.ID] = g.b.moved(ctx, a.NodeID, a.DesiredDescription, outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription))
+		}
+	}
+	return news
 }
 
 // drop takes a slot that is gone out of the books and cuts its connections: one on a lost

@@ -44,23 +44,27 @@ func Kind(at Surroundings) backends.Kind {
 
 // Backend makes boxes of slots.
 type Backend struct {
-	conf  Config
-	at    Surroundings
-	web   *api.Client
-	owner backends.Owner
-	boot  string
-	tag   string // tells its jobs from those of other back-ends of this process
-	held  backends.Held[*box]
-	life  context.Context // of the groups; ends with Close
-	stop  context.CancelFunc
+	conf   Config
+	at     Surroundings
+	web    *api.Client
+	hangUp func() // closes connections to the agent that rest
+	owner  backends.Owner
+	boot   string
+	tag    string // tells its jobs from those of other back-ends of this process
+	held   backends.Held[*box]
+	life   context.Context // of the groups; ends with Close
+	stop   context.CancelFunc
 
 	mu     sync.Mutex
 	groups map[shape]*group
 	swept  int // removed by Open and not yet told
 }
 
-// askTime bounds one question to an agent.
-const askTime = 30 * time.Second
+const (
+	askTime        = 30 * time.Second // bounds one question to an agent
+	forbiddenTries = 10               // before a token counts as refused
+	minMemory      = 64 << 20         // bytes of a slot: slotd alone needs half of it for a large input
+)
 
 // Open looks for an agent, removes what dead owners left and, with Config.Min, begins to
 // make slots. It fails with backends.ErrUnavailable where no agent with a leader answers.
@@ -69,7 +73,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	web, err := connect(c, at)
+	web, hangUp, err := connect(c, at)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	}
@@ -77,13 +81,25 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		at.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &Backend{conf: c, at: at, web: web, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
+	b := &Backend{conf: c, at: at, web: web, hangUp: hangUp, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
 	var leader string
 	if _, err := web.Raw().Query("/v1/status/leader", &leader, b.query(ctx)); err != nil {
 		stop()
+		hangUp()
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, answered("ask "+c.Address+" for the cluster's leader", err))
 	}
-	if b.swept, err = b.sweep(ctx); err != nil {
+	b.swept, err = b.sweep(ctx)
+	for range forbiddenTries { // a server that has just started refuses good tokens too
+		if !forbidden(err) || !pause(ctx, 100*time.Millisecond) {
+			break
+		}
+		b.swept, err = b.sweep(ctx)
+	}
+	if forbidden(err) {
+		stop()
+		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
+	}
+	if err != nil {
 		b.at.say("%v", err) // what it could not remove does not hinder us
 	}
 	if c.Min > 0 {
@@ -94,13 +110,13 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	return b, nil
 }
 
-// connect makes a client that takes nothing from the environment by itself.
-func connect(c Config, at Surroundings) (*api.Client, error) {
+// connect makes a client, and what closes its connections, that takes nothing from the environment by itself.
+func connect(c Config, at Surroundings) (client *api.Client, hangUp func(), err error) {
 	token := at.Token
 	if c.TokenFile != "" {
 		raw, err := os.ReadFile(c.TokenFile)
 		if err != nil {
-			return nil, fmt.Errorf("ACL token: %w", err)
+			return nil, nil, fmt.Errorf("ACL token: %w", err)
 		}
 		token = strings.TrimSpace(string(raw))
 	}
@@ -109,13 +125,13 @@ func connect(c Config, at Surroundings) (*api.Client, error) {
 	web := &http.Client{Transport: t}
 	tls := &api.TLSConfig{CACert: c.TLS.CACert, ClientCert: c.TLS.ClientCert, ClientKey: c.TLS.ClientKey, TLSServerName: c.TLS.ServerName}
 	if err := api.ConfigureTLS(web, tls); err != nil {
-		return nil, fmt.Errorf("TLS: %w", err)
+		return nil, nil, fmt.Errorf("TLS: %w", err)
 	}
-	client, err := api.NewClient(&api.Config{Address: c.Address, Region: c.Region, Namespace: c.Namespace, SecretID: token, HttpClient: web})
+	client, err = api.NewClient(&api.Config{Address: c.Address, Region: c.Region, Namespace: c.Namespace, SecretID: token, HttpClient: web})
 	if err != nil {
-		return nil, fmt.Errorf("address %s: %w", c.Address, err)
+		return nil, nil, fmt.Errorf("address %s: %w", c.Address, err)
 	}
-	return client, nil
+	return client, t.CloseIdleConnections, nil
 }
 
 // query and write are the options of calls to the API.
@@ -160,8 +176,8 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, fmt.Errorf("open a box: image %q: slots of driver raw_exec have no images: %w", s.Image, backends.ErrImage)
 	}
 	h := b.shape(s)
-	if h.memory < 32<<20 {
-		return nil, fmt.Errorf("open a box: memory limit of %d bytes is below %d", h.memory, 32<<20)
+	if h.memory < minMemory {
+		return nil, fmt.Errorf("open a box: memory limit of %d bytes is below %d", h.memory, minMemory)
 	}
 	g, err := b.group(ctx, h)
 	if err != nil {
@@ -209,9 +225,9 @@ func (b *Backend) Traits() backends.Traits {
 		t.MemoryBy = "cgroup"
 		t.Notes = append(t.Notes, "network as Nomad gives it to containers; 256 processes; disk is not limited")
 	case driverRaw:
-		t.Notes = append(t.Notes, "no isolation: commands run on the node as the agent's user, without limits")
+		t.Notes = append(t.Notes, "no isolation: commands run on the node as the agent's user; no limit is promised")
 	case driverSingularity:
-		t.Notes = append(t.Notes, "network of the node; memory and processes are not limited")
+		t.Notes = append(t.Notes, "network of the node; no limit is promised")
 	}
 	return t
 }
@@ -224,5 +240,6 @@ func (b *Backend) Close(ctx context.Context) error {
 	for _, g := range b.others(nil) {
 		errs = append(errs, g.close(ctx))
 	}
+	b.hangUp()
 	return errors.Join(errs...)
 }

@@ -59,7 +59,7 @@ func shut(t testing.TB, x backends.Sandbox) {
 }
 
 // until waits for something that the cluster shows.
-func until(t testing.TB, f *nomadtest.Fake, what string, ok func() bool) {
+func until(t testing.TB, f stage, what string, ok func() bool) {
 	t.Helper()
 	if !f.Until(deadline(t).Done(), ok) {
 		t.Fatalf("%s: not within %v", what, patience)
@@ -163,8 +163,66 @@ func TestPlacement(t *testing.T) {
 	})
 }
 
-func TestNodeLost(t *testing.T) {
-	f := cluster(t, nomadtest.Options{})
+// TestTooLarge: what no node can take, however empty it is, is not waited for.
+func TestTooLarge(t *testing.T) {
+	onStages(t, func(t *testing.T, f stage) {
+		b := open(t, f, nomad.Config{Memory: 900 << 30})
+		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, nomad.ErrPlacement) || !strings.Contains(err.Error(), "no node is large enough for 921600 MiB") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHalted: an operator who stops or removes a job ends its boxes; the next gets the job back.
+func TestHalted(t *testing.T) {
+	onStages(t, func(t *testing.T, f stage) {
+		b := open(t, f, nomad.Config{Max: 2})
+		web, err := api.NewClient(&api.Config{Address: f.Address()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, purge := range []bool{false, true} {
+			x := box(t, b, backends.Spec{})
+			done := busyExec(t, x, "echo > begun; sleep 1000")
+			started(t, x, "begun")
+			if _, _, err := web.Jobs().Deregister(f.Jobs()[0], purge, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := outcome(t, done); !errors.Is(err, backends.ErrLost) || !errors.Is(err, nomad.ErrStopped) {
+				t.Errorf("purge %v: a command when its job is stopped: %v", purge, err)
+			}
+			shut(t, x)
+			shut(t, box(t, b, backends.Spec{}))
+		}
+	})
+}
+
+// TestOutside reads what real servers say of slots that shall end (testdata/answers.txt).
+func TestOutside(t *testing.T) {
+	for _, tt := range []struct {
+		desired, client, description string
+		want                         error
+	}{
+		{"run", "running", "", nil},
+		{"run", "failed", "", nil},
+		{"stop", "failed", "", nil}, // it failed and has a successor
+		{"stop", "running", "alloc is being migrated", nomad.ErrStopped},
+		{"stop", "complete", "alloc not needed due to job update", nomad.ErrStopped},
+		{"stop", "lost", "alloc is lost since its node is down", nomad.ErrNodeLost},
+		{"stop", "running", "alloc is lost since its node is down", nomad.ErrNodeLost},
+		{"run", "unknown", "", nomad.ErrNodeLost},
+		{"evict", "running", "Preempted by alloc ID 1", nomad.ErrStopped},
+	} {
+		err := nomad.Outside(tt.desired, tt.client, tt.description)
+		if (err != nil) != (tt.want != nil) || !errors.Is(err, tt.want) || err != nil && !errors.Is(err, backends.ErrLost) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
+func TestNodeLost(t *testing.T) { onStages(t, nodeLost) }
+
+func nodeLost(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{})
 	x := box(t, b, backends.Spec{})
 	done := busyExec(t, x, "echo > begun; sleep 1000")
@@ -191,8 +249,9 @@ func TestNodeLost(t *testing.T) {
 	sh(t, y, "true")
 }
 
-func TestDrain(t *testing.T) {
-	f := cluster(t, nomadtest.Options{})
+func TestDrain(t *testing.T) { onStages(t, drain) }
+
+func drain(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Min: 2})
 	x, y := box(t, b, backends.Spec{}), box(t, b, backends.Spec{})
 	node := f.NodeOf(nomad.Alloc(x))
@@ -226,8 +285,9 @@ func TestDrain(t *testing.T) {
 
 // TestWhoseFault: a box that ended its own server is the model's doing; one that somebody
 // else stopped is ours.
-func TestWhoseFault(t *testing.T) {
-	f := cluster(t, nomadtest.Options{})
+func TestWhoseFault(t *testing.T) { onStages(t, whoseFault) }
+
+func whoseFault(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{})
 	x := box(t, b, backends.Spec{})
 	if err := outcome(t, busyExec(t, x, "kill -9 $PPID; sleep 1000")); !errors.Is(err, backends.ErrBroken) || errors.Is(err, backends.ErrLost) {
@@ -251,8 +311,9 @@ func TestWhoseFault(t *testing.T) {
 }
 
 // TestAgentAway: boxes and leases do not depend on the agent.
-func TestAgentAway(t *testing.T) {
-	f := cluster(t, nomadtest.Options{})
+func TestAgentAway(t *testing.T) { onStages(t, agentAway) }
+
+func agentAway(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Max: 2, TTL: 3 * time.Second})
 	x := box(t, b, backends.Spec{})
 	sh(t, x, "echo kept > file")
@@ -272,22 +333,27 @@ func TestAgentAway(t *testing.T) {
 		t.Errorf("after the time of a lease: %q", got)
 	}
 	f.Up()
-	f.Deploying(1)
+	if fake, is := f.(*nomadtest.Fake); is {
+		fake.Deploying(1)
+	}
 	if err := outcome(t, second); err != nil {
 		t.Errorf("a box that was asked for while the agent was away: %v", err)
 	}
-	f.Leaderless(true)
-	if got := sh(t, x, "cat file"); got != "kept" {
-		t.Errorf("without a leader: %q", got)
+	if fake, is := f.(*nomadtest.Fake); is {
+		fake.Leaderless(true)
+		if got := sh(t, x, "cat file"); got != "kept" {
+			t.Errorf("without a leader: %q", got)
+		}
+		fake.Leaderless(false)
 	}
-	f.Leaderless(false)
 	shut(t, x)
 }
 
 // TestDeadOwner: leases of a hermes that is gone end, their slots are wiped, nobody else
 // can use them, and the next sweep removes its job. A living owner's are spared.
-func TestDeadOwner(t *testing.T) {
-	f := cluster(t, nomadtest.Options{})
+func TestDeadOwner(t *testing.T) { onStages(t, deadOwner) }
+
+func deadOwner(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{TTL: 3 * time.Second, Max: 1})
 	x := box(t, b, backends.Spec{})
 	home := sh(t, x, "echo > secret; pwd")
@@ -322,7 +388,7 @@ func TestDeadOwner(t *testing.T) {
 }
 
 // plant registers a job of another owner.
-func plant(t *testing.T, f *nomadtest.Fake, id string, owner backends.Owner, boot string, made time.Time) {
+func plant(t *testing.T, f stage, id string, owner backends.Owner, boot string, made time.Time) {
 	t.Helper()
 	if boot == "" {
 		raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -348,8 +414,9 @@ func plant(t *testing.T, f *nomadtest.Fake, id string, owner backends.Owner, boo
 }
 
 // TestReset: nothing of a box is left for the next; a slot that is not clean is replaced.
-func TestReset(t *testing.T) {
-	f := cluster(t, nomadtest.Options{})
+func TestReset(t *testing.T) { onStages(t, reset) }
+
+func reset(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Max: 1})
 	x := box(t, b, backends.Spec{Env: map[string]string{"MINE": "yes"}, Dir: "work"})
 	if got := sh(t, x, "echo $MINE $(basename $PWD); touch .x ..y; (setsid sleep 1000 &)"); got != "yes work" {
@@ -378,8 +445,9 @@ func TestReset(t *testing.T) {
 }
 
 // TestScale: the count follows the demand, and what is in use is not stopped.
-func TestScale(t *testing.T) {
-	f := cluster(t, nomadtest.Options{})
+func TestScale(t *testing.T) { onStages(t, scale) }
+
+func scale(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Min: 1, Max: 4, Idle: time.Millisecond})
 	until(t, f, "the least", func() bool { return len(f.Jobs()) == 1 && f.Count(f.Jobs()[0]) == 1 })
 	id := f.Jobs()[0]

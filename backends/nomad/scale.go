@@ -80,7 +80,7 @@ func (g *group) scale(ctx context.Context) {
 	if err != nil {
 		g.count = was // the next look tries again, with what is needed then
 	}
-	if err != nil && !passing(err) {
+	if err != nil && !passing(err) && !missing(err) { // a job that is gone is made again
 		g.trouble(fmt.Errorf("%w: %w", backends.ErrUnavailable, answered(fmt.Sprintf("scale job %s to %d", g.id, count), err)))
 	}
 	g.mu.Unlock()
@@ -161,6 +161,7 @@ func (g *group) evaluations(ctx context.Context) {
 	if waiting == 0 {
 		return
 	}
+	g.revive(ctx)
 	all, _, err := g.b.web.Jobs().Evaluations(g.id, g.b.query(ctx))
 	if err != nil {
 		return
@@ -177,6 +178,9 @@ func (g *group) evaluations(ctx context.Context) {
 			fault, hopeless = placement(m)
 		}
 	}
+	if fault != nil && !hopeless && !g.b.fits(ctx, g.shape) {
+		fault, hopeless = fmt.Errorf("%w; no node is large enough for %d MiB and %d MHz", fault, g.shape.memory>>20, g.shape.cpu), true
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if fault == nil {
@@ -188,6 +192,22 @@ func (g *group) evaluations(ctx context.Context) {
 	g.fault, g.faultAt = fault, time.Now()
 	if hopeless && g.working() == 0 {
 		g.refuse(fault)
+	}
+}
+
+// revive registers the job again when somebody stopped or removed it: changes of the count
+// of such a job have no effect.
+func (g *group) revive(ctx context.Context) {
+	j, _, err := g.b.web.Jobs().Info(g.id, g.b.query(ctx))
+	if err != nil && !missing(err) || err == nil && (j.Stop == nil || !*j.Stop) {
+		return
+	}
+	g.mu.Lock()
+	count := g.count
+	g.mu.Unlock()
+	g.b.at.say("job %s was stopped by somebody else; it is registered again", g.id)
+	if _, _, err := g.b.web.Jobs().Register(g.b.conf.job(g.id, g.token, g.shape, count, g.b.meta(g.shape)), g.b.write(ctx)); err != nil {
+		g.b.at.say("%v", answered("register job "+g.id, err))
 	}
 }
 

@@ -187,6 +187,9 @@ func (s *slot) release(ctx context.Context) {
 	s.g.work.Go(func() { s.bring(s.g.b.life) })
 }
 
+// errRemoved is what becomes of the slots of a job that is removed.
+var errRemoved = fmt.Errorf("%w: %w: its job was removed", backends.ErrLost, ErrStopped)
+
 // fateTime is how long the cluster may take to notice the end of a server.
 const fateTime = 5 * time.Second
 
@@ -202,11 +205,14 @@ func (s *slot) fate() error {
 			return nil // only the connection broke, or the lease is over
 		}
 		a, _, err := s.g.b.web.Allocations().Info(s.alloc, s.g.b.query(ctx))
-		if err != nil {
+		switch {
+		case missing(err):
+			return errRemoved
+		case err != nil:
 			s.g.doubted()
-		} else {
+		default:
 			if why := outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription); why != nil {
-				return why
+				return s.g.b.moved(ctx, a.NodeID, a.DesiredDescription, why)
 			}
 			if a.ClientStatus == api.AllocClientStatusFailed || a.ClientStatus == api.AllocClientStatusComplete {
 				if why := s.g.b.node(ctx, a.NodeID); why != nil {

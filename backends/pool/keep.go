@@ -121,12 +121,38 @@ func (p *Pool) remove(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.stuck = append(p.stuck, fmt.Errorf("box %s was not removed: %w", s.box.ID(), err))
+		p.stuck = append(p.stuck, stuck{s.box, err})
 	}
 	p.count.removed++
 	p.used--
 	p.memory -= s.memory
 	p.dispatch()
+}
+
+// stuck is a box that was given up. It has no place any more, but is tried again with
+// every sweep and at the end.
+type stuck struct {
+	box backends.Sandbox
+	why error
+}
+
+// unstick tries to remove boxes that were given up.
+func (p *Pool) unstick(ctx context.Context) {
+	p.mu.Lock()
+	all := p.stuck
+	p.stuck = nil
+	p.mu.Unlock()
+	var still []stuck
+	for _, s := range all {
+		own, cancel := context.WithTimeout(ctx, p.opt.CloseTime)
+		if s.why = s.box.Close(own); s.why != nil {
+			still = append(still, s)
+		}
+		cancel()
+	}
+	p.mu.Lock()
+	p.stuck = append(p.stuck, still...)
+	p.mu.Unlock()
 }
 
 // keep looks after idle boxes and sweeps, until the pool ends.
@@ -150,8 +176,9 @@ func (p *Pool) keep() {
 	}
 }
 
-// sweep removes what dead owners left.
+// sweep removes what dead owners left, and of ours what could not be removed.
 func (p *Pool) sweep() {
+	p.unstick(p.life)
 	s, ok := p.driver.(backends.Sweeper)
 	if !ok {
 		return

@@ -106,7 +106,7 @@ type Pool struct {
 	next    time.Time
 	rand    *rand.Rand
 	count   counters
-	stuck   []error // boxes that could not be removed
+	stuck   []stuck // boxes that could not be removed
 	idle    sync.Cond
 	once    sync.Once
 	err     error
@@ -333,8 +333,12 @@ func (p *Pool) close(ctx context.Context) error {
 	case <-ctx.Done():
 		late = fmt.Errorf("close the pool: %w", context.Cause(ctx))
 	}
-	err := p.driver.Close(ctx)
+	errs := []error{late, p.driver.Close(ctx)}
+	p.unstick(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return errors.Join(append(p.stuck, late, err)...)
+	for _, s := range p.stuck {
+		errs = append(errs, fmt.Errorf("box %s was not removed: %w", s.box.ID(), s.why))
+	}
+	return errors.Join(errs...)
 }

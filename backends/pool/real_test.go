@@ -112,46 +112,25 @@ func use(p *pool.Pool, me string, r *rand.Rand, real bool) (err error) {
 
 var errWrong = errors.New("a box was not clean or not one's own")
 
-// TestFaults: whatever calls fail, the books balance and nothing is left.
+// TestFaults: whatever calls fail, the books balance and nothing is left. The drivers that
+// call a service have the same ordeal in their own tests, with faults in those calls.
 func TestFaults(t *testing.T) {
 	for name, open := range drivers(t) {
 		t.Run(name, func(t *testing.T) {
 			inner := open(t)
 			f := backendtest.NewFaulty(inner, 5, 0.08)
-			p, err := pool.New(t.Context(), f, pool.Options{Max: 4, Uses: 6, Reset: backends.ResetFull, Breaker: 100, Seed: 3})
-			if name == "local" { // it cannot vouch for a full reset
-				p.Close(t.Context())
-				inner = open(t)
-				f = backendtest.NewFaulty(inner, 5, 0.08)
-				p, err = pool.New(t.Context(), f, pool.Options{Max: 4, Uses: 6, Reset: backends.ResetFiles, Breaker: 100, Seed: 3})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := times(35, 350)
-			var all sync.WaitGroup
-			for w := range 6 {
-				all.Go(func() {
-					r := rand.New(rand.NewPCG(uint64(w), 1))
-					for i := 0; f.Injected() < want; i++ {
-						if err := use(p, fmt.Sprintf("%d-%d", w, i), r, name != "fake"); errors.Is(err, errWrong) {
-							t.Error(err)
-						}
+			o := backendtest.Ordeal{Backend: f, Injected: f.Injected, Want: times(40, 1000), Heal: f.Heal, Answers: name != "fake",
+				Options: pool.Options{Max: 4, Uses: 6, Reset: backends.ResetFull, Breaker: 100, Seed: 3},
+				Left: func() (left []string, err error) {
+					if n := f.Live(); n > 0 {
+						left = append(left, fmt.Sprint(n, " boxes"))
 					}
-				})
+					return left, err
+				}}
+			if name == "local" { // it cannot vouch for a full reset
+				o.Options.Reset = backends.ResetFiles
 			}
-			all.Wait()
-			s := p.Status()
-			if err := p.Close(context.Background()); err != nil && f.Live() == 0 {
-				t.Errorf("close: %v", err)
-			} else if err == nil && f.Live() > 0 {
-				t.Errorf("%d boxes are left and Close said nothing", f.Live())
-			}
-			end := p.Status()
-			if end.Used != 0 || end.Leased != 0 || end.Waiting != 0 || end.Created != end.Removed {
-				t.Errorf("books: %+v", end)
-			}
-			t.Logf("%d faults: %d leases of %d boxes, %d lost, %d broken, %d resets, %d dirty", f.Injected(), s.Leases, s.Created, s.Lost, s.Broken, s.Resets, s.Dirty)
+			backendtest.Endure(t, o)
 		})
 	}
 }

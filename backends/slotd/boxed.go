@@ -40,6 +40,7 @@ type Setup struct {
 	Token string            `json:"token,omitempty"` // what calls must bear; none on a passage
 	Alone time.Duration     `json:"alone,omitempty"` // ends the box when nobody calls for so long; 0: never
 	Reset bool              `json:"reset,omitempty"` // the box can be reset
+	Door  int               `json:"door,omitempty"`  // port of the box's loopback whose listening socket is handed out; 0: none
 	Apart uint64            `json:"apart,omitempty"` // inode of the maker's pid namespace, in which the box must not be
 }
 
@@ -101,12 +102,21 @@ func boxedBy(end Passed, l net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("read the setup: %w", err)
 	}
-	o, err := parseSetup(raw)
+	s, o, err := parseSetup(raw)
 	if _, kills := l.(last); kills && err == nil {
-		err = apart(raw)
+		err = apart(s)
+	}
+	door := -1
+	if s.Door != 0 && err == nil {
+		door, err = NewDoor(s.Door)
 	}
 	if err == nil {
-		err = Serve(context.Background(), &announced{Listener: l, say: func() { WriteMessage(end, nil) }}, o)
+		err = Serve(context.Background(), &announced{Listener: l, say: func() {
+			WriteMessage(end, nil)
+			if door >= 0 {
+				end.Send(door)
+			}
+		}}, o)
 	}
 	if err != nil {
 		WriteMessage(end, []byte(err.Error()))
@@ -151,9 +161,8 @@ func (l last) Accept() (net.Conn, error) {
 }
 
 // apart objects to a place that shares its processes with the maker of the box.
-func apart(setup []byte) error {
-	var s Setup
-	if err := json.Unmarshal(setup, &s); err != nil || s.Apart == 0 {
+func apart(s Setup) error {
+	if s.Apart == 0 {
 		return errors.New("the setup does not say from what the box is apart")
 	}
 	var own unix.Stat_t
@@ -184,9 +193,12 @@ func boxedAt(path, file string) error {
 	if err = errors.Join(err, os.Remove(file)); err != nil {
 		return fmt.Errorf("read the setup: %w", err)
 	}
-	o, err := parseSetup(raw)
+	s, o, err := parseSetup(raw)
 	if err != nil {
 		return err
+	}
+	if s.Door != 0 {
+		return errors.New("a socket cannot be handed out to an engine elsewhere")
 	}
 	if o.Token == "" {
 		return errors.New("the setup has no token")
@@ -199,10 +211,9 @@ func boxedAt(path, file string) error {
 }
 
 // parseSetup turns a Setup into the server's options, with what the image says.
-func parseSetup(raw []byte) (o ServerOptions, err error) {
-	var s Setup
+func parseSetup(raw []byte) (s Setup, o ServerOptions, err error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return o, fmt.Errorf("read the setup: %w", err)
+		return s, o, fmt.Errorf("read the setup: %w", err)
 	}
 	env := map[string]string{}
 	for _, kv := range os.Environ() {
@@ -224,14 +235,14 @@ func parseSetup(raw []byte) (o ServerOptions, err error) {
 	}
 	for _, d := range []string{home, at(home, dir)} {
 		if err := makeDir(d, s.User); err != nil {
-			return o, err
+			return s, o, err
 		}
 	}
 	o.Options = Options{ID: s.ID, Home: home, Dir: dir, Env: env, User: s.User, Grace: s.Grace,
 		Spawn:  locked, // engines differ in what theirs refuses
 		Resets: s.Reset, Private: s.Reset, Scratch: []string{"/tmp", "/var/tmp", "/dev/shm"}, Reap: os.Getpid() == 1, OOM: ownOOM()}
 	o.Token, o.Orphan = s.Token, s.Alone
-	return o, nil
+	return s, o, nil
 }
 
 // locked keeps the commands that a thread starts from new privileges, and from the calls

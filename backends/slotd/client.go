@@ -24,7 +24,8 @@ type ClientOptions struct {
 	Token string
 	ID    string // name of the box; empty: random
 	Dir   string // working directory of commands that name none; empty: the server's
-	// Close removes the box itself. It is called once, by the first Close.
+	// Close removes the box itself. It is called by the first Close, and by later ones as
+	// long as it fails.
 	Close func(ctx context.Context) error
 	// Lost tells why a box went away: an error that wraps backends.ErrBroken when its
 	// own commands did it. nil, or a nil answer, means backends.ErrLost.
@@ -40,8 +41,8 @@ type Client struct {
 	trans  *http.Transport
 	ctx    context.Context // ends with Close; no argument hides in it
 	cancel context.CancelCauseFunc
-	once   sync.Once
-	err    error
+	ending sync.Mutex // held by a Close
+	ended  bool       // the box is removed
 }
 
 var (
@@ -75,16 +76,23 @@ func (c *Client) ID() string { return c.opt.ID }
 // Dial opens a connection to the server, for a program that passes it on.
 func (c *Client) Dial(ctx context.Context) (net.Conn, error) { return c.dial(ctx) }
 
-// Close implements backends.Sandbox. Calls under way end with backends.ErrClosed.
+// Close implements backends.Sandbox. Calls under way end with backends.ErrClosed. One that
+// could not remove the box may be called again, and tries again.
 func (c *Client) Close(ctx context.Context) error {
-	c.once.Do(func() {
-		c.cancel(backends.ErrClosed)
-		if c.opt.Close != nil {
-			c.err = c.opt.Close(ctx)
+	c.cancel(backends.ErrClosed)
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	if c.ended {
+		return nil
+	}
+	defer c.trans.CloseIdleConnections()
+	if c.opt.Close != nil {
+		if err := c.opt.Close(ctx); err != nil {
+			return err
 		}
-		c.trans.CloseIdleConnections()
-	})
-	return c.err
+	}
+	c.ended = true
+	return nil
 }
 
 // bind makes a context that ends with the caller's and with Close.

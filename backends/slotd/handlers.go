@@ -252,16 +252,16 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request) error {
 	defer s.h.drop(c)
 	c.SetDeadline(time.Time{})
 	fmt.Fprint(c, switching)
-	back := make(chan struct{})
+	left := make(chan struct{}) // closed when the client has said all
 	go func() {
-		io.Copy(c, to)
-		c.Close()
-		close(back)
+		defer close(left)
+		io.Copy(to, buf)
+		if half, ok := to.(interface{ CloseWrite() error }); ok {
+			half.CloseWrite()
+		}
+		io.Copy(io.Discard, buf) // what the port takes no more
 	}()
-	io.Copy(to, buf)
-	if half, ok := to.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite()
-	}
-	<-back
+	io.Copy(c, to)
+	linger(c, left)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,11 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	input, feed := io.Pipe()
 	stdout, stderr := &chunks{f: out, kind: frameOut}, &chunks{f: out, kind: frameErr}
-	go func() { cancel(takeInput(buf, feed, stdout, stderr)) }()
+	left := make(chan struct{}) // closed when the client is gone
+	go func() {
+		defer close(left)
+		cancel(takeInput(buf, feed, stdout, stderr))
+	}()
 	stop := make(chan struct{})
 	var beats sync.WaitGroup
 	beats.Go(func() { beat(out, stop) })
@@ -96,7 +101,27 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 	beats.Wait()
 	input.Close()
 	sendResult(conn, res, err)
+	linger(conn, left)
 	return nil
+}
+
+// lingerTime bounds how long a client that has its answer may take to leave.
+const lingerTime = 30 * time.Second
+
+// linger ends our direction of a connection and waits until the client, who has read the
+// end by then, ends its own. A connection that is closed while something of the client
+// lies in it unread is reset, and what we sent last is thrown away with it.
+func linger(conn net.Conn, left <-chan struct{}) {
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	late := time.NewTimer(lingerTime)
+	defer late.Stop()
+	select {
+	case <-left:
+	case <-late.C:
+	}
 }
 
 // takeInput passes frames of input on. It ends when the connection does.

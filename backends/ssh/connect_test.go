@@ -185,7 +185,7 @@ func TestJump(t *testing.T) {
 		c.KnownHosts = append(c.KnownHosts, gate.known)
 		b := open(t, c)
 		echo(t, openBox(t, b))
-		gate.srv.cut() // the gate breaks: the way is made anew
+		gate.srv.Cut() // the gate breaks: the way is made anew
 		echo(t, openBox(t, b))
 
 		bad := c
@@ -211,8 +211,8 @@ func TestHostDown(t *testing.T) {
 		done <- err
 	}()
 	until(t, "start of the command", func() bool { _, err := x.ReadFile(t.Context(), "pids", 0); return err == nil })
-	at.srv.stop()
-	at.srv.listen(t, at.addr)
+	at.srv.Stop()
+	at.back(t)
 	// A call on the connection that is just breaking is not repeated by itself.
 	until(t, "a file written after the break", func() bool { return x.WriteFile(t.Context(), "go", nil, 0) == nil })
 	if err := <-done; err != nil {
@@ -233,7 +233,7 @@ func TestHostGone(t *testing.T) {
 		done <- err
 	}()
 	until(t, "start of the command", func() bool { _, err := x.ReadFile(t.Context(), "pids", 0); return err == nil })
-	at.srv.stop()
+	at.srv.Stop()
 	if err := <-done; !lost(err) {
 		t.Errorf("a command on a host that is gone: %v", err)
 	}
@@ -243,7 +243,7 @@ func TestHostGone(t *testing.T) {
 	if err := x.Close(t.Context()); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	at.srv.listen(t, at.addr)
+	at.back(t)
 	until(t, "a box on the host that is back", func() bool {
 		y, err := b.Open(t.Context(), backends.Spec{})
 		if err == nil {
@@ -279,7 +279,7 @@ func TestRefusals(t *testing.T) {
 	}
 	t.Run("no forwarding", func(t *testing.T) {
 		at := serve(t)
-		at.srv.no = "direct-streamlocal@openssh.com"
+		at.srv.Prohibit("direct-streamlocal@openssh.com")
 		c := at.config(t)
 		c.KeepAlive, c.Reconnect, c.Linger = time.Second, time.Second, 2*time.Second // the station cannot be told to end
 		c.Isolation = station.Plain

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -183,6 +184,44 @@ func (c *connection) close() {
 	}
 }
 
+// errBroken is what waits on a connection that has broken end with.
+var errBroken = errors.New("the connection has broken")
+
+// ask makes a call of the library that opens a channel, and waits no longer than the
+// connection lives. The library's own wait has no end when the connection breaks just as
+// the channel is opened; then what is left is one goroutine of the library.
+func ask[T io.Closer](ctx context.Context, c *connection, open func() (T, error)) (made T, err error) {
+	type answer struct {
+		made T
+		err  error
+	}
+	answers, left := make(chan answer), make(chan struct{})
+	defer close(left)
+	go func() {
+		x, err := open()
+		select {
+		case answers <- answer{x, err}:
+		case <-left:
+			if err == nil {
+				x.Close()
+			}
+		}
+	}()
+	select {
+	case a := <-answers:
+		return a.made, a.err
+	case <-c.gone:
+		return made, errBroken
+	case <-ctx.Done():
+		return made, context.Cause(ctx)
+	}
+}
+
+// socket connects to a socket on the host.
+func (c *connection) socket(ctx context.Context, path string) (net.Conn, error) {
+	return ask(ctx, c, func() (net.Conn, error) { return c.Dial("unix", path) })
+}
+
 // alive asks the host for a sign of life.
 func (c *connection) alive(patience time.Duration) bool {
 	done := make(chan error, 1)
@@ -219,13 +258,13 @@ func (l *link) dial(ctx context.Context, path string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.DialContext(ctx, "unix", path)
+	conn, err := c.socket(ctx, path)
 	var open *ssh.OpenChannelError
 	if err != nil && !errors.As(err, &open) && ctx.Err() == nil { // not the host's answer: the connection has broken
 		if c, err = l.proven(ctx); err != nil {
 			return nil, err
 		}
-		conn, err = c.DialContext(ctx, "unix", path)
+		conn, err = c.socket(ctx, path)
 	}
 	if errors.As(err, &open) && open.Reason == ssh.Prohibited {
 		return nil, refusal{fmt.Errorf("the host does not forward to sockets (AllowStreamLocalForwarding in its sshd_config must not be no): %w", err)}
@@ -240,11 +279,14 @@ func (l *link) dial(ctx context.Context, path string) (net.Conn, error) {
 // it.
 type channel struct {
 	net.Conn
+	mu   sync.Mutex
 	late *time.Timer
 }
 
 // SetDeadline implements net.Conn: a time in the past ends the connection.
 func (c *channel) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.late != nil {
 		c.late.Stop()
 	}
@@ -268,7 +310,7 @@ const maxAnswer = 1 << 20
 // script runs a script of ours on the host in a session of its own. What varies comes by
 // its input: nothing is put together for a shell to read.
 func (c *connection) script(ctx context.Context, text string, in io.Reader) (string, error) {
-	s, err := c.NewSession()
+	s, err := ask(ctx, c, c.NewSession)
 	if err != nil {
 		return "", fmt.Errorf("open a session: %w", err)
 	}

@@ -350,13 +350,13 @@ func (x *box) lost() error {
 // there by itself: that is nobody's error.
 func (x *box) end(ctx context.Context) error {
 	err := x.post.call(ctx, "DELETE", "boxes/"+strconv.FormatUint(x.number, 10), nil, nil)
-	x.back.held.Drop(x)
 	if errors.Is(err, errNoStation) {
 		x.back.discard(x.post, x.number)
-		return nil
+		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("close box %s: %w", x.at.ID, err)
+		return fmt.Errorf("close box %s: %w", x.at.ID, err) // it stays in the books, to be tried again
 	}
+	x.back.held.Drop(x)
 	return nil
 }

@@ -88,7 +88,7 @@ func TestServeEndToEnd(t *testing.T) {
 	for life := range 3 {
 		c := hermes(t, dir, "env", "serve", "terminal_test", "procedural=0.5", "-c", "run.yaml", "--api", h.URL, "--group-size", "2", "--model", "fake", "--base-url", url, "--send-scripts",
 			"--exact", "--wire", "sglang", "--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--max-turns", "12",
-			"--backend", "local", "--concurrency", "8", "--poll", "2ms", "--steps-per-eval", "2", "--eval-rows", "2", "--run", "s", "--progress", "none", "--json")
+			"--backend", "local", "--concurrency", "8", "--poll", "2ms", "--steps-per-eval", "2", "--eval-rows", "2", "--run", "s", "--progress", "none", "--json", "--wandb", "offline")
 		var out, log bytes.Buffer
 		c.Stdout, c.Stderr = &out, &log
 		if err := c.Start(); err != nil {
@@ -145,6 +145,20 @@ func TestServeEndToEnd(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(dir, "runs", "s", "metrics.jsonl"))
 	if err != nil || !bytes.Contains(raw, []byte(`procedural_0_eval/reward`)) && !bytes.Contains(raw, []byte(`terminal_test_0_eval/reward`)) {
 		t.Errorf("no evaluation in the metrics: %v\n%s", err, raw)
+	}
+	told, err := filepath.Glob(filepath.Join(dir, "runs", "s", "wandb", "offline-run-*", "*.wandb"))
+	if err != nil || len(told) != 3 {
+		t.Fatalf("%d starts, files for W&B %v (%v)", 3, told, err)
+	}
+	whole := 0
+	for _, name := range told { // the killed one may lack its last row, which was its only one
+		raw, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) && bytes.Contains(raw, []byte("trainer/step")) {
+			whole++
+		}
+	}
+	if whole < 2 {
+		t.Errorf("%d of 3 files for W&B have the figures", whole)
 	}
 	if out, err := hermes(t, dir, "runs", "verify", "s").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -33,6 +33,13 @@ func (e wrapper) Respond(ctx context.Context, t envs.Task, w envs.World, ep envs
 	return nil, nil
 }
 
+func (e wrapper) Step(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) error {
+	if s, ok := e.Env.(envs.Stepper); ok {
+		return s.Step(ctx, t, w, ep)
+	}
+	return nil
+}
+
 // NeedsBox decides for the wrapper as the loop decides for the inner one, to which a
 // Preparer alone gives a box.
 func (e wrapper) NeedsBox(t envs.Task) bool {

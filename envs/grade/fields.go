@@ -53,6 +53,9 @@ func lookup(row datasets.Row, name string) json.RawMessage {
 	case "checker":
 		return s.Checker
 	case "ground_truth", "reward_model.ground_truth":
+		if len(s.GroundTruth) == 0 && name == "ground_truth" {
+			return row.Extra[name] // as the rows of the Berkeley leaderboard have it
+		}
 		return s.GroundTruth
 	case "solution":
 		return s.Solution
@@ -63,7 +66,7 @@ func lookup(row datasets.Row, name string) json.RawMessage {
 func has(row datasets.Row) []string {
 	var out []string
 	for _, name := range append(answers(), "expected_tools", "rubric", "checker") {
-		if len(lookup(row, name)) > 0 {
+		if len(lookup(row, name)) > 0 && row.Extra[name] == nil {
 			out = append(out, name)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package procedural is a family of reasoning tasks that are made, not collected: ten
+// Package procedural is a family of reasoning tasks that are made, not collected: thirty
 // generators, each with an exact checker. The same generator, version, seed and level
 // give the same task on any machine; the level says how hard it is.
 //
@@ -32,7 +32,7 @@ type Config struct {
 }
 
 // Kind is the environment of this package for run files.
-var Kind = envs.NewKind("procedural", "ten generators of reasoning tasks with exact checkers", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
+var Kind = envs.NewKind("procedural", "thirty generators of reasoning tasks with exact checkers", func(_ context.Context, c Config) (envs.Bundled, error) { return New(c) })
 
 // Puzzle is one made task.
 type Puzzle struct {
@@ -56,6 +56,13 @@ func Builtin() []Generator {
 		{"simple_equations", 1, simpleEquations}, {"countdown", 1, countdown}, {"number_sorting", 1, numberSorting},
 		{"caesar_cipher", 1, caesarCipher}, {"game_of_life", 1, gameOfLife}, {"shortest_path", 1, shortestPath},
 		{"knights_knaves", 1, knightsKnaves},
+		{"linear_systems", 1, linearSystems}, {"polynomial_equations", 1, polynomialEquations}, {"chinese_remainder", 1, chineseRemainder},
+		{"satisfiability", 1, satisfiability}, {"zebra_puzzles", 1, zebraPuzzles}, {"graph_color", 1, graphColor},
+		{"course_schedule", 1, courseSchedule}, {"weighted_path", 1, weightedPath}, {"sorting_steps", 1, sortingSteps},
+		{"program_output", 1, programOutput}, {"sudoku", 1, sudoku}, {"group_anagrams", 1, groupAnagrams},
+		{"tower_of_hanoi", 1, towerOfHanoi}, {"n_queens", 1, nQueens}, {"puzzle24", 1, puzzle24},
+		{"calendar_arithmetic", 1, calendarArithmetic}, {"number_sequence", 1, numberSequence}, {"grid_rules", 1, gridRules},
+		{"polygon_area", 1, polygonArea}, {"family_relationships", 1, familyRelationships},
 	}
 }
 

@@ -36,6 +36,9 @@ func newChecker(c Config) (*checker, error) {
 	if _, err := exec.LookPath(c.Checker[0]); err != nil {
 		return nil, fmt.Errorf("checker %q: %w", c.Checker[0], err)
 	}
+	if _, err := c.variables(exec.Command(c.Checker[0]).Environ()); err != nil {
+		return nil, err
+	}
 	plain, err := plainRows()
 	if err != nil {
 		return nil, err
@@ -101,7 +104,7 @@ func (k *checker) Score(ctx context.Context, t envs.Task, _ envs.World, ep envs.
 func (k *checker) run(ctx context.Context, in []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.c.Timeout, broken("the checker did not end within %v and was killed", k.c.Timeout))
 	defer cancel()
-	p, err := startProcess(k.c.Checker, func(line string) { k.told.line(1, line) })
+	p, err := startProcess(k.c, k.c.Checker, func(line string) { k.told.line(1, line) })
 	if err != nil {
 		return nil, broken("%w", err)
 	}

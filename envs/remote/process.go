@@ -33,11 +33,15 @@ type process struct {
 	said sync.WaitGroup
 }
 
-// startProcess starts argv in the folder of hermes with its environment variables and
-// more. Each line of its stderr is told.
-func startProcess(argv []string, told func(string), more ...string) (*process, error) {
+// startProcess starts argv in the folder of hermes, with the environment variables that the
+// settings let through and more. Each line of its stderr is told.
+func startProcess(c Config, argv []string, told func(string), more ...string) (*process, error) {
 	p := &process{cmd: exec.Command(argv[0], argv[1:]...), exit: make(chan struct{}), tail: &tail{}}
-	p.cmd.Env = append(p.cmd.Environ(), more...)
+	vars, err := c.variables(p.cmd.Environ())
+	if err != nil {
+		return nil, err
+	}
+	p.cmd.Env = append(vars, more...)
 	group(p.cmd)
 	fail := func(err error, open ...io.Closer) (*process, error) {
 		for _, f := range open {

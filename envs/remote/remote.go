@@ -47,6 +47,9 @@ type Config struct {
 	Timeout    time.Duration  `yaml:"timeout" help:"of one request, waiting for the box and the judge left out (default: 2m)"`
 	MaxMessage int            `yaml:"max-message" help:"bytes of one message (default: 16777216)"`
 	Settings   map[string]any `yaml:"settings" help:"what the program is told at its start"`
+
+	Env     map[string]string `yaml:"env" json:",omitempty" help:"environment variables of the program, beside PATH, HOME and the like"`
+	PassEnv []string          `yaml:"pass-env" json:",omitempty" help:"names of variables of hermes that the program gets too, such as an API key"`
 }
 
 // Kind is the environment of this package for run files.
@@ -72,6 +75,9 @@ func (c Config) checked() (Config, error) {
 		return c, errors.New("checker: a reward alone has no rows: set dataset")
 	}
 	if err := c.stored().Check(); err != nil {
+		return c, err
+	}
+	if err := c.checkNames(); err != nil {
 		return c, err
 	}
 	if c.Workers == 0 {

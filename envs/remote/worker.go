@@ -56,7 +56,7 @@ const errands = 256
 
 // startWorker starts the program. The process is gone when close returns.
 func startWorker(n int, c Config, told *console) (*worker, error) {
-	proc, err := startProcess(c.Command, func(line string) { told.line(n, line) }, "HERMES_ENVIRONMENT=1")
+	proc, err := startProcess(c, c.Command, func(line string) { told.line(n, line) }, "HERMES_ENVIRONMENT=1")
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,7 @@ type Batch struct {
 	Settings []configs.Setting // what was resolved, for run.yaml
 	Env      *ChosenEnv        // rows, tasks and scores are its own; nil: those of the datasets
 	eval     *evaluation       // nil: it is none
+	tracked  *tracked          // whoever evaluates closes it; nil: the run does
 }
 
 // batch is one run on its way through its phases.
@@ -74,8 +75,15 @@ type batch struct {
 func (b Batch) Run(ctx context.Context, h Host) (stats.Statistics, error) {
 	r := &batch{Batch: b, parts: newParts(h, asked{ModelFlags: b.ModelFlags, SamplingFlags: b.SamplingFlags, ProviderFlags: b.ProviderFlags,
 		ToolFlags: b.ToolFlags, BudgetFlags: b.BudgetFlags, ExactFlags: b.ExactFlags, requests: b.Concurrency, watch: true, seed: b.Seed, usual: b.Env.toolsets()})}
+	own := b.tracked == nil
+	if own {
+		r.tracked = &tracked{}
+	}
 	s, err := r.run(ctx)
 	r.closeAll()
+	if own {
+		r.tracked.close(h, err)
+	}
 	return s, err
 }
 
@@ -141,6 +149,9 @@ func (b *batch) check(context.Context) error {
 		return err
 	}
 	if b.allowed, err = parseTolerance(b.FailOnError); err != nil {
+		return err
+	}
+	if _, err = b.server(b.host); err != nil {
 		return err
 	}
 	if b.rules, err = sink.NewRules(b.mode(), b.Accept, b.RequireReasoning); err != nil {
@@ -306,6 +317,9 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 	b.later(bar.Close)
 	b.log = slog.New(b.host.Handler(bar.Writer()))
 	b.Env.logTo(b.log)
+	if err := b.track(ctx, b.mode()); err != nil {
+		return stats.Statistics{}, err
+	}
 	meter := control.NewMeter(nil)
 	watch := event.All(bar, b.metrics(ctx, cancel), meter)
 	project, err := sink.New(b.dir.Journal, b.dir.Path, b.dir.Manifest, sink.Options{Log: b.log})
@@ -327,9 +341,12 @@ func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 		}
 	}()
 	unsteer := b.steer(ctx, eng, meter, project)
+	untold := b.tracked.follow(ctx, project)
 	sum := eng.Run(ctx, b.host.Drain, b.skipBad(ctx))
+	untold()
 	unsteer()
 	books, err := project.Finish(ctx)
+	b.tracked.books(books)
 	switch {
 	case errors.Is(sum.Stopped, engine.ErrLog): // what befell the log befalls its projections
 		return books, &Error{Code: codeOurs, Err: room(sum.Stopped)}

@@ -14,19 +14,24 @@ import (
 	"hermes/configs"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/bfcl"
 	"hermes/envs/gsm8k"
+	"hermes/envs/longhorizon"
 	"hermes/envs/procedural"
 	"hermes/envs/remote"
+	"hermes/envs/sql"
 	"hermes/envs/swe"
+	"hermes/envs/terminalbench"
 	"hermes/envs/terminaltest"
 	"hermes/envs/toolapi"
+	"hermes/envs/webresearch"
 	"hermes/rollout/tool"
 )
 
 // Envs lists the kinds of environments that ship with hermes. A new one is its own
 // package and a line here.
 func Envs() []envs.Kind {
-	return []envs.Kind{gsm8k.Kind, procedural.Kind, remote.Kind, swe.Kind, terminaltest.Kind, toolapi.Kind}
+	return []envs.Kind{bfcl.Kind, gsm8k.Kind, longhorizon.Kind, procedural.Kind, remote.Kind, sql.Kind, swe.Kind, terminalbench.Kind, terminaltest.Kind, toolapi.Kind, webresearch.Kind}
 }
 
 // oracleModel is the name of the embedded model that plays each task perfectly.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/internal/atropos/serve"
+	"hermes/internal/control"
+	"hermes/rollout/engine"
 	"hermes/rollout/event"
 	"hermes/rollout/event/prom"
 	"hermes/rollout/journal"
@@ -42,7 +45,14 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 	if err != nil {
 		return t, s, &Error{Code: codeOurs, Err: err}
 	}
-	watch := first.metrics(ctx, cancel)
+	first.tracked = &tracked{}
+	if err := first.track(ctx, "serve"); err != nil {
+		return t, s, err
+	}
+	defer func() { first.tracked.close(r.host, err) }()
+	meter, live := control.NewMeter(nil), &servedBooks{totals: stats.New(nil)}
+	scraped := first.metrics(ctx, cancel)
+	watch := event.All(scraped, meter, live)
 	memory := budget(r.Memory, "/")
 	defer holdMemory(memory)()
 	var list []serve.Env
@@ -59,15 +69,22 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 		Messages: r.SendMessages, Generation: first.generation(), Seed: r.Seed, Replicas: max(1, r.shard.N), Wait: max(r.Wait, time.Millisecond), Poll: r.Poll,
 		Dir: dir.Path, Before: before, GroupsFile: r.GroupsFile, Log: first.log, Say: func(text string) { fmt.Fprintln(r.host.Err, "hermes: "+text) },
 		Engine: first.engineOptions(memory), Observer: watch,
-		Planned: func(n int64) error { return plan(dir, done+n, planAhead) }}
+		Planned: func(n int64) error { return plan(dir, done+n, planAhead) },
+		Figures: func(line, step int64, values map[string]float64) {
+			values = maps.Clone(values)
+			values["trainer/step"] = float64(step)
+			first.tracked.log(line, values)
+		}}
 	if o.OffPolicy == 0 {
 		o.OffPolicy = -1
 	}
-	srv, err := serve.New(r.client, dir.Journal, list, o)
+	var srv *serve.Server
+	o.Begun = func(e *engine.Engine) func() { return first.steerServe(ctx, srv, e, meter, live) }
+	srv, err = serve.New(r.client, dir.Journal, list, o)
 	if err != nil {
 		return t, s, usage(err)
 	}
-	if m, ok := watch.(*prom.Metrics); ok {
+	if m, ok := scraped.(*prom.Metrics); ok {
 		m.Also(srv.WriteMetrics)
 	}
 	go func() {

@@ -31,6 +31,8 @@ type Eval struct {
 	Split  string
 	Set    []string
 	Strict bool
+	// Matrix is told what the runs of a suite's matrix came to together; nil: nobody.
+	Matrix func(dir string, m *report.Matrix) error
 }
 
 // evaluation is what a batch knows of the evaluation that it is.
@@ -45,7 +47,7 @@ type Evaluated struct {
 
 // Run evaluates, one run directory for each cell of the suite's matrix. The error, if
 // any, is an *Error.
-func (e Eval) Run(ctx context.Context, h Host, each func(Evaluated) error) error {
+func (e Eval) Run(ctx context.Context, h Host, each func(Evaluated) error) (err error) {
 	defer func() {
 		if e.Batch.Env != nil {
 			if err := e.Batch.Env.Close(); err != nil {
@@ -60,10 +62,25 @@ func (e Eval) Run(ctx context.Context, h Host, each func(Evaluated) error) error
 	if err != nil {
 		return usage(err)
 	}
+	matrix, begun := filepath.Join(e.Out, e.RunFlags.Run+matrixSuffix), false
+	if len(cells) > 1 {
+		if err := noRun(matrix); err != nil {
+			return usage(err)
+		}
+		defer func() {
+			if !begun {
+				return
+			}
+			if merr := e.matrix(context.WithoutCancel(ctx), matrix, cells); merr != nil && err == nil {
+				err = merr
+			}
+		}()
+	}
 	var worst error
 	for _, b := range cells {
 		done, err := e.one(ctx, h, b)
 		if done.Report != nil || b.DryRun {
+			begun = begun || done.Report != nil
 			if err := each(done); err != nil {
 				return err
 			}
@@ -75,6 +92,23 @@ func (e Eval) Run(ctx context.Context, h Host, each func(Evaluated) error) error
 		worst = cmp.Or(worst, err)
 	}
 	return worst
+}
+
+// matrix writes the common report of the cells, also where not all of them were begun.
+func (e *Eval) matrix(ctx context.Context, dir string, cells []Batch) error {
+	list := matrixCells{Suite: e.Batch.eval.suite}
+	for _, b := range cells {
+		list.Runs = append(list.Runs, b.RunFlags.Run)
+	}
+	err := openMatrix(dir, list)
+	if err != nil {
+		return &Error{Code: codeOurs, Err: room(err)}
+	}
+	m, err := WriteMatrix(ctx, dir, "", e.Strict)
+	if err == nil && e.Matrix != nil {
+		err = e.Matrix(dir, m)
+	}
+	return err
 }
 
 // resolve finds out what is asked and by what it is judged.
@@ -238,8 +272,20 @@ func plainName(text string) string {
 	}, text)
 }
 
-// one runs one cell and writes its report, also where it stopped early.
+// one runs one cell and writes its report, also where it stopped early. W&B hears of the
+// report's figures, too.
 func (e *Eval) one(ctx context.Context, h Host, b Batch) (Evaluated, error) {
+	b.tracked = &tracked{}
+	done, err := e.report(ctx, h, b)
+	if done.Report != nil {
+		b.tracked.log(done.Books.Done(), done.Report.Scalars())
+	}
+	b.tracked.close(h, err)
+	return done, err
+}
+
+// report runs one cell and writes its report.
+func (e *Eval) report(ctx context.Context, h Host, b Batch) (Evaluated, error) {
 	done := Evaluated{Dir: filepath.Join(b.Out, b.RunFlags.Run)}
 	books, err := b.Run(ctx, h)
 	done.Books = books

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -231,8 +232,14 @@ func WriteReport(ctx context.Context, dir, scores string, strict bool) (*report.
 	return rep, writePages(rep, base)
 }
 
+// pages is a report of one run or of several.
+type pages interface {
+	Markdown(w io.Writer) error
+	HTML(w io.Writer) error
+}
+
 // writePages writes a report as BASE.json, BASE.md and BASE.html.
-func writePages(rep *report.Report, base string) error {
+func writePages(rep pages, base string) error {
 	write := func(ext string, f func(w *replaced) error) error {
 		w, err := newReplaced(base + ext)
 		if err != nil {

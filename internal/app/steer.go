@@ -8,13 +8,14 @@ import (
 	"hermes/internal/control"
 	"hermes/rollout/engine"
 	"hermes/rollout/sink"
+	"hermes/trajectory/stats"
 )
 
 // steered is a run as its control socket sees it.
 type steered struct {
 	*engine.Engine
 	meter *control.Meter
-	books *sink.Projector
+	books interface{ Books() stats.Statistics }
 	name  string
 	begun time.Time
 	drain <-chan struct{}
@@ -24,8 +25,12 @@ type steered struct {
 // steer opens the control socket of the run; a run that cannot have one goes on without.
 // The function that it returns closes it.
 func (b *batch) steer(ctx context.Context, e *engine.Engine, meter *control.Meter, books *sink.Projector) func() {
-	s, err := control.Listen(ctx, b.dir.Path, &steered{Engine: e, meter: meter, books: books, name: b.dir.Path,
-		begun: time.Now().UTC(), drain: b.host.Drain, raise: b.raise}, b.log)
+	return b.listen(ctx, &steered{Engine: e, meter: meter, books: books, name: b.dir.Path,
+		begun: time.Now().UTC(), drain: b.host.Drain, raise: b.raise})
+}
+
+func (b *batch) listen(ctx context.Context, run control.Run) func() {
+	s, err := control.Listen(ctx, b.dir.Path, run, b.log)
 	if err != nil {
 		b.log.Warn("the run cannot be steered from outside", "err", err)
 	}

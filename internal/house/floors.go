@@ -118,7 +118,7 @@ func doors() []door {
 		{"github.com/parquet-go/parquet-go", []string{"trajectory/columns", "datasets"}},
 		{"github.com/daulet/tokenizers", []string{"parsers/tokenizer/hf"}},
 		{"C", []string{"parsers/tokenizer/hf"}},
-		{"modernc.org/sqlite", []string{"internal/knowledge"}},
+		{"modernc.org/sqlite", []string{"internal/knowledge", "envs/sql"}},
 		{"github.com/mattn/go-sqlite3", []string{"internal/knowledge"}},
 		{"github.com/schollz/progressbar", []string{"rollout/event/progress"}},
 		{"github.com/prometheus", []string{"rollout/event/prom"}},

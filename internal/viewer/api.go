@@ -14,6 +14,7 @@ import (
 
 	"hermes/internal/control"
 	"hermes/rollout/journal"
+	"hermes/rollout/listing"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
@@ -130,19 +131,20 @@ type rowView struct {
 	Old     bool               `json:"old,omitempty"`
 }
 
-func viewOf(w row) rowView {
+func viewOf(w listing.Row) rowView {
 	known := func(f float64) *float64 {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
 			return nil
 		}
 		return &f
 	}
-	return rowView{At: int64(w.At), Key: w.Key, ID: w.ID, Sample: w.Sample, Attempt: w.Attempt, Outcome: w.Outcome, Book: w.Book, Reason: w.Reason,
-		Reward: known(w.Reward), Turns: w.Turns, Tokens: w.Tokens, Cost: known(w.Cost), Seconds: w.Seconds, Started: w.Started, Model: w.Model,
-		Task: w.Task, Answer: w.Answer, Tools: w.Tools, Old: w.Old}
+	t := w.Texts()
+	return rowView{At: int64(w.At), Key: w.Key, ID: t.ID, Sample: int(w.Sample), Attempt: int(w.Attempt), Outcome: w.Outcome, Book: w.Book, Reason: t.Reason,
+		Reward: known(w.Reward), Turns: int(w.Turns), Tokens: w.Tokens, Cost: known(w.Cost), Seconds: w.Seconds, Started: w.Start(), Model: t.Model,
+		Task: t.Task, Answer: t.Answer, Tools: t.Tools, Old: w.Old}
 }
 
-func views(rows []row) []rowView {
+func views(rows []listing.Row) []rowView {
 	out := make([]rowView, len(rows))
 	for i, w := range rows {
 		out[i] = viewOf(w)
@@ -190,8 +192,8 @@ func (s *shown) view(ctx context.Context) runView {
 	}
 	s.index.mu.RLock()
 	sum, scored := 0.0, 0
-	for i := range s.index.rows {
-		o := &s.index.rows[i]
+	for i := range s.index.list.Rows {
+		o := &s.index.list.Rows[i]
 		if o.Old {
 			continue
 		}
@@ -202,9 +204,9 @@ func (s *shown) view(ctx context.Context) runView {
 			scored++
 		}
 	}
-	w.Records = len(s.index.rows)
+	w.Records = len(s.index.list.Rows)
 	if s.index.end > 0 {
-		w.Indexed = min(1, float64(s.index.next)/float64(s.index.end))
+		w.Indexed = min(1, float64(s.index.list.Next)/float64(s.index.end))
 	}
 	if s.index.err != nil {
 		w.Error = s.index.err.Error()
@@ -252,7 +254,7 @@ func (v *Viewer) listRows(r *http.Request) (any, error) {
 		return nil, err
 	}
 	s.index.look()
-	rows, total := s.index.list(q)
+	rows, total := s.index.find(q)
 	return map[string]any{"rows": views(rows), "total": total}, nil
 }
 
@@ -268,7 +270,7 @@ func (v *Viewer) search(r *http.Request) (any, error) {
 	}
 	s.index.mu.RLock()
 	defer s.index.mu.RUnlock()
-	return map[string]any{"rows": views(rows), "next": next, "of": len(s.index.rows)}, nil
+	return map[string]any{"rows": views(rows), "next": next, "of": len(s.index.list.Rows)}, nil
 }
 
 // find reads the record that run and key name, or the one of an earlier attempt at `at`.
@@ -324,7 +326,7 @@ func (v *Viewer) record(r *http.Request) (any, error) {
 		out.Attempts, out.Samples = views(attempts), views(group)
 		for _, w := range attempts {
 			if w.At == e.At {
-				out.Book, out.Why = w.Book, w.Reason
+				out.Book, out.Why = w.Book, w.Texts().Reason
 			}
 		}
 	}

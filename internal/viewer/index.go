@@ -2,44 +2,19 @@ package viewer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"math"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"hermes/rollout/journal"
+	"hermes/rollout/listing"
+	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/rollout/sink"
-	"hermes/trajectory"
 )
 
-// row is what the list knows of one record. Numbers that are not known are NaN.
-type row struct {
-	At      journal.Offset
-	Key     trajectory.Key
-	ID      string
-	Sample  int
-	Attempt int
-	Outcome trajectory.Outcome
-	Book    string // accepted, rejected.truncated …; retried: an attempt that another one followed
-	Reason  string
-	Reward  float64
-	Turns   int
-	Tokens  int64 // given and written
-	Cost    float64
-	Seconds float64
-	Started time.Time
-	Model   string
-	Task    string // how the first message of the user begins
-	Answer  string // how the last answer begins
-	Tools   []string
-	Old     bool // a later record or reopen of the key stands in the log
-}
-
 const (
-	clipped   = 160              // bytes of task, answer and reason that the index keeps
 	saveEvery = 10 * time.Second // at most, while an index grows
 	lookEvery = time.Second      // at a log that may have grown, at most
 )
@@ -50,36 +25,70 @@ type index struct {
 	clerk *sink.Clerk
 	log   *slog.Logger
 	poke  chan struct{} // somebody looks
+	ours  bool          // the process of the run keeps no list; it is ours to keep one
 	saved time.Time     // follow's alone
 	dirty bool          // follow's alone: there are rows that are not in the file
 
 	mu      sync.RWMutex
-	rows    []row
-	last    map[trajectory.Key]int // the newest row of each key
-	next    journal.Offset
+	list    *listing.List
 	settled journal.Offset // up to here everything is done, the file too
 	end     journal.Offset // of the log when it was looked at last
 	err     error
 	changed chan struct{}
 }
 
-// openIndex reads the index that is kept in the run directory, where it is that of its log.
-func openIndex(r *runs.Run, log *slog.Logger) (*index, error) {
+// kept is the list of a run directory as it was read, or why it was not.
+type kept struct {
+	list *listing.List
+	by   listing.Keeper
+	err  error
+}
+
+// openRun opens a run directory, and reads its list meanwhile.
+func openRun(dir string) (*runs.Run, kept, error) {
+	read := make(chan kept, 1)
+	go func() {
+		var k kept
+		m, err := rundir.Read(journal.OS{}, dir)
+		if k.err = err; err == nil {
+			k.list, k.by, k.err = listing.Read(dir, m.Created)
+		}
+		read <- k
+	}()
+	r, err := runs.Open(dir)
+	return r, <-read, err
+}
+
+// openIndex takes the list that was kept, where it is that of the run's log.
+func openIndex(r *runs.Run, k kept, log *slog.Logger) (*index, error) {
 	clerk, err := sink.NewClerk(r.Journal, r.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	x := &index{run: r, clerk: clerk, log: log, poke: make(chan struct{}, 1), last: map[trajectory.Key]int{}, changed: make(chan struct{}), end: r.Journal.Synced()}
-	kept, err := readIndex(r.Dir)
-	if err == nil && kept.fits(r) {
-		x.rows, x.next, x.settled = kept.Rows, kept.Next, kept.Next
-		for i, w := range x.rows {
-			x.last[w.Key] = i
-		}
-	} else if err != nil {
-		log.Debug("the index is made anew", "run", r.Dir, "why", err)
+	x := &index{run: r, clerk: clerk, log: log, poke: make(chan struct{}, 1), list: &listing.List{}, changed: make(chan struct{}), end: r.Journal.Synced()}
+	if k.err == nil && !fits(k.list, r) {
+		k.err = errors.New("it is one of another log")
 	}
+	if k.err != nil {
+		x.ours = true
+		log.Debug("the index is made anew", "run", r.Dir, "why", k.err)
+		return x, nil
+	}
+	x.list, x.settled, x.ours = k.list, k.list.Next, k.by == listing.ByReader
 	return x, nil
+}
+
+// fits reports whether a list is one of the run's log: no longer, and of the same records.
+func fits(l *listing.List, r *runs.Run) bool {
+	if l.Next > r.Journal.Synced() {
+		return false
+	}
+	if len(l.Rows) == 0 {
+		return true
+	}
+	last := l.Rows[len(l.Rows)-1]
+	e, err := r.Journal.At(last.At)
+	return err == nil && e.Key == last.Key && int32(e.Attempt) == last.Attempt
 }
 
 // follow brings the index up to the log whenever somebody looks, until ctx ends.
@@ -156,7 +165,7 @@ func (x *index) step(ctx context.Context) error {
 	end := x.run.Journal.Synced()
 	x.mu.Lock()
 	x.end = end
-	at := x.next
+	at := x.list.Next
 	x.mu.Unlock()
 	if at >= end {
 		return nil
@@ -174,97 +183,59 @@ func (x *index) step(ctx context.Context) error {
 		}
 	}
 	x.mu.Lock()
-	x.next = max(x.next, end) // what lies between holds no records
+	x.list.Next = max(x.list.Next, end) // what lies between holds no records
 	x.mu.Unlock()
 	if x.dirty = true; time.Since(x.saved) > saveEvery {
 		x.save()
 	}
 	x.mu.Lock()
-	x.settled = x.next
+	x.settled = x.list.Next
 	x.mu.Unlock()
 	return nil
 }
 
-// save keeps the index in the run directory. Where that cannot be written it is made anew
-// next time.
+// save keeps the index in the run directory, unless the process of the run does. Where it
+// cannot be written it is made anew next time.
 func (x *index) save() {
 	x.saved, x.dirty = time.Now(), false
+	if !x.ours {
+		return
+	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if err := writeIndex(x.run, x.rows, x.next); err != nil {
+	if err := listing.Write(x.run.Dir, x.run.Manifest.Created, x.list); err != nil {
 		x.log.Debug("the index is not kept", "run", x.run.Dir, "err", err)
 	}
 }
 
 // add takes in one entry of the log.
 func (x *index) add(e journal.Entry) error {
-	var w row
+	var w listing.Row
 	switch e.Kind {
 	case journal.KindFinal, journal.KindAttempt:
 		rec, err := e.Record()
 		if err != nil {
 			return err
 		}
-		w = newRow(e.At, rec)
-		if w.Book = "retried"; e.Kind == journal.KindFinal {
-			in, err := x.clerk.Enter(e.At, rec)
-			if err != nil {
-				return err
-			}
-			if w.Book = string(in.Book); in.Sub != "" {
-				w.Book += "." + in.Sub
-			}
-			w.Reason = clip(in.Why)
+		if e.Kind == journal.KindAttempt {
+			w = listing.Of(e.At, rec, "retried", rec.Reason)
+			break
 		}
+		in, err := x.clerk.Enter(e.At, rec)
+		if err != nil {
+			return err
+		}
+		w = listing.Of(e.At, rec, in.Name(), in.Why)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch e.Kind {
-	case journal.KindFinal, journal.KindAttempt, journal.KindReopen:
-		if i, ok := x.last[e.Key]; ok {
-			x.rows[i].Old = true
-		}
-		if e.Kind != journal.KindReopen {
-			x.last[e.Key] = len(x.rows)
-			x.rows = append(x.rows, w)
-		}
+	case journal.KindFinal, journal.KindAttempt:
+		x.list.Add(w, e.Next)
+	case journal.KindReopen:
+		x.list.Reopen(e.Key, e.Next)
+	default:
+		x.list.Next = e.Next
 	}
-	x.next = e.Next
 	return nil
-}
-
-func newRow(at journal.Offset, r *trajectory.Record) row {
-	w := row{At: at, Key: r.Key, ID: r.Row, Sample: r.Sample, Attempt: r.Attempt, Outcome: r.Outcome, Reason: clip(r.Reason), Turns: r.Trace.Turns(),
-		Tokens: r.Usage.Prompt + r.Usage.Completion, Reward: math.NaN(), Cost: math.NaN(), Seconds: r.Seconds, Started: r.Started, Model: r.Model}
-	if r.Score != nil {
-		w.Reward = r.Score.Reward
-	}
-	if r.Usage.CostKnown {
-		w.Cost = r.Usage.Cost
-	}
-	for _, m := range r.Trace.Visible() {
-		switch {
-		case m.Role == trajectory.User && w.Task == "":
-			w.Task = clip(m.Content())
-		case m.Role == trajectory.Assistant:
-			if text := m.Content(); text != "" {
-				w.Answer = clip(text)
-			}
-		}
-	}
-	for name := range r.ToolStats {
-		w.Tools = append(w.Tools, name)
-	}
-	slices.Sort(w.Tools)
-	return w
-}
-
-// clip is the beginning of a text in one line.
-func clip(s string) string {
-	cut := s[:min(len(s), 4*clipped)]
-	cut = strings.Join(strings.Fields(cut), " ")
-	if len(cut) > clipped {
-		cut = cut[:clipped]
-	}
-	return strings.ToValidUTF8(cut, "") // a character that was cut in two
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"hermes/rollout/listing"
 	"hermes/trajectory"
 )
 
@@ -58,66 +59,64 @@ func parseQuery(v url.Values) (query, error) {
 }
 
 // compareBy is the order of a column; nil: there is none.
-func compareBy(column string) func(a, b *row) int {
+func compareBy(column string) func(a, b *listing.Row) int {
 	switch column {
 	case "", "log":
-		return func(a, b *row) int { return cmp.Compare(a.At, b.At) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.At, b.At) }
 	case "id":
-		return func(a, b *row) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Sample, b.Sample)) }
+		return func(a, b *listing.Row) int {
+			return cmp.Or(cmp.Compare(a.ID(), b.ID()), cmp.Compare(a.Sample, b.Sample))
+		}
 	case "reward":
-		return func(a, b *row) int { return cmp.Compare(a.Reward, b.Reward) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.Reward, b.Reward) }
 	case "turns":
-		return func(a, b *row) int { return cmp.Compare(a.Turns, b.Turns) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.Turns, b.Turns) }
 	case "tokens":
-		return func(a, b *row) int { return cmp.Compare(a.Tokens, b.Tokens) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.Tokens, b.Tokens) }
 	case "cost":
-		return func(a, b *row) int { return cmp.Compare(a.Cost, b.Cost) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.Cost, b.Cost) }
 	case "seconds":
-		return func(a, b *row) int { return cmp.Compare(a.Seconds, b.Seconds) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.Seconds, b.Seconds) }
 	case "outcome":
-		return func(a, b *row) int { return cmp.Compare(a.Outcome, b.Outcome) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.Outcome, b.Outcome) }
 	case "book":
-		return func(a, b *row) int { return cmp.Compare(a.Book, b.Book) }
+		return func(a, b *listing.Row) int { return cmp.Compare(a.Book, b.Book) }
 	}
 	return nil
 }
 
 // takes reports whether a row is among those asked for.
-func (q *query) takes(w *row) bool {
+func (q *query) takes(w *listing.Row) bool {
 	switch {
 	case w.Old && !q.old,
 		q.book != "" && w.Book != q.book && !strings.HasPrefix(w.Book, q.book+"."),
 		q.outcome != "" && w.Outcome != q.outcome,
-		q.tool != "" && !slices.Contains(w.Tools, q.tool),
+		q.tool != "" && !w.Called(q.tool),
 		!math.IsNaN(q.least) && !(w.Reward >= q.least),
 		!math.IsNaN(q.most) && !(w.Reward <= q.most):
 		return false
 	}
-	if len(q.words) == 0 {
-		return true
-	}
-	text := strings.ToLower(strings.Join([]string{w.ID, w.Task, w.Answer, w.Reason, w.Model, string(w.Outcome), w.Book, strings.Join(w.Tools, " ")}, "\n"))
 	for _, word := range q.words {
-		if !strings.Contains(text, word) && (len(word) < 8 || !strings.HasPrefix(w.Key.String(), word)) {
+		if !w.Mentions(word) && (len(word) < 8 || !strings.HasPrefix(w.Key.String(), word)) {
 			return false
 		}
 	}
 	return true
 }
 
-// list is one page of what a query finds, and how many there are in all.
-func (x *index) list(q query) (rows []row, total int) {
+// find is one page of what a query finds, and how many there are in all.
+func (x *index) find(q query) (rows []listing.Row, total int) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	var found []*row
-	for i := range x.rows {
-		if q.takes(&x.rows[i]) {
-			found = append(found, &x.rows[i])
+	var found []*listing.Row
+	for i := range x.list.Rows {
+		if q.takes(&x.list.Rows[i]) {
+			found = append(found, &x.list.Rows[i])
 		}
 	}
 	by := compareBy(q.sort)
 	if q.sort != "" && q.sort != "log" || q.down {
-		slices.SortStableFunc(found, func(a, b *row) int {
+		slices.SortStableFunc(found, func(a, b *listing.Row) int {
 			if q.down {
 				a, b = b, a
 			}
@@ -133,19 +132,19 @@ func (x *index) list(q query) (rows []row, total int) {
 }
 
 // of finds the row of a record in force, and all rows of its sample and of its group.
-func (x *index) of(k trajectory.Key) (w row, attempts, group []row, ok bool) {
+func (x *index) of(k trajectory.Key) (w listing.Row, attempts, group []listing.Row, ok bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	i, ok := x.last[k]
+	i, ok := x.list.Last(k)
 	if !ok {
-		return row{}, nil, nil, false
+		return listing.Row{}, nil, nil, false
 	}
-	w = x.rows[i]
-	for i := range x.rows {
-		switch o := &x.rows[i]; {
+	w = x.list.Rows[i]
+	for _, n := range x.list.Of(i) {
+		switch o := &x.list.Rows[n]; {
 		case o.Key == k:
 			attempts = append(attempts, *o)
-		case o.ID == w.ID && !o.Old:
+		case !o.Old:
 			group = append(group, *o)
 		}
 	}
@@ -157,17 +156,17 @@ const scanTime = time.Second
 
 // scan searches the whole text of the records of the rows from a place on, until enough
 // are found or a second is over. next is where to go on; -1: all were read.
-func (s *shown) scan(ctx context.Context, q query, from int) (found []row, next int, err error) {
+func (s *shown) scan(ctx context.Context, q query, from int) (found []listing.Row, next int, err error) {
 	words := q.words
 	q.words = nil
 	end := time.Now().Add(scanTime)
 	for i := from; ; i++ {
 		s.index.mu.RLock()
-		if i >= len(s.index.rows) {
+		if i >= len(s.index.list.Rows) {
 			s.index.mu.RUnlock()
 			return found, -1, nil
 		}
-		w := s.index.rows[i]
+		w := s.index.list.Rows[i]
 		s.index.mu.RUnlock()
 		if !q.takes(&w) {
 			continue

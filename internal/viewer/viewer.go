@@ -69,13 +69,13 @@ func Open(ctx context.Context, dirs []string, o Options) (*Viewer, error) {
 	v := &Viewer{opt: o}
 	ctx, v.end = context.WithCancel(context.WithoutCancel(ctx))
 	for _, dir := range dirs {
-		r, err := runs.Open(dir)
+		r, list, err := openRun(dir)
 		if err != nil {
 			return nil, errors.Join(err, v.Close())
 		}
 		s := &shown{Run: r, name: filepath.Base(dir), decode: sync.OnceValues(func() (Decoder, error) { return v.decoder(r) })}
 		v.runs = append(v.runs, s)
-		if s.index, err = openIndex(r, o.Log); err != nil {
+		if s.index, err = openIndex(r, list, o.Log); err != nil {
 			return nil, errors.Join(err, v.Close())
 		}
 		v.work.Go(func() { s.index.follow(ctx) })

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 
 	"hermes/internal/viewer"
 	"hermes/rollout/journal"
+	"hermes/rollout/runs"
+	"hermes/rollout/sink"
 	"hermes/trajectory"
 )
 
@@ -342,5 +345,46 @@ func TestIndexIsKept(t *testing.T) {
 	dir = other
 	if n := total(); n != 1 {
 		t.Errorf("with the index of another run: %d rows", n)
+	}
+}
+
+// A run that keeps its list itself is opened by that, and nothing is written; what the
+// list lacks, because the run was killed, comes out of the log. The page says the same as
+// by a list that the viewer makes.
+func TestRunKeepsItsList(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	makeRun(t, dir)
+	var want listed
+	ask(t, open(t, dir).URL+"/api/list?run=0&old=1", &want)
+	name := filepath.Join(dir, "view.index")
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	r, err := runs.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sink.Rebuild(t.Context(), r.Journal, dir, r.Manifest, sink.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{len(whole), len(whole) - 3, len(whole) / 2, 40} {
+		if err := os.WriteFile(name, whole[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var got listed
+		ask(t, open(t, dir).URL+"/api/list?run=0&old=1", &got)
+		if !reflect.DeepEqual(want, got) {
+			t.Errorf("with %d of %d bytes of the run's list: %+v, want %+v", n, len(whole), got, want)
+		}
+		if now, err := os.ReadFile(name); err != nil || len(now) != n {
+			t.Errorf("the run's list was written: %d bytes, not %d (%v)", len(now), n, err)
+		}
 	}
 }

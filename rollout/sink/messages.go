@@ -17,6 +17,7 @@ type messagesLine struct {
 	Tools       []chatTool            `json:"tools"`
 	Reward      *float64              `json:"reward"`
 	Rewards     map[string]float64    `json:"rewards"`
+	TurnRewards []float64             `json:"turn_rewards,omitempty"`
 	Metrics     map[string]float64    `json:"metrics"`
 	Model       string                `json:"model"`
 	Finish      trajectory.StopReason `json:"finish"`
@@ -69,7 +70,7 @@ func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
 		l.Tools = append(l.Tools, chatTool{"function", chatSpec(t)})
 	}
 	if s := r.Score; s != nil {
-		l.Reward = &s.Reward
+		l.Reward, l.TurnRewards = &s.Reward, s.Turns
 		if s.Parts != nil {
 			l.Rewards = s.Parts
 		}

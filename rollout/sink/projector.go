@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hermes/rollout/journal"
+	"hermes/rollout/listing"
 	"hermes/rollout/rundir"
 	"hermes/trajectory/sharegpt"
 	"hermes/trajectory/stats"
@@ -102,6 +103,7 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 	if m.Books.Parquet {
 		p.sinks = append(p.sinks, Parquet(o.FS, dir, "hermes", m.Books.LogProbs))
 	}
+	p.sinks = append(p.sinks, Listing(o.FS, dir, m.Created))
 	p.books = &books{
 		dir: dir, fs: o.FS, log: j, tools: m.Tools, planned: m.Extent.Planned, layout: layout, clerk: clerk,
 		head: reportHead{filepath.Base(dir), m.Version, m.Books.Mode, model, m.Books.Accept},
@@ -316,7 +318,7 @@ func Rebuild(ctx context.Context, j *journal.Journal, dir string, m rundir.Manif
 
 // remove deletes the projections, the file of positions first.
 func remove(fsys journal.FS, dir string) error {
-	names := []string{positionsName, "trajectories.jsonl", "messages.jsonl", "failed_trajectories.jsonl", "statistics.json", "report.md"}
+	names := []string{positionsName, "trajectories.jsonl", "messages.jsonl", "failed_trajectories.jsonl", "statistics.json", "report.md", listing.FileName}
 	parquet, err := fsys.List(filepath.Join(dir, "parquet"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

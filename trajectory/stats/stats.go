@@ -51,7 +51,9 @@ type Totals struct {
 	Toolsets  map[string]int64                `json:"toolsets"`
 	Turns     map[int]int64                   `json:"turns"` // how many samples had that many
 	Reasoning int64                           `json:"reasoning"`
-	Causes    map[string]int64                `json:"causes"` // of attempts and finals that failed
+	Written   int64                           `json:"written"` // tokens, by the samples that did not fail
+	Took      float64                         `json:"took"`    // seconds of these samples together
+	Causes    map[string]int64                `json:"causes"`  // of attempts and finals that failed
 }
 
 // New returns empty totals for a run with these tools.
@@ -118,6 +120,8 @@ func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 		t.Toolsets[name]++
 	}
 	t.Turns[r.Trace.Turns()]++
+	t.Written += r.Usage.Completion
+	t.Took += r.Seconds
 	if HasReasoning(r) {
 		t.Reasoning++
 	}
@@ -181,7 +185,14 @@ type Statistics struct {
 	Toolsets  map[string]int64                `json:"toolsets"`
 	Turns     Turns                           `json:"turns"`
 	Reasoning int64                           `json:"with_reasoning"`
+	Each      Each                            `json:"per_sample"`
 	Causes    map[string]int64                `json:"causes"`
+}
+
+// Each are means over the samples that did not fail by our fault.
+type Each struct {
+	Completion float64 `json:"completion_tokens"`
+	Seconds    float64 `json:"seconds"`
 }
 
 // Judge is what the model that judged did, beside the rollouts' own tokens.
@@ -223,6 +234,9 @@ func (t *Totals) Statistics(planned int64) Statistics {
 	if all := t.cost(); all.CostKnown {
 		s.CostUSD = &all.Cost
 	}
+	if n := s.finished(); n > 0 {
+		s.Each = Each{Completion: float64(t.Written) / float64(n), Seconds: t.Took / float64(n)}
+	}
 	s.Pending = planned - s.settled()
 	return s
 }
@@ -235,11 +249,17 @@ func (t *Totals) cost() trajectory.Usage {
 	return t.Usage.Add(t.Judge.Usage)
 }
 
-func (s Statistics) settled() int64 {
+// finished counts the samples that did not fail.
+func (s Statistics) finished() int64 {
 	n := s.Accepted
 	for _, v := range s.Rejected {
 		n += v
 	}
+	return n
+}
+
+func (s Statistics) settled() int64 {
+	n := s.finished()
 	for _, v := range s.Failed {
 		n += v
 	}

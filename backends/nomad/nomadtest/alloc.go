@@ -4,6 +4,7 @@ package nomadtest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -24,7 +25,8 @@ type alloc struct {
 	api.Allocation
 	place    int
 	memory   int
-	replaced bool
+	replaced bool // it failed, and another takes its place
+	followed bool
 	task     *api.Task
 	process  *os.Process
 	stop     chan struct{} // closed when it shall end
@@ -36,7 +38,7 @@ func (a *alloc) alive() bool {
 	return a.DesiredStatus == api.AllocDesiredStatusRun && (a.ClientStatus == api.AllocClientStatusPending || a.ClientStatus == api.AllocClientStatusRunning)
 }
 
-// place makes an allocation. The fake is locked.
+// place makes an allocation, in the place of another if there was one. The fake is locked.
 func (f *Fake) place(j *job, index int, n *api.Node) {
 	t := j.group().Tasks[0]
 	a := &alloc{place: index, memory: *t.Resources.MemoryMB, task: t, stop: make(chan struct{})}
@@ -44,9 +46,24 @@ func (f *Fake) place(j *job, index int, n *api.Node) {
 	a.Allocation = api.Allocation{ID: f.id("alloc"), Name: fmt.Sprintf("%s.%s[%d]", *j.ID, *j.group().Name, index), NodeID: n.ID, NodeName: n.Name, JobID: *j.ID,
 		TaskGroup: *j.group().Name, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending, CreateIndex: now, ModifyIndex: now,
 		CreateTime: time.Now().UnixNano(), TaskStates: map[string]*api.TaskState{t.Name: {State: "pending"}}}
+	for _, o := range f.allocs { // the servers do not say so of one that was lost
+		if o.JobID == *j.ID && o.place == index && o.PreviousAllocation == "" && (o.replaced || o.DesiredDescription == migrating) && !o.followed {
+			a.PreviousAllocation, o.followed = o.ID, true
+		}
+		if o.JobID == *j.ID && o.place == index && o.replaced {
+			o.DesiredStatus = api.AllocDesiredStatusStop
+		}
+	}
 	f.allocs[a.ID] = a
 	f.work.Go(func() { f.run(a) })
 }
+
+// Descriptions of allocations that shall end.
+const (
+	notNeeded = "alloc not needed due to job update"
+	migrating = "alloc is being migrated" // a drain, or an operator who stopped it
+	nodeDown  = "alloc is lost since its node is down"
+)
 
 // change enters something about an allocation.
 func (f *Fake) change(a *alloc, set func()) {
@@ -85,18 +102,22 @@ func (f *Fake) run(a *alloc) {
 			}
 			if err = cmd.Start(); err == nil {
 				a.process, a.ClientStatus = cmd.Process, api.AllocClientStatusRunning
+				a.TaskStates[a.task.Name].State = "running"
 				a.event("Started", "Task started by client", nil)
 			}
 		})
 	}
 	if err != nil {
-		f.change(a, func() { a.event(api.TaskDriverFailure, err.Error(), nil) })
+		f.change(a, func() { a.event(api.TaskDriverFailure, err.Error(), map[string]string{"driver_error": err.Error()}) })
 	} else {
 		code, signal := f.wait(a, cmd)
 		f.change(a, func() {
 			a.process = nil
-			a.event(api.TaskTerminated, fmt.Sprintf("Exit Code: %d, Signal: %d", code, signal),
-				map[string]string{"exit_code": strconv.Itoa(code), "signal": strconv.Itoa(signal), "oom_killed": "false"})
+			text := fmt.Sprintf("Exit Code: %d", code)
+			if signal != 0 {
+				text += fmt.Sprintf(", Signal: %d", signal)
+			}
+			a.event(api.TaskTerminated, text, map[string]string{"exit_code": strconv.Itoa(code), "signal": strconv.Itoa(signal), "oom_killed": "false"})
 		})
 	}
 	f.after(a)
@@ -106,14 +127,19 @@ func (f *Fake) run(a *alloc) {
 func (f *Fake) after(a *alloc) {
 	f.change(a, func() {
 		a.TaskStates[a.task.Name].State = "dead"
-		switch {
-		case a.ClientStatus == api.AllocClientStatusLost:
+		switch n, _ := f.findNode(a.NodeID); {
+		case n.Status != api.NodeStatusReady: // nobody tells the servers
 		case a.DesiredStatus != api.AllocDesiredStatusRun:
 			a.ClientStatus = api.AllocClientStatusComplete
+			if !a.hard {
+				a.event(api.TaskKilled, "Task successfully killed", nil)
+			}
 		default:
 			a.ClientStatus, a.TaskStates[a.task.Name].Failed = api.AllocClientStatusFailed, true
+			a.event(api.TaskNotRestarting, "Policy allows no restarts", map[string]string{"fails_task": "true", "restart_reason": "Policy allows no restarts"})
 		}
 	})
+	f.set(func() { f.drained(a.NodeID) })
 	os.RemoveAll(f.folder(a.ID))
 	wait := time.NewTimer(f.opt.Reschedule)
 	defer wait.Stop()
@@ -143,8 +169,12 @@ func (f *Fake) wait(a *alloc, cmd *exec.Cmd) (code, signal int) {
 		hard := a.hard
 		f.mu.Unlock()
 		if !hard {
-			cmd.Process.Signal(syscall.SIGTERM)
-			grace := time.NewTimer(10 * time.Second)
+			wait := cmp.Or(a.task.KillTimeout, new(5*time.Second))
+			f.change(a, func() {
+				a.event(api.TaskKilling, fmt.Sprintf("Sent interrupt. Waiting %v before force killing", *wait), map[string]string{"kill_timeout": wait.String()})
+			})
+			cmd.Process.Signal(syscall.SIGINT)
+			grace := time.NewTimer(*wait)
 			select {
 			case <-done:
 			case <-grace.C:
@@ -228,7 +258,11 @@ func (f *Fake) command(a *alloc) (*exec.Cmd, int, error) {
 	}
 	vars := strings.NewReplacer("${NOMAD_ALLOC_DIR}", dir+"/alloc", "${NOMAD_TASK_DIR}", dir+"/"+a.task.Name+"/local", "${NOMAD_SECRETS_DIR}", dir+"/"+a.task.Name+"/secrets",
 		"${NOMAD_IP_slotd}", "127.0.0.1", "${NOMAD_PORT_slotd}", strconv.Itoa(port), "${NOMAD_ALLOC_ID}", a.ID)
-	cmd := exec.Command(vars.Replace(program))
+	program = vars.Replace(program)
+	if _, err := exec.LookPath(program); err != nil {
+		return nil, 0, fmt.Errorf("failed to launch command with executor: rpc error: code = Unknown desc = binary %q could not be found", program)
+	}
+	cmd := exec.Command(program)
 	list, _ := a.task.Config["args"].([]any)
 	for i, v := range list {
 		s := vars.Replace(fmt.Sprint(v))
@@ -239,7 +273,7 @@ func (f *Fake) command(a *alloc) (*exec.Cmd, int, error) {
 			cmd.Args = append(cmd.Args, s)
 		}
 	}
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "NOMAD_ALLOC_ID=" + a.ID}
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "NOMAD_ALLOC_ID=" + a.ID, "NOMAD_ALLOC_INDEX=" + strconv.Itoa(a.place)}
 	cmd.Dir = filepath.Join(dir, a.task.Name)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, port, nil

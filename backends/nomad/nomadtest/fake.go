@@ -61,8 +61,9 @@ type Fake struct {
 // job is a registered job with what has become of it.
 type job struct {
 	api.Job
-	evals  []*api.Evaluation
-	events []api.ScalingEvent
+	evals   []*api.Evaluation
+	events  []api.ScalingEvent // the latest first
+	stopped bool               // by an operator: its count means nothing
 }
 
 func (j *job) group() *api.TaskGroup { return j.TaskGroups[0] }
@@ -83,7 +84,8 @@ func New(o Options) (*Fake, error) {
 	}
 	f := &Fake{opt: o, dir: dir, address: "http://" + l.Addr().String(), changed: make(chan struct{}), index: 10, jobs: map[string]*job{}, allocs: map[string]*alloc{}}
 	for i := range o.Nodes {
-		f.nodes = append(f.nodes, &api.Node{ID: fmt.Sprintf("node-%d", i), Name: fmt.Sprintf("node-%d", i), Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible})
+		f.nodes = append(f.nodes, &api.Node{ID: fmt.Sprintf("node-%d", i), Name: fmt.Sprintf("node-%d", i), Datacenter: "dc1", Status: api.NodeStatusReady, SchedulingEligibility: api.NodeSchedulingEligible,
+			NodeResources: &api.NodeResources{Memory: api.NodeMemoryResources{MemoryMB: int64(o.MemoryMB)}, Cpu: api.NodeCpuResources{CpuShares: 1 << 20}}})
 	}
 	f.web = &http.Server{Handler: f.guard(f.routes()), ReadHeaderTimeout: time.Minute}
 	f.work.Go(func() { f.web.Serve(l) })
@@ -126,6 +128,7 @@ func (f *Fake) id(kind string) string {
 func (f *Fake) schedule(j *job, trigger string) *api.Evaluation {
 	index := f.bump()
 	e := &api.Evaluation{ID: f.id("eval"), JobID: *j.ID, TriggeredBy: trigger, Status: "complete", CreateIndex: index, ModifyIndex: index}
+	j.evals = slices.DeleteFunc(j.evals, func(o *api.Evaluation) bool { return o.Status == evalBlocked })
 	if j.evals = append(j.evals, e); len(j.evals) > 50 {
 		j.evals = j.evals[1:]
 	}
@@ -133,21 +136,25 @@ func (f *Fake) schedule(j *job, trigger string) *api.Evaluation {
 		return e
 	}
 	g := j.group()
+	count := *g.Count
+	if j.stopped {
+		count = 0
+	}
 	places := map[int]bool{}
 	for _, a := range f.allocs {
 		switch {
 		case a.JobID != *j.ID || a.DesiredStatus != api.AllocDesiredStatusRun || a.replaced:
-		case a.place >= *g.Count:
-			f.end(a, api.AllocDesiredStatusStop, "alloc not needed due to job update")
+		case a.place >= count:
+			f.end(a, api.AllocDesiredStatusStop, notNeeded)
 		default:
 			places[a.place] = true
 		}
 	}
-	for i := range *g.Count {
+	for i := range count {
 		if places[i] {
 			continue
 		}
-		if n, m := f.room(g); n != nil {
+		if n, m := f.room(j); n != nil {
 			f.place(j, i, n)
 		} else if e.FailedTGAllocs == nil {
 			e.FailedTGAllocs, e.BlockedEval = map[string]*api.AllocationMetric{*g.Name: m}, f.id("eval")
@@ -155,17 +162,25 @@ func (f *Fake) schedule(j *job, trigger string) *api.Evaluation {
 			e.FailedTGAllocs[*g.Name].CoalescedFailures++
 		}
 	}
+	if e.FailedTGAllocs != nil {
+		index = f.bump()
+		j.evals = append(j.evals, &api.Evaluation{ID: e.BlockedEval, JobID: *j.ID, TriggeredBy: "queued-allocs", Status: evalBlocked, CreateIndex: index, ModifyIndex: index, FailedTGAllocs: e.FailedTGAllocs})
+	}
 	return e
 }
 
+// evalBlocked is the status of an evaluation that waits for room.
+const evalBlocked = "blocked"
+
 // room finds the ready node with most memory left, or says why there is none. The fake is
 // locked.
-func (f *Fake) room(g *api.TaskGroup) (best *api.Node, m *api.AllocationMetric) {
-	t := g.Tasks[0]
+func (f *Fake) room(j *job) (best *api.Node, m *api.AllocationMetric) {
+	t := j.group().Tasks[0]
 	m = &api.AllocationMetric{DimensionExhausted: map[string]int{}, ConstraintFiltered: map[string]int{}}
 	most := *t.Resources.MemoryMB - 1
 	for _, n := range f.nodes {
-		if n.Status != api.NodeStatusReady || n.SchedulingEligibility != api.NodeSchedulingEligible {
+		if n.Status != api.NodeStatusReady || n.SchedulingEligibility != api.NodeSchedulingEligible ||
+			len(j.Datacenters) > 0 && !slices.Contains(j.Datacenters, "*") && !slices.Contains(j.Datacenters, n.Datacenter) {
 			continue
 		}
 		m.NodesEvaluated++

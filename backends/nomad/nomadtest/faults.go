@@ -82,7 +82,7 @@ func (f *Fake) LoseNode(id string) error {
 	n.Status = api.NodeStatusDown
 	for _, a := range f.allocs {
 		if a.NodeID == id && a.alive() {
-			a.DesiredStatus, a.DesiredDescription, a.ClientStatus = api.AllocDesiredStatusStop, "alloc is lost since its node is down", api.AllocClientStatusLost
+			a.DesiredStatus, a.DesiredDescription, a.ClientStatus = api.AllocDesiredStatusStop, nodeDown, api.AllocClientStatusLost
 			a.ModifyIndex = f.bump()
 		}
 	}
@@ -124,11 +124,26 @@ func (f *Fake) drain(n *api.Node, spec *api.DrainSpec, eligible bool) {
 	n.DrainStrategy, n.Drain = nil, spec != nil
 	if spec != nil {
 		n.DrainStrategy = &api.DrainStrategy{DrainSpec: *spec, StartedAt: time.Now()}
-		n.SchedulingEligibility = api.NodeSchedulingIneligible
+		n.SchedulingEligibility, n.LastDrain = api.NodeSchedulingIneligible, &api.DrainMetadata{StartedAt: time.Now(), Status: api.DrainStatusDraining}
 	} else if eligible {
 		n.SchedulingEligibility = api.NodeSchedulingEligible
 	}
 	f.all("node-drain")
+}
+
+// drained ends a drain when nothing is left on the node. The fake is locked.
+func (f *Fake) drained(id string) {
+	n, err := f.findNode(id)
+	if err != nil || n.DrainStrategy == nil {
+		return
+	}
+	for _, a := range f.allocs {
+		if a.NodeID == id && !a.ClientTerminalStatus() {
+			return
+		}
+	}
+	n.DrainStrategy, n.Drain = nil, false
+	n.LastDrain.Status, n.LastDrain.UpdatedAt = api.DrainStatusComplete, time.Now()
 }
 
 // DrainDeadline stops what is still on a node that is drained.
@@ -137,7 +152,7 @@ func (f *Fake) DrainDeadline(id string) {
 	defer f.mu.Unlock()
 	for _, a := range f.allocs {
 		if a.NodeID == id && a.alive() {
-			f.end(a, api.AllocDesiredStatusStop, "alloc is being migrated: node drain")
+			f.end(a, api.AllocDesiredStatusStop, migrating)
 		}
 	}
 	f.all("node-drain")
@@ -152,7 +167,7 @@ func (f *Fake) Stop(id string) error {
 		return fmt.Errorf("no allocation %s", id)
 	}
 	a.hard = true
-	f.end(a, api.AllocDesiredStatusStop, "alloc was manually stopped")
+	f.end(a, api.AllocDesiredStatusStop, migrating)
 	f.schedule(f.jobs[a.JobID], "alloc-stop")
 	f.mu.Unlock()
 	f.Until(nil, func() bool { return !slices.Contains(f.Running(), id) })

@@ -48,7 +48,7 @@ func (f *Fake) guard(next http.Handler) http.Handler {
 			panic(http.ErrAbortHandler) // the connection ends without an answer
 		case leaderless:
 			http.Error(w, "No cluster leader", http.StatusInternalServerError)
-		case f.opt.ACL != "" && r.Header.Get("X-Nomad-Token") != f.opt.ACL:
+		case f.opt.ACL != "" && r.URL.Path != "/v1/status/leader" && r.Header.Get("X-Nomad-Token") != f.opt.ACL:
 			http.Error(w, "Permission denied", http.StatusForbidden)
 		default:
 			w.Header().Set("X-Nomad-Index", strconv.FormatUint(index, 10))
@@ -75,8 +75,10 @@ func (f *Fake) routes() http.Handler {
 		"GET /v1/allocation/{id}":       f.allocation,
 		"PUT /v1/allocation/{id}/stop":  f.stopAllocation,
 		"POST /v1/allocation/{id}/stop": f.stopAllocation,
+		"GET /v1/nodes":                 f.listNodes,
 		"GET /v1/node/{id}":             f.node,
 		"PUT /v1/node/{id}/drain":       f.drainNode,
+		"PUT /v1/node/{id}/eligibility": f.eligible,
 	} {
 		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if !f.block(r) {
@@ -156,7 +158,7 @@ func (f *Fake) register(r *http.Request) (any, error) {
 		return nil, refusal{http.StatusBadRequest, err.Error()}
 	}
 	if err := valid(q.Job); err != nil {
-		return nil, refusal{http.StatusInternalServerError, "1 error occurred:\n\t* " + err.Error()}
+		return nil, refusal{http.StatusInternalServerError, err.Error()}
 	}
 	j := f.jobs[*q.Job.ID]
 	if j != nil && q.EnforceIndex && q.JobModifyIndex != *j.JobModifyIndex {
@@ -168,47 +170,67 @@ func (f *Fake) register(r *http.Request) (any, error) {
 		j.Status, j.JobModifyIndex, j.SubmitTime = new("pending"), &index, new(time.Now().UnixNano())
 		f.jobs[*j.ID] = j
 	} else {
-		j.group().Count = q.Job.TaskGroups[0].Count
+		j.group().Count, j.stopped = q.Job.TaskGroups[0].Count, false
 	}
 	e := f.schedule(j, "job-register")
 	return map[string]any{"EvalID": e.ID, "EvalCreateIndex": e.CreateIndex, "JobModifyIndex": *j.JobModifyIndex}, nil
 }
 
-// valid refuses what the real agent refuses of the jobs that are made here.
+// valid refuses what the real agent refuses of the jobs that are made here, in its words.
 func valid(j *api.Job) error {
 	switch {
-	case j == nil || j.ID == nil || *j.ID == "" || strings.ContainsAny(*j.ID, " \x00"):
-		return errors.New("Missing or invalid job ID")
-	case len(j.Datacenters) == 0:
-		return errors.New("Missing job datacenters")
-	case len(j.TaskGroups) != 1 || len(j.TaskGroups[0].Tasks) != 1:
-		return errors.New("the fake knows jobs of one group with one task")
-	case j.TaskGroups[0].Count == nil || *j.TaskGroups[0].Count < 0:
-		return errors.New("Task group count can't be negative")
+	case j == nil || j.ID == nil || *j.ID == "":
+		return multi("Missing job ID")
+	case strings.Contains(*j.ID, " "):
+		return multi("Job ID contains a space")
+	case j.Namespace != nil && *j.Namespace != "" && *j.Namespace != "default":
+		return multi(fmt.Sprintf("job %q is in nonexistent namespace %q", *j.ID, *j.Namespace))
+	case len(j.TaskGroups) != 1 || len(j.TaskGroups[0].Tasks) > 1 || j.Type == nil || *j.Type != "service" || j.TaskGroups[0].Count == nil:
+		return errors.New("the fake knows service jobs of one group with a count and one task")
 	}
 	g := j.TaskGroups[0]
-	t := g.Tasks[0]
-	switch {
-	case t.Driver == "":
-		return errors.New("Missing task driver")
-	case t.Resources == nil || t.Resources.MemoryMB == nil || *t.Resources.MemoryMB < 10:
-		return errors.New("minimum MemoryMB value is 10")
-	case g.EphemeralDisk == nil || *g.EphemeralDisk.SizeMB < 100:
-		return errors.New("log storage (100 MB) must be less than requested disk capacity")
-	case *j.Type != "service":
-		return errors.New("the fake knows service jobs")
+	group := "Task group " + *g.Name + " validation failed"
+	if *g.Count < 0 {
+		return multi(group, "Task group count can't be negative")
 	}
 	if p := g.ReschedulePolicy; p != nil && p.Delay != nil && *p.Delay < 5*time.Second {
-		return errors.New("Delay duration must be greater than or equal to 5s")
+		return multi(group, fmt.Sprintf("Delay cannot be less than 5s (got %v)", *p.Delay))
+	}
+	if len(g.Tasks) == 0 {
+		return multi(group, "Missing tasks for task group")
+	}
+	t := g.Tasks[0]
+	task := "Task " + t.Name + " validation failed"
+	switch {
+	case t.Driver == "":
+		return multi(group, task, "Missing task driver")
+	case t.Resources == nil || t.Resources.MemoryMB == nil || g.EphemeralDisk == nil || g.EphemeralDisk.SizeMB == nil:
+		return errors.New("the fake knows groups with memory and disk")
+	case *t.Resources.MemoryMB < 10:
+		return multi(group, task, "", "", fmt.Sprintf("minimum MemoryMB value is 10; got %d", *t.Resources.MemoryMB))
+	case *g.EphemeralDisk.SizeMB < 100:
+		return multi(group, task, "", fmt.Sprintf("log storage (100 MB) must be less than requested disk capacity (%d MB)", *g.EphemeralDisk.SizeMB))
 	}
 	return nil
+}
+
+// multi nests a mistake in what it is a mistake of.
+func multi(of ...string) error {
+	var text strings.Builder
+	for _, s := range of[:len(of)-1] {
+		fmt.Fprintf(&text, "1 error occurred:\n\t* %s", s)
+		if s != "" {
+			text.WriteString(": ")
+		}
+	}
+	return fmt.Errorf("%s1 error occurred:\n\t* %s", text.String(), of[len(of)-1])
 }
 
 func (f *Fake) listJobs(r *http.Request) (any, error) {
 	list := []*api.JobListStub{}
 	for id, j := range f.jobs {
 		if strings.HasPrefix(id, r.URL.Query().Get("prefix")) {
-			s := &api.JobListStub{ID: id, Name: id, Type: *j.Type, Status: *j.Status, SubmitTime: *j.SubmitTime}
+			s := &api.JobListStub{ID: id, Name: id, Type: *j.Type, Status: f.status(j), SubmitTime: *j.SubmitTime}
 			if r.URL.Query().Get("meta") == "true" {
 				s.Meta = j.Meta
 			}
@@ -224,7 +246,23 @@ func (f *Fake) getJob(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.Status, j.Stop = new(f.status(j)), &j.stopped
 	return j.Job, nil
+}
+
+// status is what the servers call a job: dead when there is nothing of it, although its
+// count may rise again. The fake is locked.
+func (f *Fake) status(j *job) string {
+	status := "dead"
+	if len(j.evals) > 0 && j.evals[len(j.evals)-1].Status == evalBlocked {
+		status = "pending"
+	}
+	for _, a := range f.allocs {
+		if a.JobID == *j.ID && a.alive() {
+			status = "running"
+		}
+	}
+	return status
 }
 
 // allocations lists stubs: without the ports, as the real agent.
@@ -255,6 +293,9 @@ func (f *Fake) scaleStatus(r *http.Request) (any, error) {
 	}
 	s := api.TaskGroupScaleStatus{Desired: *j.group().Count, Events: j.events}
 	for _, a := range f.allocs {
+		if a.JobID == *j.ID && a.alive() {
+			s.Placed++
+		}
 		if a.JobID == *j.ID && a.ClientStatus == api.AllocClientStatusRunning {
 			s.Running++
 		}
@@ -265,7 +306,7 @@ func (f *Fake) scaleStatus(r *http.Request) (any, error) {
 func (f *Fake) scale(r *http.Request) (any, error) {
 	j, err := f.find(r)
 	if err != nil {
-		return nil, err
+		return nil, refusal{http.StatusNotFound, fmt.Sprintf("job %q not found", r.PathValue("id"))}
 	}
 	var q api.ScalingRequest
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
@@ -274,13 +315,16 @@ func (f *Fake) scale(r *http.Request) (any, error) {
 	if q.Target["Group"] != *j.group().Name {
 		return nil, refusal{http.StatusBadRequest, fmt.Sprintf("task group %q specified for scaling does not exist in job", q.Target["Group"])}
 	}
+	if q.Count != nil && *q.Count < 0 {
+		return nil, refusal{http.StatusBadRequest, "scaling action count can't be negative"}
+	}
 	if q.Count != nil && f.deployment > 0 {
 		f.deployment--
 		return nil, refusal{http.StatusBadRequest, "job scaling blocked due to active deployment"}
 	}
 	event := api.ScalingEvent{Count: q.Count, PreviousCount: int64(*j.group().Count), Message: q.Message, Time: uint64(time.Now().UnixNano())}
-	if j.events = append(j.events, event); len(j.events) > 20 {
-		j.events = j.events[1:]
+	if j.events = slices.Insert(j.events, 0, event); len(j.events) > 20 {
+		j.events = j.events[:20]
 	}
 	answer := map[string]any{"JobModifyIndex": *j.JobModifyIndex}
 	if q.Count != nil {
@@ -294,12 +338,16 @@ func (f *Fake) scale(r *http.Request) (any, error) {
 func (f *Fake) deregister(r *http.Request) (any, error) {
 	j, err := f.find(r)
 	if err != nil {
-		return nil, err
+		return map[string]any{"EvalID": ""}, nil // nothing to do is no mistake
+	}
+	if r.URL.Query().Get("purge") != "true" {
+		j.stopped = true
+		return map[string]any{"EvalID": f.schedule(j, "job-deregister").ID}, nil
 	}
 	delete(f.jobs, *j.ID)
 	for id, a := range f.allocs {
 		if a.JobID == *j.ID {
-			f.end(a, api.AllocDesiredStatusStop, "alloc not needed as job was purged")
+			f.end(a, api.AllocDesiredStatusStop, notNeeded)
 			if a.process == nil {
 				delete(f.allocs, id)
 			}
@@ -327,9 +375,9 @@ func (f *Fake) allocation(r *http.Request) (any, error) {
 func (f *Fake) stopAllocation(r *http.Request) (any, error) {
 	a, err := f.findAlloc(r)
 	if err != nil {
-		return nil, err
+		return nil, refusal{http.StatusNotFound, "allocation not found"}
 	}
-	f.end(a, api.AllocDesiredStatusStop, "alloc was manually stopped")
+	f.end(a, api.AllocDesiredStatusStop, migrating)
 	e := f.schedule(f.jobs[a.JobID], "alloc-stop")
 	return map[string]any{"EvalID": e.ID, "Index": f.index}, nil
 }
@@ -343,12 +391,42 @@ func (f *Fake) findNode(id string) (*api.Node, error) {
 	return nil, refusal{http.StatusNotFound, "node not found"}
 }
 
+func (f *Fake) listNodes(r *http.Request) (any, error) {
+	list := []*api.NodeListStub{}
+	for _, n := range f.nodes {
+		s := &api.NodeListStub{ID: n.ID, Name: n.Name, Datacenter: n.Datacenter, Status: n.Status, SchedulingEligibility: n.SchedulingEligibility, Drain: n.Drain, LastDrain: n.LastDrain}
+		if r.URL.Query().Get("resources") == "true" {
+			s.NodeResources = n.NodeResources
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
 func (f *Fake) node(r *http.Request) (any, error) { return f.findNode(r.PathValue("id")) }
+
+func (f *Fake) eligible(r *http.Request) (any, error) {
+	n, err := f.findNode(r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	var q api.NodeUpdateEligibilityRequest
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
+		return nil, refusal{http.StatusBadRequest, err.Error()}
+	}
+	n.SchedulingEligibility = q.Eligibility
+	for _, j := range f.jobs {
+		if f.status(j) == "pending" {
+			f.schedule(j, "queued-allocs")
+		}
+	}
+	return map[string]any{"NodeModifyIndex": f.index}, nil
+}
 
 func (f *Fake) drainNode(r *http.Request) (any, error) {
 	n, err := f.findNode(r.PathValue("id"))
 	if err != nil {
-		return nil, err
+		return nil, refusal{http.StatusInternalServerError, err.Error()}
 	}
 	var q api.NodeUpdateDrainRequest
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {

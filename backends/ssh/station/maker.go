@@ -95,7 +95,9 @@ func (p *passing) serve(life context.Context, l net.Listener) {
 	}
 }
 
-// join copies both ways until both ends are reached or life ends.
+// join copies both ways until both ends are reached or life ends. What the client says
+// can come too late: a box that has answered and left takes no more of it. That must not
+// end the other direction, in which the answer may still be under way.
 func (p *passing) join(life context.Context, c net.Conn) {
 	defer c.Close()
 	box, err := p.to(life)
@@ -108,20 +110,21 @@ func (p *passing) join(life context.Context, c net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		half(box, c)
+		io.Copy(box, c)
+		shutWrite(box)
+		io.Copy(io.Discard, c) // what the box takes no more, until the client has its answer and leaves
 	}()
-	half(c, box)
+	if _, err := io.Copy(c, box); err != nil { // nobody is there to read it, or to answer
+		c.Close()
+		box.Close()
+	}
+	shutWrite(c)
 	<-done
 }
 
-// half copies one way and passes the end on. One that fails ends both.
-func half(to, from net.Conn) {
-	if _, err := io.Copy(to, from); err != nil {
-		to.Close()
-		from.Close()
-		return
-	}
-	if w, ok := to.(*net.UnixConn); ok {
+// shutWrite passes the end of one direction on.
+func shutWrite(c net.Conn) {
+	if w, ok := c.(interface{ CloseWrite() error }); ok {
 		w.CloseWrite()
 	}
 }

@@ -273,11 +273,13 @@ func (st *station) close(r *http.Request) (any, error) {
 		h.cancel()
 		<-h.ready
 	}
-	st.forget(n)
-	if h.made == nil {
-		return struct{}{}, nil
+	if h.made != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), endTime)
+		defer cancel()
+		if err := h.made.close(ctx); err != nil {
+			return nil, err // it is asked for again
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), endTime)
-	defer cancel()
-	return struct{}{}, h.made.close(ctx)
+	st.forget(n)
+	return struct{}{}, nil
 }

@@ -86,3 +86,17 @@ func TestPaired(t *testing.T) {
 		t.Error("a difference of nothing")
 	}
 }
+
+// The vector is that of Holm's and of Benjamini and Hochberg's textbook example.
+func TestHolm(t *testing.T) {
+	ps := []float64{0.041, 0.001, 0.216, 0.008, 0.039, 0.042, 0.06, 0.074, 0.205, 0.212}
+	want := []float64{0.312, 0.01, 0.615, 0.072, 0.312, 0.312, 0.312, 0.312, 0.615, 0.615}
+	for i, got := range figures.Holm(ps) {
+		if math.Abs(got-want[i]) > 1e-12 {
+			t.Errorf("p = %g: %g, want %g", ps[i], got, want[i])
+		}
+	}
+	if len(figures.Holm(nil)) != 0 {
+		t.Error("of nothing")
+	}
+}

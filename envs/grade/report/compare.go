@@ -68,7 +68,6 @@ type short struct {
 
 // Compare pairs the samples of two runs by task and number.
 func Compare(a, b Head, as, bs iter.Seq2[Sample, error], seed uint64) (*Comparison, error) {
-	c := &Comparison{A: Side{Run: a.Run, Model: a.Model}, B: Side{Run: b.Run, Model: b.Model}, Moved: []string{}, Moves: []Move{}}
 	first, seen, err := read(as)
 	if err != nil {
 		return nil, err
@@ -77,7 +76,12 @@ func Compare(a, b Head, as, bs iter.Seq2[Sample, error], seed uint64) (*Comparis
 	if err != nil {
 		return nil, err
 	}
-	c.A.Unpaired, c.B.Unpaired = seen, others
+	return compare(&baseline{a, first, seen}, &baseline{b, second, others}, seed)
+}
+
+func compare(a, b *baseline, seed uint64) (*Comparison, error) {
+	c := &Comparison{A: Side{Run: a.head.Run, Model: a.head.Model, Unpaired: a.seen}, B: Side{Run: b.head.Run, Model: b.head.Model, Unpaired: b.seen}, Moved: []string{}, Moves: []Move{}}
+	first, second := a.samples, b.samples
 	tasks := map[string][]figures.Pair{}
 	order := slices.SortedFunc(maps.Keys(first), func(x, y place) int { return cmp.Or(cmp.Compare(x.task, y.task), x.number-y.number) })
 	onlyA, onlyB, binary := 0, 0, true

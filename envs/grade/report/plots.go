@@ -14,8 +14,15 @@ import (
 	"hermes/envs/grade/figures"
 )
 
-//go:embed page.html
-var page string
+// The pages, and what they have in common.
+var (
+	//go:embed page.html
+	page string
+	//go:embed matrix.html
+	matrixPage string
+	//go:embed shared.html
+	shared string
+)
 
 // plots is what the page draws beside the figures of report.json.
 type plots struct {
@@ -74,7 +81,7 @@ func (r *Report) plot(tasks []*task, turns map[int]int64) {
 // HTML writes report.html: one page that needs nothing else.
 func (r *Report) HTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{"interval": Interval, "usd": dollars,
-		"four": func(v *float64) string { return fmt.Sprintf("%.4f", *v) }}).Parse(page)
+		"four": func(v *float64) string { return fmt.Sprintf("%.4f", *v) }}).Parse(shared + page)
 	if err != nil {
 		return err
 	}
@@ -163,30 +170,49 @@ func round(x float64) float64 {
 	return base
 }
 
+// drawn is a figure of a plot, with its name.
+type drawn struct {
+	name string
+	figures.Estimate
+}
+
 // forest draws every metric with its interval.
 func (r *Report) forest() *svg {
-	names := r.names()
-	if len(names) == 0 {
+	var list []drawn
+	for _, n := range r.names() {
+		list = append(list, drawn{n, r.Metrics[n]})
+	}
+	return forest("metrics with their intervals", list, 0, 1)
+}
+
+// mostName bounds the letters of a name beside a plot; the tip has all of it.
+const mostName = 18
+
+// forest draws figures with their intervals on a scale from low to high at least.
+func forest(title string, list []drawn, low, high float64) *svg {
+	if len(list) == 0 {
 		return nil
 	}
-	low, high := 0.0, 1.0
-	for _, n := range names {
-		e := r.Metrics[n]
+	for _, e := range list {
 		low, high = min(low, e.Value), max(high, e.Value)
 		if e.Low != nil {
 			low, high = min(low, *e.Low), max(high, *e.High)
 		}
 	}
-	s := &svg{W: 640, H: top + rowHeight*float64(len(names)) + 24, Title: "metrics with their intervals"}
+	s := &svg{W: 640, H: top + rowHeight*float64(len(list)) + 24, Title: title}
 	at := scale(low, high)
 	s.axis(low, high, s.H-24, at)
-	for i, n := range names {
-		e, y := r.Metrics[n], top+rowHeight*(float64(i)+0.5)
-		s.Labels = append(s.Labels, label{X: left - 8, Y: y + 4, Text: n, End: true})
+	for i, e := range list {
+		y := top + rowHeight*(float64(i)+0.5)
+		name := []rune(e.name)
+		if len(name) > mostName {
+			name = append([]rune("…"), name[len(name)-mostName+1:]...) // runs of a matrix differ at their ends
+		}
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y + 4, Text: string(name), End: true})
 		if e.Low != nil {
 			s.Lines = append(s.Lines, line{at(*e.Low), y, at(*e.High), y, "bar"})
 		}
-		s.Marks = append(s.Marks, mark{at(e.Value), y, fmt.Sprintf("%s %.4f, %s, n = %d", n, e.Value, Interval(e), e.N)})
+		s.Marks = append(s.Marks, mark{at(e.Value), y, fmt.Sprintf("%s %.4f, %s, n = %d", e.name, e.Value, Interval(e.Estimate), e.N)})
 	}
 	return s
 }

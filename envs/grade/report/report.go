@@ -96,8 +96,9 @@ type Report struct {
 	Causes  map[string]int64            `json:"causes"` // of failed attempts, those that were tried again too
 	Judge   *stats.Judge                `json:"judge,omitempty"`
 
-	plots plots
-	voted bool // graders read answers, so that a majority can be found
+	scalars map[string]float64 // of the books
+	plots   plots
+	voted   bool // graders read answers, so that a majority can be found
 }
 
 // Tool counts the uses of one tool.
@@ -196,7 +197,7 @@ type Options struct {
 // Report makes the figures.
 func (b *Builder) Report(o Options) (*Report, error) {
 	r := &Report{Head: b.head, Metrics: map[string]figures.Estimate{}, Samples: b.counts, Tasks: len(b.tasks),
-		CostUSD: o.Books.CostUSD, Tokens: o.Books.Tokens, Seconds: o.Books.Seconds, Judge: o.Books.Judge, Causes: o.Books.Causes, Tools: map[string]Tool{}, voted: b.voted}
+		CostUSD: o.Books.CostUSD, Tokens: o.Books.Tokens, Seconds: o.Books.Seconds, Judge: o.Books.Judge, Causes: o.Books.Causes, Tools: map[string]Tool{}, voted: b.voted, scalars: o.Books.Scalars()}
 	r.Samples.Planned = o.Planned
 	r.Samples.Failed = maps.Clone(b.counts.Failed)
 	r.Samples.Pending = o.Planned - b.counts.Scored - b.counts.Unscored

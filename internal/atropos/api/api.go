@@ -3,7 +3,9 @@
 // that would stall says so.
 //
 // Every change is made under one lock, and is a few assignments: bodies are read,
-// validated and written to disk outside of it.
+// validated, written to disk and to clients outside of it, so that no call waits for the
+// disk or the body of another. Questions about the state are answered from what the last
+// change has left for them, without the lock.
 package api
 
 import (
@@ -11,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +35,8 @@ type Options struct {
 	Memory   int64         // bytes of bodies that are worked on at once; 0 means 2 GiB
 	MaxQueue int64         // bytes of groups that are kept; posts wait above it. 0 means 64 GiB
 	Patience time.Duration // how long a post waits for room before it is refused; 0 means 30 seconds
-	Segment  int64         // bytes of a segment file; 0 means the store's default
+	Compact  int64         // bytes of the log of events from which it is compacted; 0 means 256 MiB
+	Store    store.Options // of the files
 	Log      *slog.Logger  // nil means silent
 }
 
@@ -44,7 +48,7 @@ func (o *Options) fill() error {
 		name  string
 		value *int64
 		std   int64
-	}{{"max body", &o.MaxBody, 1 << 30}, {"memory", &o.Memory, 2 << 30}, {"max queue", &o.MaxQueue, 64 << 30}} {
+	}{{"max body", &o.MaxBody, 1 << 30}, {"memory", &o.Memory, 2 << 30}, {"max queue", &o.MaxQueue, 64 << 30}, {"compact", &o.Compact, 256 << 20}} {
 		if *d.value < 0 {
 			return fmt.Errorf("%s: %d is negative", d.name, *d.value)
 		}
@@ -71,12 +75,16 @@ type Server struct {
 	routes map[string]map[string]http.HandlerFunc
 	count  counters
 
+	seen atomic.Pointer[sight] // the state as the last change left it
+
 	mu    sync.Mutex
 	state *ledger.State
 	room  chan struct{} // closed when groups have left
 	limit int64         // size of the log at which it is compacted
 
-	serial uint64 // of the newest event
+	serial     uint64 // of the newest event
+	compacting bool
+	background sync.WaitGroup
 }
 
 // counters are of this process; totals are in the state.
@@ -104,27 +112,31 @@ func Open(o Options) (*Server, Recovered, error) {
 	}
 	begin := time.Now()
 	state := ledger.New(ledger.Options{Strict: o.Strict, FIFO: o.FIFO, Lease: o.Lease})
-	st, found, err := store.Open(o.Dir, store.Options{Segment: o.Segment}, state.Replay)
+	st, found, err := store.Open(o.Dir, o.Store, state.Replay)
 	if err != nil {
 		return nil, rec, err
 	}
 	state.Finish(st.Keep)
 	st.Start()
-	s := &Server{opt: o, store: st, state: state, memory: semaphore.NewWeighted(o.Memory), room: make(chan struct{}), limit: 256 << 20}
+	s := &Server{opt: o, store: st, state: state, memory: semaphore.NewWeighted(o.Memory), room: make(chan struct{}), limit: o.Compact}
 	if st.Usage().Log > minCompact {
-		if err := st.Compact(state.Snapshot()...); err != nil {
+		if err := st.Compact(st.Mark(), state.Image().Frames()); err != nil {
 			return nil, rec, errors.Join(err, st.Close())
 		}
 	}
 	s.route()
-	info := state.Info(begin)
+	s.publish()
+	info := s.look()
 	_, rec.Groups = state.Bytes()
 	rec.Sequences, rec.Cut, rec.Took = info.Queued, found.Cut, time.Since(begin)
 	return s, rec, nil
 }
 
 // Close waits for what was accepted to be on disk. Requests must have ended.
-func (s *Server) Close() error { return s.store.Close() }
+func (s *Server) Close() error {
+	s.background.Wait()
+	return s.store.Close()
+}
 
 // Err is why the server accepts nothing any more, nil while it does.
 func (s *Server) Err() error { return s.store.Err() }
@@ -135,6 +147,7 @@ func (s *Server) change(f func(st *ledger.State)) (wait func() error) {
 	defer s.mu.Unlock()
 	before, _ := s.state.Bytes()
 	f(s.state)
+	s.publish()
 	frame, freed := s.state.Take()
 	if after, _ := s.state.Bytes(); after < before {
 		close(s.room)
@@ -145,13 +158,51 @@ func (s *Server) change(f func(st *ledger.State)) (wait func() error) {
 	}
 	serial := s.store.Log(frame, freed...)
 	s.serial = serial
-	if s.store.Usage().Log > s.limit {
-		if err := s.store.Compact(s.state.Snapshot()...); err != nil {
-			s.opt.Log.Error("compact the log", "err", err)
-		}
-		s.limit = max(256<<20, 2*s.store.Usage().Log)
+	if mark := s.store.Mark(); mark > s.limit && !s.compacting {
+		s.compacting = true
+		image := s.state.Image()
+		s.background.Go(func() { s.compact(mark, image) })
 	}
 	return func() error { return s.store.Wait(serial) }
+}
+
+// compact writes a new log in the place of one that has grown, while requests go on.
+func (s *Server) compact(mark int64, image *ledger.Image) {
+	err := s.store.Compact(mark, image.Frames())
+	if err != nil {
+		s.opt.Log.Error("compact the log", "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compacting, s.limit = false, max(s.opt.Compact, 2*s.store.Mark())
+}
+
+// sight is what questions about the state are answered from, so that they wait for nobody.
+type sight struct {
+	ledger.Info
+	bytes int64 // of the groups that are kept
+	at    time.Time
+}
+
+// publish lets everybody see the state. The caller holds mu, or is alone.
+func (s *Server) publish() {
+	now := time.Now()
+	v := &sight{Info: s.state.Info(now), at: now}
+	v.bytes, _ = s.state.Bytes()
+	s.seen.Store(v)
+}
+
+// look is the state after the last change.
+func (s *Server) look() ledger.Info {
+	v := s.seen.Load()
+	i := v.Info
+	i.Envs = slices.Clone(i.Envs)
+	for k := range i.Envs {
+		if e := &i.Envs[k]; e.Silent >= 0 {
+			e.Silent += time.Since(v.at)
+		}
+	}
+	return i
 }
 
 // settle returns when every change so far is on disk.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -20,6 +21,9 @@ import (
 // inflation is how much larger than its gzip a body is assumed to be when room for it is
 // asked for.
 const inflation = 6
+
+// overhead is what a request takes beside its body, in bytes.
+const overhead = 128 << 10
 
 // pooled is the largest buffer that is kept for the next body, in bytes.
 const pooled = 64 << 20
@@ -44,7 +48,7 @@ func (s *Server) read(r *http.Request) (body []byte, done func(), err error) {
 	if size > s.opt.MaxBody && !zipped {
 		return nil, nil, s.tooLarge()
 	}
-	weight := min(2*size+4096, s.opt.Memory) // the body and what is kept of it
+	weight := min(size+size/8+overhead, s.opt.Memory)
 	if err := s.memory.Acquire(r.Context(), weight); err != nil {
 		return nil, nil, &errBody{status: http.StatusServiceUnavailable, text: "the client left while its body waited for memory"}
 	}
@@ -58,7 +62,14 @@ func (s *Server) read(r *http.Request) (body []byte, done func(), err error) {
 		}
 		s.memory.Release(weight)
 	}
-	*buf, err = s.fill(r, (*buf)[:0], zipped, min(size, s.opt.MaxBody))
+	more := func(n int64) bool { // it turns out to be larger than was thought
+		ok := s.memory.TryAcquire(n)
+		if ok {
+			weight += n
+		}
+		return ok
+	}
+	*buf, err = s.fill(r, (*buf)[:0], zipped, min(size, s.opt.MaxBody), more)
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -71,15 +82,16 @@ func (s *Server) tooLarge() error {
 	return &errBody{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body is larger than %d bytes; send fewer groups at once or start the server with a larger --max-body", s.opt.MaxBody)}
 }
 
-func (s *Server) fill(r *http.Request, buf []byte, zipped bool, guess int64) ([]byte, error) {
-	b := bytes.NewBuffer(buf)
-	b.Grow(int(guess) + bytes.MinRead)
+func (s *Server) fill(r *http.Request, buf []byte, zipped bool, guess int64, more func(int64) bool) ([]byte, error) {
+	if need := int(guess) + bytes.MinRead; cap(buf) < need {
+		buf = make([]byte, 0, need)
+	}
 	var src io.Reader = r.Body
 	if zipped {
 		in := bufio.NewReader(r.Body)
 		switch magic, err := in.Peek(2); {
 		case len(magic) == 0 && err == io.EOF:
-			return b.Bytes(), nil // an empty body is passed on as one
+			return buf, nil // an empty body is passed on as one
 		case string(magic) != "\x1f\x8b":
 			return nil, s.unzip(gzip.ErrHeader)
 		}
@@ -89,17 +101,40 @@ func (s *Server) fill(r *http.Request, buf []byte, zipped bool, guess int64) ([]
 		}
 		src = z
 	}
-	_, err := b.ReadFrom(io.LimitReader(src, s.opt.MaxBody+1))
+	buf, err := s.readAll(io.LimitReader(src, s.opt.MaxBody+1), buf, more)
 	var large *http.MaxBytesError
+	var busy *errBody
 	switch {
-	case errors.As(err, &large) || int64(b.Len()) > s.opt.MaxBody:
+	case errors.As(err, &busy):
+		return nil, err
+	case errors.As(err, &large) || int64(len(buf)) > s.opt.MaxBody:
 		return nil, s.tooLarge()
 	case err != nil && zipped:
 		return nil, s.unzip(err)
 	case err != nil:
 		return nil, &errBody{status: http.StatusBadRequest, text: "the body broke off: " + err.Error()}
 	}
-	return b.Bytes(), nil
+	return buf, nil
+}
+
+// readAll reads to the end; more is asked before the buffer grows.
+func (s *Server) readAll(src io.Reader, buf []byte, more func(int64) bool) ([]byte, error) {
+	for {
+		if cap(buf)-len(buf) < bytes.MinRead {
+			if !more(int64(cap(buf))) {
+				return buf, &errBody{status: http.StatusServiceUnavailable, text: "no memory is left for a body that is larger than it seemed; send it again later, or start the server with a larger --memory"}
+			}
+			buf = slices.Grow(buf, cap(buf))
+		}
+		n, err := src.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == io.EOF {
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
 }
 
 // unzip is the fault of a body that is not gzip. Atropos' server crashes on one that is

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hermes/internal/atropos/api"
+	"hermes/internal/atropos/store"
 )
 
 // large is a group of one sequence of n tokens of seven bytes each, twice.
@@ -204,7 +205,7 @@ func TestDamage(t *testing.T) {
 
 // TestMany posts and fetches at the same time: each group arrives once.
 func TestMany(t *testing.T) {
-	p := serve(t, api.Options{Segment: 4 << 10})
+	p := serve(t, api.Options{Store: store.Options{Segment: 4 << 10}})
 	p.do("POST", "/register", trainer(4))
 	const envs, each = 4, 50
 	var wg sync.WaitGroup

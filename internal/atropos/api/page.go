@@ -28,9 +28,7 @@ type view struct {
 
 func (s *Server) view() view {
 	v := view{Info: s.look(), Store: s.store.Usage(), MaxQueue: s.opt.MaxQueue, Err: s.store.Err(), Now: time.Now().UTC().Format(time.RFC3339), Strict: s.opt.Strict}
-	s.mu.Lock()
-	v.Bytes, _ = s.state.Bytes()
-	s.mu.Unlock()
+	v.Bytes = s.seen.Load().bytes
 	return v
 }
 
@@ -78,6 +76,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	count("batches_total", "Batches delivered.", v.Totals.Batches)
 	count("delivered_sequences_total", "Sequences of them.", v.Totals.Delivered)
 	count("redelivered_total", "Batches that were sent again.", v.Totals.Again)
+	count("lost_batches_total", "Batches that a trainer without acknowledgements had in hand when it died: one for each death at most.", v.Totals.Lost)
 	count("discarded_groups_total", "Groups dropped by resets or for damage.", v.Totals.Discarded)
 	c := &s.count
 	for _, m := range []struct {

@@ -135,23 +135,12 @@ func (s *Server) answered(key string) string {
 
 // put writes the canonical form of groups to disk.
 func (s *Server) put(groups []group.Group) ([]ledger.Ref, error) {
-	buf, _ := s.bodies.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
-	}
-	defer func() {
-		if cap(*buf) <= pooled {
-			s.bodies.Put(buf)
-		}
-	}()
 	refs := make([]ledger.Ref, 0, len(groups))
+	var parts [][]byte
 	for i := range groups {
 		g := &groups[i]
-		if n := g.Size(); cap(*buf) < n {
-			*buf = make([]byte, 0, n)
-		}
-		*buf = g.AppendTo((*buf)[:0])
-		at, err := s.store.Put(*buf)
+		parts = g.Parts(parts[:0])
+		at, err := s.store.Put(parts...)
 		if err != nil {
 			s.drop(refs)
 			return nil, err

@@ -129,13 +129,6 @@ func (s *Server) disconnectEnv(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]string{"status": "success"})
 }
 
-// look reads the state.
-func (s *Server) look() ledger.Info {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state.Info(time.Now())
-}
-
 func (s *Server) wandbInfo(w http.ResponseWriter, _ *http.Request) {
 	i := s.look()
 	reply(w, http.StatusOK, map[string]*string{"group": i.Group, "project": i.Project})

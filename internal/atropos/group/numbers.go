@@ -20,12 +20,29 @@ const maxDigits = 9
 // ints reads a list of integers whose bracket is behind it and returns their number.
 // What it cannot read at a glance (a string, 1.0, broken JSON) is left to the slow
 // reader. With ids, numbers are demanded to lie in [0, 2³¹).
+func (s *scan) ints(ids bool) (int, state) {
+	if !s.wide {
+		return s.wordInts(ids)
+	}
+	if s.space(); s.at() == ']' {
+		s.i++
+		return 0, fine
+	}
+	for n := 1; ; n++ {
+		n += s.blockInts(ids)
+		if last, st := s.int(ids); last || st != fine {
+			return n, st
+		}
+	}
+}
+
+// wordInts is ints for machines without vectors.
 //
 // Eight bytes are classified at once, a flag in the top bit of each lane: digit, comma,
 // space or minus. Which may follow which is then a question to whole words: a comma
 // follows a digit, a space a comma, a minus either of those two; a digit does not follow
 // a 0 that begins a number; a number has at most nine digits.
-func (s *scan) ints(ids bool) (int, state) {
+func (s *scan) wordInts(ids bool) (int, state) {
 	b, i, commas := s.b, s.i, 0
 	// The lane before the first word: as if a comma stood there.
 	var d0, z0, s0 uint64
@@ -77,31 +94,38 @@ func (s *scan) intsFrom(i, n int, ids bool) (int, state) {
 		return 0, fine
 	}
 	for {
-		if s.at() == '-' {
-			if ids {
-				return 0, other
-			}
-			s.i++
-		}
-		from := s.i
-		s.digits()
-		long := s.i - from
-		if long == 0 || long > maxDigits && (ids || !s.rules.Types) || long > 1 && s.b[from] == '0' {
-			return 0, other
-		}
 		n++
-		s.space()
-		switch s.at() {
-		case ']':
-			s.i++
-			return n, fine
-		case ',':
-			s.i++
-			s.space()
-		default:
-			return 0, other
+		if last, st := s.int(ids); last || st != fine {
+			return n, st
 		}
 	}
+}
+
+// int reads one integer and what separates it from the next, or ends the list.
+func (s *scan) int(ids bool) (last bool, st state) {
+	s.space()
+	if s.at() == '-' {
+		if ids {
+			return false, other
+		}
+		s.i++
+	}
+	from := s.i
+	s.digits()
+	long := s.i - from
+	if long == 0 || long > maxDigits && (ids || !s.rules.Types) || long > 1 && s.b[from] == '0' {
+		return false, other
+	}
+	s.space()
+	switch s.at() {
+	case ']':
+		s.i++
+		return true, fine
+	case ',':
+		s.i++
+		return false, fine
+	}
+	return false, other
 }
 
 // floats reads a list of numbers whose bracket is behind it and returns their number.
@@ -111,7 +135,12 @@ func (s *scan) floats() (int, state, error) {
 		return 0, fine, nil
 	}
 	for n := 1; ; n++ {
-		if n += s.plainFloats(); s.at() <= ' ' {
+		if s.wide {
+			n += s.blockFloats()
+		} else {
+			n += s.plainFloats()
+		}
+		if s.at() <= ' ' {
 			s.space()
 		}
 		switch s.at() {

@@ -22,6 +22,7 @@ type scan struct {
 	i         int
 	rules     Rules
 	nonFinite bool
+	wide      bool // look at 64 bytes at once
 }
 
 func (s *scan) bad(msg string) *Fault {

@@ -28,6 +28,10 @@ func (s *State) Next(holder string, now time.Time) (*Batch, error) {
 		s.write(event{Op: "start"})
 	}
 	s.expire(now)
+	if holder == "" && s.InHand != 0 {
+		s.InHand = 0
+		s.write(event{Op: "asked"})
+	}
 	if holder != "" {
 		if b := s.heldBy(holder); b != nil {
 			s.Totals.Again++
@@ -99,41 +103,49 @@ func (s *State) form(now time.Time) {
 		s.stall = s.diagnose(now, starved)
 		return
 	}
-	e := event{Op: "formed"}
-	for _, list := range formed {
-		b := batchEvent{ID: s.NextBatch}
+	list := make([]batchRefs, len(formed))
+	for k, indices := range formed {
+		list[k] = batchRefs{s.NextBatch, make([]*Ref, len(indices))}
 		s.NextBatch++
-		for _, i := range list {
-			b.Groups = append(b.Groups, s.queue[i].ID)
+		for i, at := range indices {
+			list[k].groups[i] = s.queue[at]
 		}
-		e.Batches = append(e.Batches, b)
 	}
-	s.write(e)
-	s.formed(e.Batches, func(k, i int) *Ref { return s.queue[formed[k][i]] })
+	s.events = appendBatches(s.events, entryFormed, list)
+	s.formed(list)
 	s.Step += int64(len(formed))
 }
 
-// formed moves groups out of the queue into batches.
-func (s *State) formed(list []batchEvent, group func(batch, i int) *Ref) {
-	taken := map[*Ref]bool{}
-	for k, e := range list {
-		b := &Batch{ID: e.ID}
-		for i := range e.Groups {
-			r := group(k, i)
-			b.Groups, taken[r] = append(b.Groups, r), true
-			s.tally.add(r, -1)
+// formed moves groups out of the queue into batches. The state is held meanwhile, so of
+// groups that are alike the tally is told once.
+func (s *State) formed(list []batchRefs) {
+	var alike *Ref
+	n := 0
+	for _, e := range list {
+		for _, r := range e.groups {
+			r.taken = true
+			if n > 0 && (r.Sequences != alike.Sequences || r.key() != alike.key()) {
+				s.tally.add(alike, -n)
+				n = 0
+			}
+			alike = r
+			n++
 		}
-		s.ready = append(s.ready, b)
-		s.NextBatch = max(s.NextBatch, e.ID+1)
+		s.ready = append(s.ready, &Batch{ID: e.id, Groups: e.groups})
+		s.NextBatch = max(s.NextBatch, e.id+1)
 	}
-	s.queue = slices.DeleteFunc(s.queue, func(r *Ref) bool { return taken[r] })
+	if n > 0 {
+		s.tally.add(alike, -n)
+	}
+	s.queue = slices.DeleteFunc(s.queue, func(r *Ref) bool { return r.taken })
 }
 
 // Delivered ends a batch whose last byte has gone out.
 func (s *State) Delivered(id uint64) {
 	if b := s.out[id]; b != nil {
 		s.done(b)
-		s.write(event{Op: "done", ID: int64(id)})
+		s.InHand = id
+		s.write(event{Op: "delivered", ID: int64(id)})
 	}
 }
 
@@ -221,6 +233,7 @@ func (s *State) spoil(id, group uint64) {
 			s.Totals.Discarded++
 			s.free(r)
 		} else {
+			r.taken = false
 			rest = append(rest, r)
 			s.tally.add(r, 1)
 		}

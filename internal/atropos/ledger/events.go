@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"hermes/internal/atropos/store"
 )
 
 // A frame of the log is a row of entries: a letter, the length as a varint, the body.
 const (
-	entryEvent = 'J' // event as JSON
-	entryGroup = 'G' // a group, in varints
-	entryKey   = 'K' // an idempotency key and its answer
+	entryEvent   = 'J' // event as JSON
+	entryGroup   = 'G' // a group, in varints
+	entryFormed  = 'F' // batches that were formed, in varints
+	entryBatches = 'B' // batches that are there: in snapshots
+	entryKey     = 'K' // an idempotency key and its answer
 )
 
 // Where a group of the log stands.
@@ -29,18 +29,65 @@ const (
 
 // event is a change that is not a group.
 type event struct {
-	Op      string        `json:"op"`
-	ID      int64         `json:"id,omitempty"`
-	Size    int64         `json:"size,omitempty"`
-	Reg     *Registration `json:"reg,omitempty"`
-	Env     *Env          `json:"env,omitempty"`
-	Batches []batchEvent  `json:"batches,omitempty"`
-	State   *settings     `json:"state,omitempty"`
+	Op    string        `json:"op"`
+	ID    int64         `json:"id,omitempty"`
+	Size  int64         `json:"size,omitempty"`
+	Reg   *Registration `json:"reg,omitempty"`
+	Env   *Env          `json:"env,omitempty"`
+	State *settings     `json:"state,omitempty"`
 }
 
-type batchEvent struct {
-	ID     uint64   `json:"id"`
-	Groups []uint64 `json:"groups"`
+// batchRefs are the groups of a batch.
+type batchRefs struct {
+	id     uint64
+	groups []*Ref
+}
+
+// appendBatches writes batches: the number of each, how many groups it has, and how far
+// the number of each is from the one before.
+func appendBatches(b []byte, kind byte, list []batchRefs) []byte {
+	n := 0
+	for _, e := range list {
+		n += 12 + 2*len(e.groups)
+	}
+	body := make([]byte, 0, n)
+	last := uint64(0)
+	for _, e := range list {
+		body = binary.AppendUvarint(body, e.id)
+		body = binary.AppendUvarint(body, uint64(len(e.groups)))
+		for _, r := range e.groups {
+			body = binary.AppendVarint(body, int64(r.ID-last))
+			last = r.ID
+		}
+	}
+	return appendEntry(b, kind, body)
+}
+
+// readBatches finds the groups of batches.
+func readBatches(b []byte, byID map[uint64]*Ref) (list []batchRefs, err error) {
+	last := uint64(0)
+	for len(b) > 0 {
+		id, w := binary.Uvarint(b)
+		n, v := binary.Uvarint(b[max(w, 0):])
+		if w <= 0 || v <= 0 || n > uint64(len(b)) {
+			return nil, errEntry
+		}
+		b = b[w+v:]
+		e := batchRefs{id, make([]*Ref, n)}
+		for i := range e.groups {
+			step, w := binary.Varint(b)
+			if w <= 0 {
+				return nil, errEntry
+			}
+			b = b[w:]
+			last += uint64(step)
+			if e.groups[i] = byID[last]; e.groups[i] == nil {
+				return nil, fmt.Errorf("batch %d: group %d is not there", id, last)
+			}
+		}
+		list = append(list, e)
+	}
+	return list, nil
 }
 
 func appendEntry(b []byte, kind byte, body []byte) []byte {
@@ -138,6 +185,14 @@ func (s *State) Replay(frame []byte) error {
 		switch kind {
 		case entryGroup:
 			err = s.replayGroup(body)
+		case entryFormed, entryBatches:
+			var list []batchRefs
+			if list, err = readBatches(body, s.byID); err == nil {
+				s.formed(list)
+			}
+			if kind == entryFormed {
+				s.Step += int64(len(list))
+			}
 		case entryKey:
 			err = s.keys.replay(body)
 		case entryEvent:
@@ -213,25 +268,20 @@ func (s *State) replay(e event) error {
 		s.reset()
 	case "start":
 		s.Started = true
-	case "formed", "batches":
-		for _, b := range e.Batches {
-			for _, id := range b.Groups {
-				if s.byID[id] == nil {
-					return fmt.Errorf("batch %d: group %d is not there", b.ID, id)
-				}
-			}
-		}
-		s.formed(e.Batches, func(k, i int) *Ref { return s.byID[e.Batches[k].Groups[i]] })
-		if e.Op == "formed" {
-			s.Step += int64(len(e.Batches))
-		}
-	case "done":
+	case "done", "delivered":
 		for _, b := range s.ready {
 			if b.ID == uint64(e.ID) {
 				s.done(b)
 				break
 			}
 		}
+		if e.Op == "delivered" {
+			s.InHand = uint64(e.ID)
+		}
+	case "asked":
+		s.InHand = 0
+	case "bury":
+		s.bury()
 	case "spoil":
 		s.spoil(uint64(e.ID), uint64(e.Size))
 	case "latest":
@@ -250,51 +300,4 @@ func (s *State) Finish(use func(store.Pos)) {
 		use(r.At)
 	}
 	s.byID, s.events, s.freed, s.tried = nil, nil, nil, false
-}
-
-// snapshotGroups is how many groups stand in one frame.
-const snapshotGroups = 4096
-
-// Snapshot is the whole state as frames, whose replay on a new State gives this one.
-func (s *State) Snapshot() [][]byte {
-	state := s.settings
-	frames := [][]byte{appendEvent(nil, event{Op: "state", State: &state})}
-	var frame []byte
-	n := 0
-	add := func(r *Ref, place byte) {
-		frame = appendEntry(frame, entryGroup, appendGroup(nil, r, place))
-		if n++; n%snapshotGroups == 0 {
-			frames, frame = append(frames, frame), nil
-		}
-	}
-	for _, r := range s.queue {
-		add(r, placeQueue)
-	}
-	for _, env := range slices.Sorted(maps.Keys(s.buffer)) {
-		for _, r := range s.buffer[env] {
-			add(r, placeBuffer)
-		}
-	}
-	batches := slices.Clone(s.ready)
-	for _, b := range s.out {
-		batches = append(batches, b)
-	}
-	slices.SortFunc(batches, func(a, b *Batch) int { return int(int64(a.ID) - int64(b.ID)) })
-	e := event{Op: "batches"}
-	for _, b := range batches {
-		list := batchEvent{ID: b.ID}
-		for _, r := range b.Groups {
-			add(r, placeBatch)
-			list.Groups = append(list.Groups, r.ID)
-		}
-		e.Batches = append(e.Batches, list)
-	}
-	frame = appendEvent(frame, e)
-	if s.latest != nil {
-		if s.latest.uses == 1 {
-			frame = appendEntry(frame, entryGroup, appendGroup(nil, s.latest, placeLatest))
-		}
-		frame = appendEvent(frame, event{Op: "latest", ID: int64(s.latest.ID)})
-	}
-	return append(frames, s.keys.snapshot(frame))
 }

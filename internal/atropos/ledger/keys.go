@@ -1,6 +1,9 @@
 package ledger
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"slices"
+)
 
 // maxKeys is how many idempotency keys are remembered.
 const maxKeys = 1 << 16
@@ -9,12 +12,18 @@ type keySum [16]byte
 
 // keyring remembers the answers to the last requests that had an idempotency key.
 type keyring struct {
-	answers map[keySum]string
-	order   []keySum // a ring
+	answers map[keySum]*keyed
+	order   []*keyed // a ring
 	next    int
 }
 
-func newKeyring() keyring { return keyring{answers: map[keySum]string{}} }
+// keyed is an answer; it does not change.
+type keyed struct {
+	sum    keySum
+	answer string
+}
+
+func newKeyring() keyring { return keyring{answers: map[keySum]*keyed{}} }
 
 func sumOf(key string) keySum {
 	h := sha256.Sum256([]byte(key))
@@ -22,7 +31,12 @@ func sumOf(key string) keySum {
 }
 
 // Answered returns the answer that a request with this key has had, "" for none.
-func (s *State) Answered(key string) string { return s.keys.answers[sumOf(key)] }
+func (s *State) Answered(key string) string {
+	if k := s.keys.answers[sumOf(key)]; k != nil {
+		return k.answer
+	}
+	return ""
+}
 
 // Answer remembers the answer to a request with a key.
 func (s *State) Answer(key, answer string) {
@@ -32,16 +46,17 @@ func (s *State) Answer(key, answer string) {
 }
 
 func (k *keyring) add(sum keySum, answer string) {
-	if _, known := k.answers[sum]; !known {
-		if len(k.order) < maxKeys {
-			k.order = append(k.order, sum)
-		} else {
-			delete(k.answers, k.order[k.next])
-			k.order[k.next] = sum
-			k.next = (k.next + 1) % maxKeys
-		}
+	if k.answers[sum] != nil { // it is answered once
+		return
 	}
-	k.answers[sum] = answer
+	e := &keyed{sum, answer}
+	if k.answers[sum] = e; len(k.order) < maxKeys {
+		k.order = append(k.order, e)
+		return
+	}
+	delete(k.answers, k.order[k.next].sum)
+	k.order[k.next] = e
+	k.next = (k.next + 1) % maxKeys
 }
 
 func (k *keyring) replay(body []byte) error {
@@ -52,10 +67,7 @@ func (k *keyring) replay(body []byte) error {
 	return nil
 }
 
-func (k *keyring) snapshot(b []byte) []byte {
-	for i := range k.order {
-		sum := k.order[(k.next+i)%len(k.order)]
-		b = appendEntry(b, entryKey, append(sum[:], k.answers[sum]...))
-	}
-	return b
+// list are the answers, oldest first.
+func (k *keyring) list() []*keyed {
+	return slices.Concat(k.order[k.next:], k.order[:k.next])
 }

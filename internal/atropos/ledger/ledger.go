@@ -24,7 +24,8 @@ type Ref struct {
 	HasEnv    bool
 	NonFinite bool // it cannot be sent as JSON
 
-	uses int // one for the list it stands in, one for being the latest
+	uses  int  // one for the list it stands in, one for being the latest
+	taken bool // it stands in a batch
 }
 
 // Env is a registered environment.
@@ -82,6 +83,7 @@ type settings struct {
 	Envs      []*Env       `json:"envs,omitempty"`
 	NextGroup uint64       `json:"next_group"`
 	NextBatch uint64       `json:"next_batch"`
+	InHand    uint64       `json:"in_hand,omitempty"` // last batch that a client without acknowledgements has whole, until it asks again
 	Totals    Totals       `json:"totals"`
 }
 
@@ -92,6 +94,7 @@ type Totals struct {
 	Delivered                 int64 // sequences of them
 	Again                     int64 // batches delivered once more because a connection broke or a lease ended
 	Discarded                 int64 // groups dropped by resets
+	Lost                      int64 // batches in the hands of trainers without acknowledgements that died: see State.bury
 }
 
 // State is the state.
@@ -164,12 +167,13 @@ type EnvInfo struct {
 	Silent time.Duration // since it was heard of; negative: not since the server started
 }
 
-// Info tells about the state at a time.
+// Info tells about the state at a time. It shares nothing with the state that changes.
 func (s *State) Info(now time.Time) Info {
 	i := Info{Active: s.Active, Started: s.Started, Reg: s.Reg, Step: s.Step, Queue: len(s.queue), Queued: s.tally.total,
 		Ready: len(s.ready), Leased: len(s.out), Totals: s.Totals, Stall: s.stall}
 	if s.Names {
-		i.Group, i.Project = &s.Reg.Group, &s.Reg.Project
+		group, project := s.Reg.Group, s.Reg.Project
+		i.Group, i.Project = &group, &project
 	}
 	for _, list := range s.buffer {
 		i.Buffered += len(list)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,7 +260,7 @@ func TestReplay(t *testing.T) {
 				log = append(log, frame)
 			}
 			if rng.IntN(100) == 0 {
-				log = live.Snapshot()
+				log = slices.Collect(live.Image().Frames())
 			}
 		}
 		again := ledger.New(o)
@@ -275,7 +276,7 @@ func TestReplay(t *testing.T) {
 			}
 		})
 		// What is not kept: deliveries repeated are counted in memory alone.
-		a, b := live.Snapshot(), again.Snapshot()
+		a, b := slices.Collect(live.Image().Frames()), slices.Collect(again.Image().Frames())
 		for i := range a {
 			if i == 0 {
 				continue

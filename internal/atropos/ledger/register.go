@@ -22,6 +22,7 @@ func refuse(format string, args ...any) error { return &Refused{fmt.Sprintf(form
 // Register is a trainer's.
 func (s *State) Register(r Registration) error {
 	if s.opt.Strict {
+		s.succeed()
 		if !s.HasQueue {
 			s.register(r)
 		}
@@ -32,6 +33,7 @@ func (s *State) Register(r Registration) error {
 			return refuse("a trainer is registered with batch_size %d and this one wants %d; GET /reset_data first to begin a new run, or register with %d to go on with the one that is stored",
 				s.Reg.Batch, r.Batch, s.Reg.Batch)
 		}
+		s.succeed()
 		return nil // it has been started again and goes on
 	}
 	if r.Batch <= 0 {
@@ -39,6 +41,24 @@ func (s *State) Register(r Registration) error {
 	}
 	s.register(r)
 	return nil
+}
+
+// succeed notes that a trainer takes the place of one before it.
+func (s *State) succeed() {
+	if s.InHand != 0 {
+		s.bury()
+		s.write(event{Op: "bury"})
+	}
+}
+
+// bury counts the batch of a trainer that does not acknowledge and did not ask for another
+// before it, or its successor, registered: whether it was trained on, nobody can know. It
+// is one for each death at most, and none when the trainer had come to its last step.
+func (s *State) bury() {
+	if s.Reg.Steps <= 0 || s.Step < s.Reg.Steps {
+		s.Totals.Lost++
+	}
+	s.InHand = 0
 }
 
 func (s *State) register(r Registration) {
@@ -121,6 +141,9 @@ func (s *State) Reset() {
 }
 
 func (s *State) reset() {
+	if s.InHand != 0 {
+		s.bury()
+	}
 	for _, list := range s.lists() {
 		s.Totals.Discarded += int64(len(list))
 		for _, r := range list {

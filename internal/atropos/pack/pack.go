@@ -48,17 +48,28 @@ func pass(queue []Item, left []int, batch int) (formed [][]int, rest []int) {
 	if total < batch || batch <= 0 {
 		return nil, left
 	}
-	open := map[int][]int{} // by size
-	var ready, ends []int   // ends: for each ready group, how many are ready with its pack
+	open := map[int]*[]int{} // by size
+	// ends: for each ready group, how many are ready with its pack
+	ready, ends := make([]int, 0, len(left)), make([]int, 0, len(left))
 	for _, i := range left {
 		s := queue[i].Size
-		open[s] = append(open[s], i)
-		if len(open[s])*s == largest {
-			ready = append(ready, open[s]...)
-			for range open[s] {
+		if s == largest && s > 0 { // a pack of its own
+			ready = append(ready, i)
+			ends = append(ends, len(ready))
+			continue
+		}
+		bin := open[s]
+		if bin == nil {
+			bin = new([]int)
+			open[s] = bin
+		}
+		*bin = append(*bin, i)
+		if len(*bin)*s == largest {
+			ready = append(ready, *bin...)
+			for range *bin {
 				ends = append(ends, len(ready))
 			}
-			open[s] = open[s][:0]
+			*bin = (*bin)[:0]
 		}
 	}
 	taken := make([]bool, len(queue))

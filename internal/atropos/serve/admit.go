@@ -74,7 +74,7 @@ func (s *Server) take(ctx context.Context) ([]rollout.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &group{env: e, row: row, at: at, gen: s.gen, started: time.Now()}
+	g := &group{env: e, row: row, at: at, gen: s.gen, started: time.Now(), step: s.step}
 	s.enter(g, s.o.GroupSize+s.o.Rules.Oversample)
 	list := g.jobs
 	g.jobs, g.open = nil, len(list)

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,6 +25,7 @@ type ledger struct {
 	mu      sync.Mutex
 	served  *os.File
 	metrics *os.File
+	lines   int64    // of metrics, those of earlier starts too
 	groups  *os.File // nil: nobody asked for it
 }
 
@@ -38,7 +41,29 @@ func openLedger(dir, groups string) (*ledger, error) {
 	if groups != "" {
 		l.groups = open(groups)
 	}
+	if err == nil {
+		l.lines, err = countLines(filepath.Join(dir, metricsName))
+	}
 	return l, err
+}
+
+func countLines(name string) (n int64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		k, err := f.Read(buf)
+		n += int64(bytes.Count(buf[:k], []byte{'\n'}))
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
 }
 
 func (l *ledger) close() error {
@@ -80,6 +105,15 @@ func (l *ledger) write(f *os.File, v any) error {
 	defer l.mu.Unlock()
 	_, err = f.Write(append(raw, '\n'))
 	return err
+}
+
+// tell writes a line of metrics and returns its number, from 1.
+func (l *ledger) tell(line metricsLine) (int64, error) {
+	err := l.write(l.metrics, line)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines++
+	return l.lines, err
 }
 
 func (l *ledger) sent(g *group, w encode.ScoredDataGroup, raw []byte, out shape.Result, samples []shape.Sample, how string, step int64) error {

@@ -17,8 +17,9 @@ import (
 
 // metrics counts what is told under the names that Atropos' environments use in W&B.
 type metrics struct {
-	mu   sync.Mutex
-	envs map[*env]*counts
+	mu    sync.Mutex
+	envs  map[*env]*counts
+	stale []float64 // of all environments, since a line was written
 }
 
 // counts are those of one environment.
@@ -37,7 +38,8 @@ type window struct {
 	lengths     []float64
 	durations   []float64
 	raw, shaped []float64
-	near        int // answers that almost reached the limit
+	near        int       // answers that almost reached the limit
+	stale       []float64 // steps that the trainer made while a group was rolled out
 }
 
 func newMetrics(envs []*env) *metrics {
@@ -70,7 +72,7 @@ func (m *metrics) filled(e *env, n int) { m.with(e, func(c *counts) { c.fills +=
 // nearLimit is the share of the longest sequence from which an answer counts as long.
 const nearLimit = 0.95
 
-func (m *metrics) sent(e *env, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample, how string, limit int) {
+func (m *metrics) sent(e *env, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample, how string, limit int, step int64) {
 	m.with(e, func(c *counts) {
 		if c.sent++; how == "unknown" {
 			c.unknown++
@@ -78,6 +80,8 @@ func (m *metrics) sent(e *env, g *group, w encode.ScoredDataGroup, out shape.Res
 		c.window.groups++
 		c.window.durations = append(c.window.durations, g.took().Seconds())
 		c.window.shaped = append(c.window.shaped, w.Scores...)
+		stale := float64(max(0, step-g.step))
+		c.window.stale, m.stale = append(c.window.stale, stale), append(m.stale, stale)
 		for _, x := range out.Samples {
 			n := samples[x.Index].Length
 			c.window.lengths = append(c.window.lengths, float64(n))
@@ -120,6 +124,7 @@ func (m *metrics) take(e *env, atLeast int) (out map[string]float64) {
 		figures(out, p+"train_perf/task_duration", "_mean", c.window.durations)
 		figures(out, p+"train/reward", "_mean", c.window.raw)
 		figures(out, p+"train/score", "_mean", c.window.shaped)
+		figures(out, p+"train/staleness", "_mean", c.window.stale)
 		for why, n := range c.groups {
 			out[p+"train/groups_dropped/"+why] = float64(n)
 		}
@@ -131,6 +136,15 @@ func (m *metrics) take(e *env, atLeast int) (out map[string]float64) {
 		c.last = out
 	})
 	return out
+}
+
+// staleness tells how far the trainer went on, in steps, while the groups that were sent
+// since were rolled out.
+func (m *metrics) staleness(into map[string]float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	figures(into, "staleness", "/mean", m.stale)
+	m.stale = nil
 }
 
 func (m *metrics) evaluated(e *env, figures map[string]float64) {
@@ -157,7 +171,17 @@ func (s *Server) report(all bool) error {
 	if len(line.Metrics) == 0 {
 		return nil
 	}
-	return s.file.write(s.file.metrics, line)
+	s.met.staleness(line.Metrics)
+	return s.tell(line)
+}
+
+// tell writes a line of metrics.jsonl, and tells it whoever wants to know.
+func (s *Server) tell(line metricsLine) error {
+	n, err := s.file.tell(line)
+	if err == nil && s.o.Figures != nil {
+		s.o.Figures(n, line.Step, line.Metrics)
+	}
+	return err
 }
 
 // Totals are what a run did, for people and scripts.

@@ -111,6 +111,12 @@ type Options struct {
 	Engine         engine.Options            // Rollouts, Toolsets and Observer are the server's
 	Observer       event.Observer            // hears of the rollouts too; nil: nobody
 	Planned        func(samples int64) error // told before more samples than ever are begun; nil: nobody
+	// Figures is told every line of metrics.jsonl, its number and the trainer's step with
+	// it; it must not wait. nil: nobody.
+	Figures func(line, step int64, values map[string]float64)
+	// Begun is told the engine before it runs, so that it can be steered, with
+	// [Server.SetConcurrency]; what it returns is called behind the end. nil: nobody.
+	Begun func(*engine.Engine) (ended func())
 }
 
 // ErrTrainer says that there is no trainer, or one whose numbers do not fit: nothing was
@@ -176,6 +182,7 @@ type group struct {
 	recs    []*trajectory.Record
 	jobs    []rollout.Job // to be begun
 	started time.Time
+	step    int64 // of the trainer, when it was begun
 }
 
 // New checks the options.
@@ -191,10 +198,10 @@ func New(c *client.Client, log Journal, envs []Env, o Options) (*Server, error) 
 		o.Say = func(string) {}
 	}
 	o.Engine.InFlight = cmp.Or(o.Engine.InFlight, 64)
-	if n := o.GroupSize + o.Rules.Oversample; o.Engine.InFlight < n {
-		return nil, fmt.Errorf("a group needs %d rollouts at once (group size %d, oversample %d), but --concurrency is %d", n, o.GroupSize, o.Rules.Oversample, o.Engine.InFlight)
+	if err := o.fits(o.Engine.InFlight); err != nil {
+		return nil, err
 	}
-	s := &Server{c: c, o: o, log: log, wake: make(chan struct{}), groups: map[string]*group{}, ready: make(chan *group, 2*o.Engine.InFlight+1)}
+	s := &Server{c: c, o: o, log: log, wake: make(chan struct{}), groups: map[string]*group{}, ready: make(chan *group, 2*mostInFlight+1)}
 	for _, e := range envs {
 		if !(e.Weight > 0) || e.Weight > 1e6 {
 			return nil, fmt.Errorf("environment %s: weight %g: want more than 0", e.Name, e.Weight)
@@ -208,6 +215,33 @@ func New(c *client.Client, log Journal, envs []Env, o Options) (*Server, error) 
 	s.met = newMetrics(s.envs)
 	s.history = firsts(o.Before)
 	return s, nil
+}
+
+// mostInFlight is the largest concurrency.
+const mostInFlight = 1 << 15
+
+// fits reports whether groups can be rolled out with a concurrency.
+func (o *Options) fits(inFlight int) error {
+	if n := o.GroupSize + o.Rules.Oversample; inFlight < n {
+		return fmt.Errorf("a group needs %d rollouts at once (group size %d, oversample %d), but --concurrency is %d", n, o.GroupSize, o.Rules.Oversample, inFlight)
+	}
+	if inFlight > mostInFlight {
+		return fmt.Errorf("concurrency %d: want at most %d in one process; start several, which share the weight", inFlight, mostInFlight)
+	}
+	return nil
+}
+
+// SetConcurrency changes how many rollouts groups are begun for. The engine must be told
+// for itself.
+func (s *Server) SetConcurrency(n int) error {
+	if err := s.o.fits(n); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.Engine.InFlight = n
+	s.changed()
+	return nil
 }
 
 // settlers is how many groups are shaped and posted at once.
@@ -236,6 +270,9 @@ func (s *Server) Run(ctx context.Context, drain <-chan struct{}) (sum engine.Sum
 	eng, err := engine.New(runnerFunc(s.play), s.log, o)
 	if err != nil {
 		return sum, err
+	}
+	if s.o.Begun != nil {
+		defer s.o.Begun(eng)()
 	}
 	wctx, quit := context.WithCancel(ctx) // of those who serve the engine
 	defer quit()

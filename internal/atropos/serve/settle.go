@@ -350,7 +350,7 @@ func (s *Server) reject(ctx context.Context, g *group, err error) {
 
 // sent books a group that the server has, or may have.
 func (s *Server) sent(ctx context.Context, g *group, w encode.ScoredDataGroup, raw []byte, out shape.Result, samples []shape.Sample, how string) {
-	s.met.sent(g.env, g, w, out, samples, how, s.limit())
+	s.met.sent(g.env, g, w, out, samples, how, s.limit(), s.now())
 	if err := s.file.sent(g, w, raw, out, samples, how, s.now()); err != nil {
 		s.stop(err)
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -40,8 +39,8 @@ func Open(dir string, o Options, replay func(frame []byte) error) (_ *Store, fou
 	if err != nil {
 		return nil, found, fmt.Errorf("data directory: %w", err)
 	}
-	s := &Store{dir: dir, opt: o, lock: lock, live: map[uint32]*segment{}, done: make(chan struct{})}
-	s.wake, s.synced = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
+	s := &Store{dir: dir, opt: o, lock: lock, live: map[uint32]*segment{}}
+	s.wake, s.synced, s.keep, s.stocked = sync.NewCond(&s.mu), sync.NewCond(&s.mu), sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	defer func() {
 		if err != nil {
 			for _, g := range s.live {
@@ -65,6 +64,7 @@ func Open(dir string, o Options, replay func(frame []byte) error) (_ *Store, fou
 	if found, err = s.replay(replay); err != nil {
 		return nil, found, err
 	}
+	s.end = s.size
 	if err := s.log.Truncate(s.size); err != nil {
 		return nil, found, fmt.Errorf("cut the log: %w", err)
 	}
@@ -127,16 +127,17 @@ func (s *Store) replay(each func([]byte) error) (found Opened, err error) {
 	return found, nil
 }
 
-// Start removes segments that nothing uses and begins to take groups and events.
+// Start begins to take groups and events; segments that nothing uses go.
 func (s *Store) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range maps.Clone(s.live) {
 		if g.live == 0 {
-			s.remove(g)
+			s.retire(g)
 		}
 	}
-	go s.commit()
+	s.done.Go(s.commit)
+	s.done.Go(s.keeper)
 }
 
 // Log appends an event, which takes the groups at freed out of use, and returns its serial
@@ -145,6 +146,7 @@ func (s *Store) Log(frame []byte, freed ...Pos) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frames = appendFrame(s.frames, frame)
+	s.end += frameHead + int64(len(frame))
 	s.freed = append(s.freed, freed...)
 	s.begun++
 	s.wake.Signal()
@@ -172,11 +174,10 @@ func (s *Store) Wait(serial uint64) error {
 
 // commit writes and syncs what has gathered, again and again.
 func (s *Store) commit() {
-	defer close(s.done)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		for len(s.frames) == 0 && !s.closed {
+		for s.busy || len(s.frames) == 0 && !s.closed {
 			s.wake.Wait()
 		}
 		if len(s.frames) == 0 || s.broken != nil {
@@ -193,7 +194,7 @@ func (s *Store) commit() {
 			}
 		}
 		s.mu.Unlock()
-		err := write(log, frames, at, dirty)
+		err := s.flush(log, frames, at, dirty)
 		s.mu.Lock()
 		s.busy = false
 		for _, g := range dirty {
@@ -201,7 +202,7 @@ func (s *Store) commit() {
 		}
 		if err != nil {
 			// After a failed fsync nobody knows what is on disk, and a second one may lie.
-			s.broken = fmt.Errorf("the store has stopped; start the server again when the disk is well: %w", err)
+			s.fail(fmt.Errorf("the store has stopped; start the server again when the disk is well: %w", err))
 		} else {
 			s.size += int64(len(frames))
 			s.ended = serial
@@ -214,53 +215,25 @@ func (s *Store) commit() {
 	}
 }
 
-func write(log *os.File, frames []byte, at int64, dirty []*segment) error {
+// fail stops the store. The lock is held.
+func (s *Store) fail(err error) {
+	s.broken = err
+	for _, c := range []*sync.Cond{s.wake, s.synced, s.keep, s.stocked} {
+		c.Broadcast()
+	}
+}
+
+func (s *Store) flush(log *os.File, frames []byte, at int64, dirty []*segment) error {
 	for _, g := range dirty {
-		if err := g.file.Sync(); err != nil {
+		if err := s.sync(g.file); err != nil {
 			return fmt.Errorf("sync a segment: %w", err)
 		}
 	}
 	if _, err := log.WriteAt(frames, at); err != nil {
 		return fmt.Errorf("write the log: %w", err)
 	}
-	if err := log.Sync(); err != nil {
+	if err := s.sync(log); err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
-	return nil
-}
-
-// Compact replaces the log by one whose events are frames. The caller makes sure that no
-// event is logged meanwhile; those before are written first.
-func (s *Store) Compact(frames ...[]byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for (s.busy || len(s.frames) > 0) && s.broken == nil {
-		s.synced.Wait()
-	}
-	if s.broken != nil {
-		return s.broken
-	}
-	var b []byte
-	for _, f := range frames {
-		b = appendFrame(b, f)
-	}
-	temp := filepath.Join(s.dir, logName+".new")
-	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return fmt.Errorf("compact the log: %w", err)
-	}
-	_, err = f.WriteAt(b, 0)
-	if err = errors.Join(err, f.Sync()); err == nil {
-		err = os.Rename(temp, filepath.Join(s.dir, logName))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("compact the log: %w", err), f.Close())
-	}
-	if err := syncDir(s.dir); err != nil {
-		s.broken = err
-		return err
-	}
-	s.log.Close()
-	s.log, s.size = f, int64(len(b))
 	return nil
 }

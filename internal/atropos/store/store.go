@@ -5,9 +5,12 @@
 // The order of writing makes it safe against crashes: the bytes of a group are in its
 // segment before the event that names them is logged, and both are on disk before [Store.Wait]
 // returns. Whoever waits at the same time shares one fsync. A segment whose groups
-// are all freed is removed, after the events that freed them are on disk.
+// are all freed is written over or removed, after the events that freed them are on disk.
 //
-// A Store is safe for concurrent use. One process has a directory at a time.
+// A Store is safe for concurrent use. Its lock is held for assignments alone: files are
+// made, removed, written and synced outside of it, so that [Store.Log], [Store.Drop],
+// [Store.Usage] and the like return at once whatever the disk does. One process has a
+// directory at a time.
 package store
 
 import (
@@ -33,7 +36,8 @@ var ErrDamaged = errors.New("damaged on disk")
 
 // Options tune a [Store]. The zero value is usable.
 type Options struct {
-	Segment int64 // bytes of a segment; 0 means 64 MiB
+	Segment int64                // bytes of a segment; 0 means 64 MiB
+	Sync    func(*os.File) error // makes a file's bytes durable; nil means fsync
 }
 
 // Store is an open directory.
@@ -42,23 +46,30 @@ type Store struct {
 	opt  Options
 	lock *os.File
 
-	mu     sync.Mutex
-	wake   *sync.Cond // the committer waits for events or the end
-	synced *sync.Cond // others wait for their event
-	active *segment
-	live   map[uint32]*segment
-	next   uint32
-	log    *os.File
-	size   int64  // of the log
-	frames []byte // events that are not written yet
-	freed  []Pos  // by them
-	begun  uint64 // serial of the newest event
-	ended  uint64 // serial of the newest one on disk
-	busy   bool   // the committer is writing
-	broken error
-	closed bool
-	done   chan struct{}
-	syncs  int64
+	mu      sync.Mutex
+	wake    *sync.Cond // the committer waits for events, its turn or the end
+	synced  *sync.Cond // others wait for their event
+	keep    *sync.Cond // the keeper waits for work or the end
+	stocked *sync.Cond // writers wait for a segment
+	active  *segment
+	spare   *segment // the next to be active
+	live    map[uint32]*segment
+	trash   []*segment // freed, not written over or removed yet
+	next    uint32
+	log     *os.File
+	size    int64  // of the log
+	end     int64  // of the log, with the events that are not written yet
+	frames  []byte // those
+	freed   []Pos  // by them
+	begun   uint64 // serial of the newest event
+	ended   uint64 // serial of the newest one on disk
+	busy    bool   // somebody writes to the log
+	broken  error
+	closed  bool
+	started bool
+	done    sync.WaitGroup // the committer and the keeper
+	syncs   int64
+	writers sync.Pool // *writer
 }
 
 // segment is a file of groups.
@@ -81,29 +92,27 @@ func (s *Store) name(id uint32) string { return filepath.Join(s.dir, fmt.Sprintf
 
 func table() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// Put writes the bytes of a group. They are kept once an event names them; until then, and
-// when no event does, they are garbage of their segment.
-func (s *Store) Put(b []byte) (Pos, error) {
-	p := Pos{Sum: crc32.Checksum(b, table()), Size: int64(len(b))}
+// Put writes the bytes of a group, one part after the other. They are kept once an event
+// names them; until then, and when no event does, they are garbage of their segment.
+func (s *Store) Put(parts ...[]byte) (Pos, error) {
+	var p Pos
+	tab := table()
+	for _, b := range parts {
+		p.Sum, p.Size = crc32.Update(p.Sum, tab, b), p.Size+int64(len(b))
+	}
 	s.mu.Lock()
-	if s.broken != nil || s.closed {
-		defer s.mu.Unlock()
-		return p, s.down()
+	g, err := s.place(p.Size)
+	if err != nil {
+		s.mu.Unlock()
+		return p, err
 	}
-	if s.active == nil || s.active.end > 0 && s.active.end+p.Size > s.opt.segment() {
-		if err := s.roll(); err != nil {
-			s.mu.Unlock()
-			return p, err
-		}
-	}
-	g := s.active
 	p.Segment, p.Offset = g.id, g.end
 	g.end += p.Size
 	g.live++
 	s.mu.Unlock()
-	if _, err := g.file.WriteAt(b, p.Offset); err != nil {
+	if err := s.write(g.file, p.Offset, parts); err != nil {
 		s.Drop(p)
-		return p, fmt.Errorf("write %d bytes of a group: %w", len(b), err)
+		return p, fmt.Errorf("write %d bytes of a group: %w", p.Size, err)
 	}
 	s.mu.Lock()
 	g.dirty = true
@@ -111,31 +120,73 @@ func (s *Store) Put(b []byte) (Pos, error) {
 	return p, nil
 }
 
+// place is the segment that size more bytes go to. The lock is held, but not while a new
+// segment is waited for.
+func (s *Store) place(size int64) (*segment, error) {
+	for {
+		if s.broken != nil || s.closed {
+			return nil, s.down()
+		}
+		if s.active != nil && (s.active.end == 0 || s.active.end+size <= s.opt.segment()) {
+			return s.active, nil
+		}
+		if s.spare == nil {
+			s.stocked.Wait()
+			continue
+		}
+		old := s.active
+		s.active, s.spare = s.spare, nil
+		s.live[s.active.id] = s.active
+		if old != nil && old.live == 0 {
+			s.retire(old)
+		}
+		s.keep.Signal()
+	}
+}
+
+// gathered is how many bytes of small parts are written at once; larger parts are written
+// from where they lie.
+const gathered = 64 << 10
+
+// writer gathers small parts.
+type writer struct{ buf []byte }
+
+func (s *Store) write(f *os.File, at int64, parts [][]byte) error {
+	w, _ := s.writers.Get().(*writer)
+	if w == nil {
+		w = &writer{make([]byte, 0, gathered)}
+	}
+	defer s.writers.Put(w)
+	put := func(b []byte) error {
+		_, err := f.WriteAt(b, at)
+		at += int64(len(b))
+		return err
+	}
+	w.buf = w.buf[:0]
+	for _, b := range parts {
+		if len(w.buf)+len(b) > gathered && len(w.buf) > 0 {
+			if err := put(w.buf); err != nil {
+				return err
+			}
+			w.buf = w.buf[:0]
+		}
+		if len(b) < gathered {
+			w.buf = append(w.buf, b...)
+		} else if err := put(b); err != nil {
+			return err
+		}
+	}
+	if len(w.buf) == 0 {
+		return nil
+	}
+	return put(w.buf)
+}
+
 func (s *Store) down() error {
 	if s.broken != nil {
 		return s.broken
 	}
 	return errors.New("the store is closed")
-}
-
-// roll begins a segment. The lock is held.
-func (s *Store) roll() error {
-	id := s.next
-	f, err := os.OpenFile(s.name(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fmt.Errorf("begin a segment: %w", err)
-	}
-	if err := syncDir(s.dir); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	old := s.active
-	s.next++
-	s.active = &segment{id: id, file: f}
-	s.live[id] = s.active
-	if old != nil && old.live == 0 {
-		s.remove(old)
-	}
-	return nil
 }
 
 // Drop frees bytes that no event has named.
@@ -160,16 +211,8 @@ func (s *Store) free(p Pos) {
 		return
 	}
 	if g.live--; g.live == 0 && g != s.active {
-		s.remove(g)
+		s.retire(g)
 	}
-}
-
-// remove deletes a segment. A file that stays behind is removed when the store is opened
-// again.
-func (s *Store) remove(g *segment) {
-	delete(s.live, g.id)
-	g.file.Close()
-	os.Remove(s.name(g.id))
 }
 
 // block is how much is read at once, in bytes.
@@ -220,7 +263,7 @@ type Usage struct {
 func (s *Store) Usage() Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := Usage{Segments: len(s.live), Log: s.size, Syncs: s.syncs}
+	u := Usage{Segments: len(s.live), Log: s.end, Syncs: s.syncs}
 	for _, g := range s.live {
 		u.Bytes += g.end
 	}
@@ -242,9 +285,11 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.wake.Signal()
+	for _, c := range []*sync.Cond{s.wake, s.keep, s.stocked} {
+		c.Broadcast()
+	}
 	s.mu.Unlock()
-	<-s.done
+	s.done.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.broken
@@ -252,6 +297,13 @@ func (s *Store) Close() error {
 		err = errors.Join(err, g.file.Close())
 	}
 	return errors.Join(err, s.log.Close(), s.lock.Close())
+}
+
+func (s *Store) sync(f *os.File) error {
+	if s.opt.Sync != nil {
+		return s.opt.Sync(f)
+	}
+	return f.Sync()
 }
 
 func syncDir(dir string) error {

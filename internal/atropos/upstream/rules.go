@@ -172,7 +172,7 @@ func (w *writer) truths(key string, s setting) error {
 	case key == "include_messages" && yes:
 		return w.give("send-messages", "true", s.from)
 	case key == "use_wandb" && yes:
-		w.note("%s: metrics are written under Atropos' names to metrics.jsonl of the run directory and to --metrics; nothing is sent to W&B", s.from)
+		w.note("%s: metrics are written under Atropos' names to metrics.jsonl of the run directory and to --metrics; W&B is told with --wandb online or offline", s.from)
 	}
 	return nil
 }

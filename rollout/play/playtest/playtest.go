@@ -20,6 +20,12 @@ func New(t testing.TB) play.Player {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return With(t, b)
+}
+
+// With returns a player whose boxes are those of a back-end, which ends with the test.
+func With(t testing.TB, b backends.Backend) play.Player {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := b.Close(context.Background()); err != nil {
 			t.Error(err)

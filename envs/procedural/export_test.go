@@ -1,0 +1,11 @@
+package procedural
+
+// Checks of other people's rows: see reasoninggym_test.go.
+var (
+	SudokuCheck  = sudokuCheck
+	HanoiCheck   = hanoiCheck
+	QueensCheck  = queensCheck
+	Check24      = check24
+	AnagramCheck = anagramCheck
+	OneWord      = oneWord
+)

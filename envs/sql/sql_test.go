@@ -1,0 +1,259 @@
+package sql_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/envtest"
+	"hermes/envs/sql"
+	"hermes/rollout/play"
+	"hermes/rollout/tool"
+	"hermes/trajectory"
+)
+
+func open(t *testing.T, c sql.Config) *sql.Env {
+	t.Helper()
+	e, err := sql.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func rows(t *testing.T, e envs.Bundled, split envs.Split, n int64) []datasets.Row {
+	t.Helper()
+	d, err := e.Rows(t.Context(), split, datasets.Options{Limit: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []datasets.Row
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func TestContract(t *testing.T) {
+	e := open(t, sql.Config{})
+	envtest.Run(t, e, play.Player{}, envtest.Options{Rows: 96, Repeats: 2})
+	envtest.Run(t, e, play.Player{}, envtest.Options{Rows: 24, Split: envs.Eval})
+	envtest.Run(t, open(t, sql.Config{Answer: "rows", Level: 3, Seed: 5}), play.Player{}, envtest.Options{Rows: 8, Repeats: 2})
+}
+
+// answered plays a row with one answer.
+func answered(t *testing.T, e *sql.Env, row datasets.Row, text string) *trajectory.Record {
+	t.Helper()
+	rec, err := play.Player{}.Play(t.Context(), e, row, 0, []trajectory.Message{trajectory.Text(trajectory.Assistant, text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Score == nil {
+		t.Fatalf("row %s: %s", row.ID, rec.Reason)
+	}
+	return rec
+}
+
+func gold(t *testing.T, e *sql.Env, row datasets.Row) string {
+	t.Helper()
+	task, err := e.Task(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Hidden(task)[0]
+}
+
+// TestWrittenDown writes the result on the shown database into the query: right there,
+// wrong on the hidden one.
+func TestWrittenDown(t *testing.T) {
+	e := open(t, sql.Config{})
+	for _, row := range rows(t, e, envs.Train, 48) {
+		query := gold(t, e, row)
+		call := trajectory.Call{Name: "sql", Arguments: tool.JSON(map[string]string{"query": query})}
+		rec, err := play.Player{}.Play(t.Context(), e, row, 0, []trajectory.Message{{Calls: []trajectory.Call{call}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Rows [][]any }
+		for m := range rec.Trace.Prefix().Messages() {
+			if m.Role == trajectory.Tool {
+				if err := unmarshal(m.Content(), &got); err != nil {
+					t.Fatalf("%s: %v: %s", query, err, m.Content())
+				}
+			}
+		}
+		if len(got.Rows) == 0 || len(got.Rows) == 50 {
+			continue // cut
+		}
+		r := answered(t, e, row, "```sql\n"+values(got.Rows)+"\n```").Score
+		if r.Reward != 0 || r.Parts["shown"] != 1 || r.Parts["hidden"] != 0 {
+			t.Errorf("row %s: %+v for %s", row.ID, r, values(got.Rows))
+		}
+	}
+}
+
+func values(rows [][]any) string {
+	var list []string
+	for _, r := range rows {
+		var v []string
+		for _, x := range r {
+			switch x := x.(type) {
+			case nil:
+				v = append(v, "NULL")
+			case string:
+				v = append(v, "'"+strings.ReplaceAll(x, "'", "''")+"'")
+			default:
+				v = append(v, fmt.Sprint(x))
+			}
+		}
+		list = append(list, "("+strings.Join(v, ",")+")")
+	}
+	return "VALUES " + strings.Join(list, ",")
+}
+
+// TestWhatCounts changes the reference query in ways that matter, and in ways that do not.
+func TestWhatCounts(t *testing.T) {
+	e := open(t, sql.Config{Level: 1})
+	for _, row := range rows(t, e, envs.Train, 24) {
+		query := gold(t, e, row)
+		ordered := strings.Contains(query, "ORDER BY")
+		for wrap, want := range map[string]float64{
+			"%s":                                       1,
+			"%s;":                                      1,
+			"-- why not; really\n%s -- the end":        1,
+			"SELECT * FROM (%s) ORDER BY 1":            1,
+			"WITH q AS (%s) SELECT * FROM q":           1,
+			"SELECT * FROM (%s) LIMIT 0":               0,
+			"SELECT *, 1 FROM (%s)":                    0,
+			"SELECT * FROM (%[1]s) UNION ALL %[1]s":    0,
+			"SELECT NULL FROM (%s)":                    0,
+			"%s; SELECT 1":                             0,
+			"SELECT count(*) FROM (%s), sqlite_schema": 0,
+			"no idea":                                  0,
+		} {
+			if ordered && strings.Contains(wrap, "(") {
+				continue
+			}
+			if got := answered(t, e, row, "I think so.\n```sql\n"+fmt.Sprintf(wrap, query)+"\n```\nThat is it.").Score; got.Reward != want {
+				t.Errorf("row %s, %s: %+v, want %v", row.ID, wrap, got, want)
+			}
+		}
+	}
+}
+
+// TestConfined asks for what no query may have.
+func TestConfined(t *testing.T) {
+	e := open(t, sql.Config{Size: 1})
+	row := rows(t, e, envs.Train, 1)[0]
+	dir := t.TempDir()
+	const forever = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT count(*) FROM c"
+	for query, want := range map[string]string{
+		"DELETE FROM customers":                      "read-only",
+		"PRAGMA query_only=OFF":                      "read-only",
+		"SELECT 1; DROP TABLE customers":             "2 statements",
+		"/* x */ ATTACH '" + dir + "/x.db' AS x":     "read-only",
+		"VACUUM INTO '" + dir + "/x.db'":             "read-only",
+		"WITH x AS (SELECT 1) DELETE FROM customers": "readonly",
+		"WITH x AS (SELECT 1) INSERT INTO customers SELECT 999, 'a', 'b', 'c', 'd' FROM x": "readonly",
+		"SELECT load_extension('libc.so.6')":                                               "not authorized",
+		"SELECT readfile('/etc/passwd')":                                                   "no such function",
+		"SELECT writefile('" + dir + "/x', 'x')":                                           "no such function",
+		"SELECT length(zeroblob(100000000))":                                               "too big",
+		"SELECT printf('%.*c', 100000000, 'x')":                                            "too big",
+		"SELECT * FROM pragma_query_only(0)":                                               "too many arguments",
+		"SELECT '" + strings.Repeat("x", 20_000) + "'":                                     "too big",
+		"SELECT nobody FROM customers":                                                     "no such column",
+		"SELECT 'x":                                                                        "not closed",
+		"WITH RECURSIVE c(x) AS (SELECT zeroblob(9000) UNION ALL SELECT zeroblob(9000) FROM c) SELECT x FROM c ORDER BY x": "memory",
+		"WITH RECURSIVE c(x) AS (SELECT 1 UNION SELECT x+1 FROM c) SELECT count(*) FROM c":                                 "memory",
+	} {
+		if got := asked(t, e, row, query); !strings.Contains(got, want) {
+			t.Errorf("%.80s: %s, want %q", query, got, want)
+		}
+	}
+	quick := open(t, sql.Config{Size: 1, Timeout: 50_000_000})
+	if got := asked(t, quick, row, forever); !strings.Contains(got, "stopped after 50ms") {
+		t.Errorf("an endless query: %s", got)
+	}
+	if got := answered(t, quick, row, "```sql\n"+forever+"\n```").Score; got.Reward != 0 || !strings.Contains(got.Detail, "stopped") {
+		t.Errorf("an endless query as the answer: %+v", got)
+	}
+	if got := asked(t, e, row, "SELECT count(*) AS n FROM customers"); got != `{"columns":["n"],"rows":[[40]]}`+"\n" && got != `{"columns":["n"],"rows":[[40]]}` {
+		t.Errorf("afterwards: %s", got)
+	}
+	if got := asked(t, e, row, "SELECT a.id FROM customers a, customers b"); !strings.Contains(got, "the first 50 rows") {
+		t.Errorf("a long result: %s", got)
+	}
+}
+
+// asked is what the tool answers.
+func asked(t *testing.T, e *sql.Env, row datasets.Row, query string) string {
+	t.Helper()
+	call := trajectory.Call{Name: "sql", Arguments: tool.JSON(map[string]string{"query": query})}
+	rec, err := play.Player{}.Play(t.Context(), e, row, 0, []trajectory.Message{{Calls: []trajectory.Call{call}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m := range rec.Trace.Prefix().Messages() {
+		if m.Role == trajectory.Tool {
+			return m.Content()
+		}
+	}
+	t.Fatalf("%s: no result: %s", query, rec.Reason)
+	return ""
+}
+
+func TestBad(t *testing.T) {
+	for _, c := range []sql.Config{{Size: -1}, {Level: 7}, {Level: 3, MaxLevel: 2}, {Domains: []string{"zoo"}}, {Answer: "poem"}, {Timeout: -1}} {
+		if _, err := sql.New(c); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+	e := open(t, sql.Config{})
+	for _, row := range rows(t, e, envs.Train, 3) {
+		row.Extra["level"] = []byte("9")
+		if _, err := e.Task(row); err == nil {
+			t.Error("level 9 is accepted")
+		}
+		row.Extra["level"], row.Extra["domain"] = []byte("1"), []byte(`"zoo"`)
+		if _, err := e.Task(row); err == nil {
+			t.Error("the domain zoo is accepted")
+		}
+	}
+}
+
+// TestEveryQuestion makes rows until every kind of question of every domain was asked.
+func TestEveryQuestion(t *testing.T) {
+	n := 0
+	for _, name := range []string{"shop", "library", "flights", "clinic"} {
+		e := open(t, sql.Config{Domains: []string{name}, Size: 96})
+		seen := map[string]bool{}
+		for _, row := range rows(t, e, envs.Train, 96) {
+			task, err := e.Task(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := task.Messages[0].Content()
+			_, text, _ = strings.Cut(text, "Question: ")
+			seen[strings.Join(strings.Fields(text)[:3], " ")] = true
+			n++
+		}
+		if len(seen) < 12 {
+			t.Errorf("%s: only %d kinds of questions: %v", name, len(seen), seen)
+		}
+	}
+	t.Logf("%d questions", n)
+}
+
+func unmarshal(text string, into any) error { return json.Unmarshal([]byte(text), into) }

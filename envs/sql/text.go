@@ -1,0 +1,103 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// readOnly refuses all but one query that reads: SELECT, WITH, VALUES or EXPLAIN. That a
+// WITH writes nothing is for the connection to see to.
+func readOnly(text string) error {
+	words, statements := 0, 0
+	first := ""
+	for rest := text; rest != ""; {
+		token, after, err := next(rest)
+		if err != nil {
+			return err
+		}
+		rest = after
+		switch {
+		case token == "":
+		case token == ";":
+			words = 0
+		default:
+			if words++; words == 1 {
+				statements++
+			}
+			if first == "" {
+				first = strings.ToUpper(token)
+			}
+		}
+	}
+	switch {
+	case statements == 0:
+		return errors.New("no query")
+	case statements > 1:
+		return fmt.Errorf("%d statements: want one query", statements)
+	case first != "SELECT" && first != "WITH" && first != "VALUES" && first != "EXPLAIN":
+		return fmt.Errorf("%.20s: the database is read-only, want SELECT or WITH", first)
+	}
+	return nil
+}
+
+// next splits the first token off; it is empty for white space and comments, and only its
+// kind matters otherwise.
+func next(s string) (token, rest string, err error) {
+	until := func(from int, end string, what string) (string, string, error) {
+		i := strings.Index(s[from:], end)
+		if i < 0 {
+			return "", "", fmt.Errorf("%s is not closed", what)
+		}
+		return s[:from+i+len(end)], s[from+i+len(end):], nil
+	}
+	switch {
+	case strings.HasPrefix(s, "--"):
+		if i := strings.IndexByte(s, '\n'); i >= 0 {
+			return "", s[i+1:], nil
+		}
+		return "", "", nil
+	case strings.HasPrefix(s, "/*"):
+		if i := strings.Index(s[2:], "*/"); i >= 0 {
+			return "", s[i+4:], nil
+		}
+		return "", "", nil // SQLite takes the end of the text for the end of the comment
+	case strings.IndexByte("'\"`", s[0]) >= 0: // a doubled quote is two texts here, which is all the same
+		return until(1, s[:1], "a quote")
+	case s[0] == '[':
+		return until(1, "]", "a name in brackets")
+	case strings.IndexByte(" \t\n\r\f", s[0]) >= 0:
+		return "", s[1:], nil
+	}
+	n := 0
+	for n < len(s) && (s[n] == '_' || s[n] >= 0x80 || s[n] >= '0' && s[n] <= '9' || s[n]|0x20 >= 'a' && s[n]|0x20 <= 'z') {
+		n++
+	}
+	n = max(n, 1)
+	return s[:n], s[n:], nil
+}
+
+// lastBlock is the last fenced block of an answer that is marked with one of the
+// languages or with none; without a fence it is the whole answer.
+func lastBlock(answer string, languages ...string) string {
+	parts := strings.Split(answer, "```")
+	for i := len(parts) - 2; i > 0; i-- {
+		if i%2 == 0 {
+			continue
+		}
+		head, body, ok := strings.Cut(parts[i], "\n")
+		if !ok {
+			head, body = "", parts[i]
+		}
+		head = strings.ToLower(strings.TrimSpace(head))
+		for _, l := range append(languages, "") {
+			if head == l {
+				return strings.TrimSpace(body)
+			}
+		}
+	}
+	if len(parts) > 1 {
+		return ""
+	}
+	return strings.TrimSpace(answer)
+}

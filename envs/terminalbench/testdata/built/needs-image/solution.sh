@@ -1,0 +1,1 @@
+cp /opt/made.txt copy.txt

@@ -1,0 +1,28 @@
+package stats
+
+// Done counts the samples that stand in a book.
+func (s Statistics) Done() int64 { return s.settled() }
+
+// Scalars are the figures under the names that trainers log them by: what TensorBoard and
+// W&B are told. What is not known has no entry.
+func (s Statistics) Scalars() map[string]float64 {
+	m := map[string]float64{"completions/mean_length": s.Each.Completion, "turns/mean": s.Turns.Mean, "seconds/mean": s.Each.Seconds,
+		"samples/planned": float64(s.Planned), "samples/done": float64(s.settled()), "samples/scored": float64(s.Scored)}
+	if s.Reward != nil {
+		m["reward/mean"] = s.Reward.Mean
+	}
+	for name, c := range s.Tools {
+		rate := 0.0
+		if c.Count > 0 {
+			rate = float64(c.Failure) / float64(c.Count)
+		}
+		m["tools/"+name+"/error_rate"], m["tools/"+name+"/count"] = rate, float64(c.Count)
+	}
+	for cause, n := range s.Failed {
+		m["void/"+cause] = float64(n)
+	}
+	if s.CostUSD != nil {
+		m["cost_usd"] = *s.CostUSD
+	}
+	return m
+}
