@@ -93,8 +93,9 @@ func newLines(r *route, argv ...string) *lines {
 func (l *lines) Close() {
 	l.mu.Lock()
 	l.shut = true
+	end := l.end
 	l.mu.Unlock()
-	l.end()
+	end()
 	l.work.Wait()
 }
 
@@ -110,11 +111,13 @@ func (l *lines) dial(ctx context.Context) (net.Conn, error) {
 	l.mu.Lock()
 	if l.shut {
 		l.mu.Unlock()
+		<-l.most
 		return nil, fmt.Errorf("connect to the box: %w", net.ErrClosed)
 	}
+	life := l.life
 	l.work.Go(func() {
 		defer func() { <-l.most }()
-		l.join(ctx, ours, first)
+		l.join(ctx, life, ours, first)
 	})
 	l.mu.Unlock()
 	select {
@@ -132,9 +135,9 @@ func (l *lines) dial(ctx context.Context) (net.Conn, error) {
 
 // join runs the program and joins its streams with one end of a pipe. opening is the
 // context of whoever opens the line: with it ends the opening, not the line.
-func (l *lines) join(opening context.Context, pipe net.Conn, first *greeting) {
+func (l *lines) join(opening, life context.Context, pipe net.Conn, first *greeting) {
 	defer pipe.Close()
-	ctx, cancel := context.WithCancel(l.life)
+	ctx, cancel := context.WithCancel(life)
 	defer cancel()
 	stop := context.AfterFunc(opening, func() {
 		if !first.heard() {

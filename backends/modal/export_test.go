@@ -12,6 +12,8 @@ func (b *Backend) SetToken(token string) { b.token = func() string { return toke
 // Hang cuts every connection between a box's slotd and hermes, at our end.
 func Hang(x backends.Sandbox) {
 	l := x.(*box).lines
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	old := l.end
 	l.life, l.end = context.WithCancel(context.Background())
 	old()

@@ -64,7 +64,7 @@ func TestBrought(t *testing.T) {
 	f.BreakAfter(3)
 	x := boxOf(t, b, backends.Spec{Env: map[string]string{"GREETING": "hello\nyou"}, Dir: "work"})
 	f.BreakAfter(0)
-	if code, out := sh(t, x, `pwd; echo "$GREETING"; ls -a /.hermes`); code != 0 || out != "/root/work\nhello\nyou\n.\n..\nhermes-slotd\nsocket" {
+	if code, out := sh(t, x, `test "$PWD" = ~/work; echo $?; echo "$GREETING"; ls -a /.hermes`); code != 0 || out != "0\nhello\nyou\n.\n..\nhermes-slotd\nsocket" {
 		t.Errorf("%d %q", code, out)
 	}
 	d, _, err := f.Definition(x.ID())

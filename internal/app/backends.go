@@ -11,6 +11,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/docker"
 	"hermes/backends/local"
+	"hermes/backends/modal"
 	"hermes/backends/namespace"
 	"hermes/backends/nomad"
 	"hermes/backends/singularity"
@@ -24,7 +25,7 @@ const AutoBackend = "auto"
 
 // Backends lists the kinds that ship with hermes, and behind them more.
 func Backends(more []backends.Kind) []backends.Kind {
-	return append([]backends.Kind{namespace.Kind(), docker.Kind(docker.Surroundings{}), singularity.Kind(singularity.Surroundings{}), nomad.Kind(nomad.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
+	return append([]backends.Kind{namespace.Kind(), docker.Kind(docker.Surroundings{}), singularity.Kind(singularity.Surroundings{}), nomad.Kind(nomad.Surroundings{}), modal.Kind(modal.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
 }
 
 // Surround gives to the kinds what they take from the environment, and tell for what
@@ -48,6 +49,8 @@ func Surround(kinds []backends.Kind, env func(string) string, tell func(string))
 			kinds[i] = singularity.Kind(singularity.Surroundings{Path: env("PATH"), Env: singularity.Wanted(env), Tell: tell})
 		case nomad.Name:
 			kinds[i] = nomad.Kind(cluster)
+		case modal.Name:
+			kinds[i] = modal.Kind(modal.Surroundings{Env: env, Tell: tell})
 		}
 	}
 	return kinds

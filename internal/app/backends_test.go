@@ -72,7 +72,7 @@ func TestOpenBackend(t *testing.T) {
 
 func TestBackendsThatShip(t *testing.T) {
 	names := app.BackendNames(app.Backends([]backends.Kind{kind("mine", true, nil)}))
-	if strings.Join(names, " ") != "namespace docker singularity nomad ssh local mine" {
+	if strings.Join(names, " ") != "namespace docker singularity nomad modal ssh local mine" {
 		t.Errorf("%v", names)
 	}
 }

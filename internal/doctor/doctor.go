@@ -46,6 +46,7 @@ type Probes struct {
 	Cgroup     func() (string, error)                                   // cgroup v2 where we may make groups
 	Ping       func(ctx context.Context, socket string) (string, error) // an engine that answers on a socket
 	Find       func(program string) (string, error)                     // a program on the PATH
+	Modal      func() (string, error)                                   // a token for Modal; nobody is asked whether it is good
 	Files      func(dir string) (string, error)                         // write, fsync, rename, flock in dir
 	Space      func(dir string) (free int64, err error)                 // bytes that we may still write
 }
@@ -80,6 +81,7 @@ func Look(ctx context.Context, p Probes, s Sockets, dir string) Report {
 		program(p, "apptainer", "apptainer", "singularity"),
 	}
 	checks := append(boxes, boxVerdict(boxes),
+		simple("modal", "only --backend modal needs it: set both, or name others in the section backends.modal")(p.Modal()),
 		simple("cgroup", "memory and process limits of boxes fall back to rlimits: delegate a cgroup v2 subtree")(p.Cgroup()),
 		program(p, "python3", "python3"))
 	files, err := p.Files(dir)

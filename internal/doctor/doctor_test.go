@@ -21,6 +21,7 @@ func healthy() doctor.Probes {
 		Cgroup:     func() (string, error) { return "v2", nil },
 		Ping:       func(_ context.Context, socket string) (string, error) { return socket, nil },
 		Find:       func(p string) (string, error) { return "/usr/bin/" + p, nil },
+		Modal:      func() (string, error) { return "set", nil },
 		Files:      func(string) (string, error) { return "works", nil },
 		Space:      func(string) (int64, error) { return 1e12, nil },
 	}
@@ -44,6 +45,7 @@ func TestVerdicts(t *testing.T) {
 		{"no namespaces, but docker", func(p *doctor.Probes) { p.Namespaces = func(context.Context) (string, error) { return "", no } }, "namespaces", doctor.Missing, true},
 		{"no box at all", noBoxes, "boxes", doctor.Fail, false},
 		{"no python", func(p *doctor.Probes) { p.Find = func(string) (string, error) { return "", no } }, "python3", doctor.Missing, true},
+		{"no token", func(p *doctor.Probes) { p.Modal = func() (string, error) { return "", no } }, "modal", doctor.Missing, true},
 		{"no cgroup", func(p *doctor.Probes) { p.Cgroup = func() (string, error) { return "", no } }, "cgroup", doctor.Missing, true},
 		{"no locks", func(p *doctor.Probes) { p.Files = func(string) (string, error) { return "", errors.New("flock: no") } }, "run folder", doctor.Fail, false},
 		{"little space", func(p *doctor.Probes) { p.Space = func(string) (int64, error) { return 500 << 20, nil } }, "disk space", doctor.Warn, true},
@@ -103,6 +105,15 @@ func TestMachine(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(data); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+	if found, err := p.Modal(); err == nil || err.Error() != "MODAL_TOKEN_ID is not set" {
+		t.Errorf("no token: %q, %v", found, err)
+	}
+	if env, err = configs.NewEnv([]string{"MODAL_TOKEN_ID=ak-1", "MODAL_TOKEN_SECRET=as-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := doctor.Machine(env).Modal(); err != nil || strings.Contains(found, "-1") {
+		t.Errorf("a token: %q, %v", found, err)
 	}
 	if free, err := p.Space(data); err != nil || free <= 0 {
 		t.Errorf("space: %d, %v", free, err)

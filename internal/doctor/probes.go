@@ -24,9 +24,20 @@ func Machine(env configs.Env) Probes {
 		Cgroup:     func() (string, error) { return cgroup("/sys/fs/cgroup", "/proc/self/cgroup") },
 		Ping:       ping,
 		Find:       find,
+		Modal:      func() (string, error) { return modalToken(env) },
 		Files:      tryFiles,
 		Space:      freeSpace,
 	}
+}
+
+// modalToken looks whether the usual variables of a token are set.
+func modalToken(env configs.Env) (string, error) {
+	for _, name := range []string{"MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"} {
+		if env.Get(name) == "" {
+			return "", fmt.Errorf("%s is not set", name)
+		}
+	}
+	return "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET are set", nil
 }
 
 func findProgram(path, program string) (string, error) {

@@ -78,3 +78,16 @@ func (f *Fake) Running(token string) (n int) {
 	}
 	return n
 }
+
+// KillAll ends every sandbox as a service that fails does.
+func (f *Fake) KillAll() {
+	f.mu.Lock()
+	var all []*sandbox
+	for _, s := range f.sandboxes {
+		all = append(all, s)
+	}
+	f.mu.Unlock()
+	for _, s := range all {
+		f.end(s, wire.Result{Status: wire.StatusInternal})
+	}
+}
