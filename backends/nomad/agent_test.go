@@ -34,6 +34,7 @@ type agents struct {
 	web     *api.Client
 	nodes   map[string]string // ids, by the name of the process
 	running map[string]*exec.Cmd
+	groups  []int // of the processes that were ever started, with their helpers
 	o       agentOptions
 	http    int
 	rpc     int
@@ -145,6 +146,7 @@ func (a *agents) start(name string) {
 		a.t.Fatal(err)
 	}
 	a.running[name] = c
+	a.groups = append(a.groups, c.Process.Pid)
 }
 
 // kill ends one process as a crash does. What runs on its node goes on.
@@ -180,6 +182,9 @@ func (a *agents) end() {
 	}
 	for name := range a.running {
 		a.kill(name)
+	}
+	for _, g := range a.groups { // what collects logs outlives its agent
+		syscall.Kill(-g, syscall.SIGKILL)
 	}
 	for _, p := range a.processes() {
 		syscall.Kill(p.pid, syscall.SIGKILL)
