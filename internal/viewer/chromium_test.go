@@ -151,6 +151,7 @@ func TestChromium(t *testing.T) {
 	b.until(`document.querySelectorAll("#detail article")[2].classList.contains("here")`)
 	b.picture("trajectory")
 	b.press("m", kb.Escape)
+	b.until(`document.querySelector("#detail").hidden`) // the list's keys count from here on
 	b.until(hereID + ` === "row4"`)
 	b.press("k", "m")
 	b.until(openID + `?.includes("row4/0 →")`)
