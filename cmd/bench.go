@@ -41,7 +41,7 @@ func (c *benchCmd) Run(h *host) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(b.Dir)) }()
 	model := []string{"model", "fake", "--listen", "127.0.0.1:0", "--latency", b.Latency.String()}
 	if b.Shape == "serve" {
-		model = append(model, "--tokenizer", "builtin:words")
+		model = append(model, "--tokenizer", "builtin:prose")
 		api, stop, err := c.server(h, "run-api", "--port", "0", "--data", filepath.Join(b.Dir, "run-api"))
 		if err != nil {
 			return err

@@ -48,7 +48,7 @@ func (b Bench) serve(ctx context.Context, dir string) (turns int64, err error) {
 		return 0, err
 	}
 	defer w.Close()
-	m, err := openExact(ctx, ExactFlags{Wire: "sglang", Tokenizer: "builtin:words", Template: "builtin:chatml", History: "append"}, hfhub.Options{}, time.Now())
+	m, err := openExact(ctx, ExactFlags{Wire: "sglang", Tokenizer: benchTokenizer, Template: "builtin:chatml", History: "append"}, hfhub.Options{}, time.Now())
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hermes/internal/fakellm"
@@ -21,7 +22,8 @@ import (
 // The tokenizer and the template that need no file: for the scripted model, tests and
 // demonstrations.
 const (
-	builtinTokenizer = "builtin:words"
+	builtinTokenizer = "builtin:words" // a byte of prose is a token
+	benchTokenizer   = "builtin:prose" // the same with pieces of the benchmark's text: about three bytes a token, as models have
 	builtinTemplate  = "builtin:chatml"
 )
 
@@ -31,12 +33,19 @@ var chatML string
 // maxTemplateFile bounds a template's file, in bytes.
 const maxTemplateFile = 64 << 20
 
-// LoadTokenizer reads a tokenizer file, the tokenizer of a folder, or builtin:words.
+// LoadTokenizer reads a tokenizer file, the tokenizer of a folder, or makes one of ours.
 func LoadTokenizer(spec string) (tokenizer.Tokenizer, error) {
-	if spec != builtinTokenizer {
+	list := []string{"<tool_call>", "</tool_call>", "<think>", "</think>", "assistant", "user", "system", "terminal", "command"}
+	switch spec {
+	case builtinTokenizer:
+	case benchTokenizer:
+		for piece := range slices.Chunk([]byte(words), 3) {
+			list = append(list, string(piece))
+		}
+	default:
 		return tokenizer.Load(spec)
 	}
-	return wordtokens.New([]string{"<tool_call>", "</tool_call>", "<think>", "</think>", "assistant", "user", "system", "terminal", "command"}, []string{"<|im_start|>", "<|im_end|>"})
+	return wordtokens.New(list, []string{"<|im_start|>", "<|im_end|>"})
 }
 
 // modelParts finds the files of a model: those of --model-files, else those beside the
@@ -51,7 +60,7 @@ func modelParts(ctx context.Context, f ExactFlags, hub hfhub.Options) (*modelfil
 	}
 	dir := f.Tokenizer
 	info, err := os.Stat(dir)
-	if f.Tokenizer == builtinTokenizer || err != nil {
+	if f.Tokenizer == builtinTokenizer || f.Tokenizer == benchTokenizer || err != nil {
 		return &modelfiles.Files{}, nil // a tokenizer that is not there is told when it is loaded
 	}
 	if !info.IsDir() {

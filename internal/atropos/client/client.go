@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -34,11 +35,14 @@ type Options struct {
 	Tries   int           // of what may be repeated; 0: 3
 	Pause   time.Duration // before the second try, doubled each time; 0: 500 ms
 	Timeout time.Duration // of one request; 0: 5 minutes, since a post may be hundreds of MB
+
+	Compress bool // also bodies for a server on this machine
 }
 
 // Client asks one server.
 type Client struct {
 	base string
+	near bool // the server is on this machine
 	o    Options
 	http *http.Client
 	post *http.Client // opens a connection for each request: a kept one may be closed under a post
@@ -63,8 +67,15 @@ const longestPause = 10 * time.Second
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 1 << 20
 
-// gzipFrom is the size from which bodies are compressed, as Atropos' clients do.
+// gzipFrom is the size from which bodies are compressed, as Atropos' clients do. Those that
+// stay on this machine are not: it would cost both ends more than it saves.
 const gzipFrom = 1024
+
+// local reports whether a host is this machine by its name.
+func local(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
 
 // New checks the address, such as http://127.0.0.1:8000 or http://host:8000/t/TOKEN.
 func New(base string, o Options) (*Client, error) {
@@ -78,7 +89,7 @@ func New(base string, o Options) (*Client, error) {
 	o.Tries, o.Pause, o.Timeout = cmp.Or(o.Tries, 3), cmp.Or(o.Pause, 500*time.Millisecond), cmp.Or(o.Timeout, 5*time.Minute)
 	kept := &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 3 * time.Second} // uvicorn closes after 5
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{base: strings.TrimRight(base, "/"), o: o, http: &http.Client{Transport: kept, CheckRedirect: stay},
+	return &Client{base: strings.TrimRight(base, "/"), near: local(u.Hostname()), o: o, http: &http.Client{Transport: kept, CheckRedirect: stay},
 		post: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay}}, nil
 }
 
@@ -185,7 +196,7 @@ func (c *Client) named(ctx context.Context, key, method, path string, body []byt
 // request builds a request; big bodies are compressed where that makes them smaller.
 func (c *Client) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
 	packed := false
-	if len(body) >= gzipFrom {
+	if len(body) >= gzipFrom && (c.o.Compress || !c.near) {
 		var b bytes.Buffer
 		w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 		if err != nil {

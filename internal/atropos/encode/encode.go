@@ -85,6 +85,11 @@ func sequence(t *trajectory.Trace) (tokens, masks []int, logprobs []Logprob, lef
 	if last == nil || t.Mode != trajectory.ModeExact {
 		return tokens, masks, logprobs, left
 	}
+	n := 0
+	for _, id := range last.Nodes {
+		n += len(t.Nodes[id].Delta.Tokens)
+	}
+	tokens, masks, logprobs = make([]int, 0, n), make([]int, 0, n), make([]Logprob, 0, n)
 	for _, id := range last.Nodes {
 		d := t.Nodes[id].Delta
 		for i, token := range d.Tokens {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -294,7 +293,7 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 			continue
 		}
 		w.EnvID = &id
-		raw, err = json.Marshal(w)
+		raw, err = w.AppendJSON(make([]byte, 0, w.Room()))
 		if err != nil {
 			s.o.Log.Warn("a group cannot be written", "group", g.name, "err", err)
 			s.settled(ctx, g, "invalid")

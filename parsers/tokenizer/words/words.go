@@ -18,7 +18,9 @@ type Tokenizer struct {
 	spellings []string // of the ids from 256 on
 	ids       map[string]trajectory.Token
 	specials  int // how many of spellings, at the end
-	longest   int // bytes of a word
+	// starting are the words that begin with a byte, the longest first; opening, the
+	// special tokens in their order.
+	starting, opening [256][]trajectory.Token
 }
 
 const firstWord = 256
@@ -31,10 +33,16 @@ func New(list, specials []string) (*Tokenizer, error) {
 		if _, twice := t.ids[w]; twice || len(w) < 2 {
 			return nil, fmt.Errorf("words: spelling %d, %q, is there twice or shorter than two bytes", i, w)
 		}
-		t.ids[w] = trajectory.Token(firstWord + i)
+		id := trajectory.Token(firstWord + i)
+		t.ids[w] = id
 		if i < len(list) {
-			t.longest = max(t.longest, len(w))
+			t.starting[w[0]] = append(t.starting[w[0]], id)
+		} else {
+			t.opening[w[0]] = append(t.opening[w[0]], id)
 		}
+	}
+	for _, ids := range t.starting {
+		slices.SortStableFunc(ids, func(a, b trajectory.Token) int { return len(t.spelling(b)) - len(t.spelling(a)) })
 	}
 	return t, nil
 }
@@ -55,19 +63,21 @@ func (t *Tokenizer) Encode(text string, o tokenizer.Options) ([]trajectory.Token
 
 func (t *Tokenizer) next(text string, special bool) (trajectory.Token, int) {
 	if special {
-		for i, s := range t.spellings[len(t.spellings)-t.specials:] {
-			if strings.HasPrefix(text, s) {
-				return trajectory.Token(firstWord + len(t.spellings) - t.specials + i), len(s)
+		for _, id := range t.opening[text[0]] {
+			if s := t.spelling(id); strings.HasPrefix(text, s) {
+				return id, len(s)
 			}
 		}
 	}
-	for n := min(t.longest, len(text)); n > 1; n-- {
-		if id, ok := t.ids[text[:n]]; ok && !t.special(id) {
-			return id, n
+	for _, id := range t.starting[text[0]] {
+		if s := t.spelling(id); strings.HasPrefix(text, s) {
+			return id, len(s)
 		}
 	}
 	return trajectory.Token(text[0]), 1
 }
+
+func (t *Tokenizer) spelling(id trajectory.Token) string { return t.spellings[id-firstWord] }
 
 // Decode implements [tokenizer.Coder]; bytes that are no text become U+FFFD.
 func (t *Tokenizer) Decode(ids []trajectory.Token) (string, error) { return t.decode(ids, false) }
@@ -109,7 +119,7 @@ func (t *Tokenizer) Token(id trajectory.Token) (string, bool) {
 	case id < firstWord:
 		return string([]byte{byte(id)}), true
 	}
-	return t.spellings[id-firstWord], true
+	return t.spelling(id), true
 }
 
 // Size implements [tokenizer.Tokenizer].

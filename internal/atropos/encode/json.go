@@ -1,0 +1,96 @@
+package encode
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// AppendJSON appends the group as json.Marshal writes it, to the byte. Lists of numbers,
+// which are nearly all of a group, are written without reflection: a tenth of the cost.
+func (g *ScoredDataGroup) AppendJSON(b []byte) (_ []byte, err error) {
+	rest := func(b []byte, key string, v any) []byte {
+		b = append(append(append(b, `,"`...), key...), `":`...)
+		raw, e := json.Marshal(v)
+		if err == nil {
+			err = e
+		}
+		return append(b, raw...)
+	}
+	b = appendLists(append(b, `{"tokens":`...), g.Tokens, appendInt)
+	b = appendLists(append(b, `,"masks":`...), g.Masks, appendInt)
+	b = rest(b, "scores", g.Scores)
+	b = rest(b, "advantages", g.Advantages)
+	b = rest(b, "ref_logprobs", g.RefLogprobs)
+	b = rest(b, "messages", g.Messages)
+	b = rest(b, "generation_params", g.GenerationParams)
+	for _, list := range g.InferenceLogprobs {
+		for _, p := range list {
+			if v := float64(p); v-v != 0 && err == nil { // NaN or an infinity: let the library say so
+				_, err = json.Marshal(v)
+			}
+		}
+	}
+	b = appendLists(append(b, `,"inference_logprobs":`...), g.InferenceLogprobs, appendLogprob)
+	b = rest(b, "overrides", g.Overrides)
+	b = rest(b, "group_overrides", g.GroupOverrides)
+	b = rest(b, "images", g.Images)
+	b = rest(b, "env_id", g.EnvID)
+	b = rest(b, "distill_token_ids", g.DistillTokenIDs)
+	b = rest(b, "distill_logprobs", g.DistillLogprobs)
+	return append(b, '}'), err
+}
+
+// Room is about the length of AppendJSON's result, in bytes.
+func (g *ScoredDataGroup) Room() int {
+	n := 4 << 10
+	for _, list := range g.Tokens {
+		n += 28 * len(list) // an id and a mask of six digits, a log-prob of nine, commas
+	}
+	return n
+}
+
+func appendLists[T any](b []byte, lists [][]T, item func([]byte, T) []byte) []byte {
+	if lists == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '[')
+	for i, list := range lists {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if list == nil {
+			b = append(b, "null"...)
+			continue
+		}
+		b = append(b, '[')
+		for k, v := range list {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = item(b, v)
+		}
+		b = append(b, ']')
+	}
+	return append(b, ']')
+}
+
+func appendInt(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
+
+// appendLogprob writes the number as encoding/json writes a float32.
+func appendLogprob(b []byte, p Logprob) []byte {
+	if p == NotSampled {
+		return append(b, "1.0"...)
+	}
+	v := float64(float32(p))
+	form := byte('f')
+	if a := float32(math.Abs(v)); a != 0 && (a < 1e-6 || a >= 1e21) {
+		form = 'e'
+	}
+	b = strconv.AppendFloat(b, v, form, -1, 32)
+	if n := len(b); form == 'e' && n >= 4 && b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' { // e-09 is written e-9
+		b[n-2] = b[n-1]
+		b = b[:n-1]
+	}
+	return b
+}
