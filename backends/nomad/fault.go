@@ -199,7 +199,8 @@ func (b *Backend) fits(ctx context.Context, h shape) bool {
 
 // ended says whose doing the end of a slot's server was. In a container nothing can send
 // it a KILL; where slotd shares the node with its commands, they can, and when one had run
-// on a node that is well they are taken to have done it.
+// on a node that is well they are taken to have done it. An agent that ends a server says
+// so before; an engine that is stopped does not, and sends the TERM that ends one with 0.
 func ended(driver string, ran bool, states map[string]*api.TaskState) error {
 	e := lastEvent(states, api.TaskTerminated)
 	if e == nil {
@@ -209,7 +210,7 @@ func ended(driver string, ran bool, states map[string]*api.TaskState) error {
 	switch {
 	case e.Details["oom_killed"] == "true":
 		return fmt.Errorf("%w: the slot's memory limit was hit and its server with it", backends.ErrBroken)
-	case !ran || code == "0" && (signal == "" || signal == "0"):
+	case !ran || lastEvent(states, api.TaskKilling) != nil || lastEvent(states, api.TaskRestartSignal) != nil:
 		return nil
 	case driver != driverDocker || code == "1" || code == "2":
 		return fmt.Errorf("%w: its server ended with exit code %s, signal %s", backends.ErrBroken, code, signal)

@@ -212,8 +212,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// TestAttribution: whose doing the end of a box was is told right. Half of the boxes are
-// worn out by their own commands, half are taken away by us while a command runs.
+// TestAttribution: whose doing the end of a box was is told right.
 func TestAttribution(t *testing.T) {
 	b := openNamespace(t, namespace.Config{})
 	p, err := pool.New(t.Context(), b, pool.Options{Max: 4})
@@ -224,95 +223,22 @@ func TestAttribution(t *testing.T) {
 	if b.Traits().MemoryBy != "cgroup" {
 		t.Skip("no cgroup for memory here: boxes cannot be broken by it")
 	}
-	model := []string{ // what a command may try; the box breaks, or survives and says how the command ended
-		"x=x; while :; do x=$x$x; done",
-		"head -c 200M /dev/zero | tail -n 1 | wc -c",
-		"f() { f | f & }; f; sleep 0.2",
-		"dd if=/dev/zero of=big bs=1M count=500",
-		"kill -9 1; kill -9 -1",
-		"for p in /proc/[0-9]*; do kill -SEGV ${p#/proc/}; done",
-	}
-	ours := 0
-	wrong := 0
-	n := times(40, 2000)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	next := make(chan int)
-	for range 4 {
-		all.Go(func() {
-			for i := range next {
-				byModel := i%2 == 0
-				x, err := p.Open(t.Context(), backends.Spec{Limits: backends.Limits{Memory: 32 << 20, Processes: 24, Disk: 8 << 20}})
-				if err != nil {
-					t.Error(err)
-					continue
-				}
-				told := end(t, b, x, byModel, model[i/2%len(model)])
-				mu.Lock()
-				if byModel && told == "ours" || !byModel && told != "ours" {
-					wrong++
-					t.Logf("death %d, by the model: %v, was told as %s", i, byModel, told)
-				}
-				if !byModel {
-					ours++
-				}
-				mu.Unlock()
-				x.Close(context.Background())
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	all.Wait()
-	t.Logf("%d deaths, %d of them ours, %d told wrong", n, ours, wrong)
-	if wrong*1000 > n {
-		t.Errorf("%d of %d deaths were told wrong", wrong, n)
-	}
-}
-
-// end brings about the end of a box, and says whose doing it was told to be.
-func end(t *testing.T, b *namespace.Backend, x backends.Sandbox, byModel bool, script string) string {
-	ctx := t.Context()
-	if !byModel {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Error(err)
-			return "?"
-		}
-		defer r.Close()
-		s, _ := backends.As[backends.Streamer](x)
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Stream(ctx, backends.Cmd{Shell: "echo up; exec sleep 1000"}, backends.Streams{Out: w})
-			w.Close()
-			done <- err
-		}()
-		r.Read(make([]byte, 8))
-		if err := kill(x.ID()); err != nil {
-			t.Error(err)
-		}
-		err = <-done
-		return told(err)
-	}
-	_, err := x.Exec(ctx, backends.Cmd{Shell: script, Timeout: 2e9})
-	if err == nil {
-		_, err = x.Exec(ctx, backends.Cmd{Shell: "true"})
-	}
-	return told(err)
-}
-
-func told(err error) string {
-	switch {
-	case err == nil:
-		return "a result"
-	case errors.Is(err, backends.ErrBroken):
-		return "the model's"
-	case errors.Is(err, backends.ErrLost):
-		return "ours"
-	}
-	return err.Error()
+	backendtest.Attribute(t, backendtest.Deaths{
+		Open: func(ctx context.Context) (backends.Sandbox, error) {
+			return p.Open(ctx, backends.Spec{Limits: backends.Limits{Memory: 32 << 20, Processes: 24, Disk: 8 << 20}})
+		},
+		Count: times(40, 2000), Workers: 4,
+		Model: []string{
+			"x=x; while :; do x=$x$x; done",
+			"head -c 200M /dev/zero | tail -n 1 | wc -c",
+			"f() { f | f & }; f; sleep 0.2",
+			"dd if=/dev/zero of=big bs=1M count=500",
+			"kill -9 1; kill -9 -1",
+			"kill -TERM 1; kill -INT 1; kill -HUP 1; kill -TERM -1",
+			"for p in /proc/[0-9]*; do kill -SEGV ${p#/proc/}; done",
+		},
+		Ours: []backendtest.Death{{Name: "killed from outside", End: func(x backends.Sandbox) error { return kill(x.ID()) }}},
+	})
 }
 
 // kill ends a box as the death of its machine would: pid 1 of the box is one of our

@@ -1,0 +1,44 @@
+package nomad_test
+
+import (
+	"context"
+	"testing"
+
+	"hermes/backends"
+	"hermes/backends/backendtest"
+	"hermes/backends/nomad"
+	"hermes/backends/nomad/nomadtest"
+)
+
+// TestAttribution: whose doing the end of a slot was is told right, whether a command
+// killed its server, an operator stopped it, its node was lost or its connections broke.
+func TestAttribution(t *testing.T) {
+	count := 24
+	if *long {
+		count = 2000
+	}
+	f := cluster(t, nomadtest.Options{})
+	b := open(t, f, nomad.Config{Max: 4})
+	lost := "" // a node that comes back before the next box
+	backendtest.Attribute(t, backendtest.Deaths{
+		Open: func(ctx context.Context) (backends.Sandbox, error) {
+			if lost != "" {
+				if err := f.ReturnNode(lost); err != nil {
+					return nil, err
+				}
+				lost = ""
+			}
+			return b.Open(ctx, backends.Spec{})
+		},
+		Count: count,
+		Model: []string{"kill -9 $PPID; sleep 1000", "kill -SEGV $PPID; sleep 1000", "kill -TERM $PPID; sleep 1; exit 3"},
+		Ours: []backendtest.Death{
+			{Name: "stopped by an operator", End: func(x backends.Sandbox) error { return f.Stop(nomad.Alloc(x)) }},
+			{Name: "node lost", End: func(x backends.Sandbox) error {
+				lost = f.NodeOf(nomad.Alloc(x))
+				return f.LoseNode(lost)
+			}},
+			{Name: "connections cut", End: nomad.Cut, Survives: true},
+		},
+	})
+}
