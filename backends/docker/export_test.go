@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"github.com/docker/docker/api/types/container"
 	"strings"
 
 	"github.com/docker/docker/api/types/image"
@@ -41,4 +42,9 @@ func (b *Backend) ImageEnv(ref string) string {
 		return ""
 	}
 	return strings.Join(i.Config.Env, "\n")
+}
+
+// Stop ends a box as an operator does, who has the engine stop it.
+func (b *Backend) Stop(name string) error {
+	return b.engine.web.ContainerStop(context.Background(), name, container.StopOptions{})
 }

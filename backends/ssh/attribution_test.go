@@ -15,7 +15,7 @@ import (
 func TestAttribution(t *testing.T) {
 	count := 12
 	if *long {
-		count = 2000
+		count = 400
 	}
 	at := serve(t)
 	c := at.config(t)
