@@ -56,6 +56,7 @@ type Backend struct {
 	tag    string // tells its names from those of other back-ends of this process
 	serial atomic.Uint64
 	copies atomic.Bool   // slotd is copied into containers, not mounted
+	alone  time.Duration // ends a copied slotd that nobody called for so long
 	making chan struct{} // bounds the creations under way
 	held   backends.Held[*box]
 	swept  atomic.Int64 // removed by Open and not yet told
@@ -80,7 +81,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &Backend{conf: c, engine: e, server: server, forget: forget, owner: owner, tag: slotd.NewID()[:6], making: make(chan struct{}, c.Creates), stop: stop,
+	b := &Backend{conf: c, engine: e, server: server, forget: forget, owner: owner, tag: slotd.NewID()[:6], making: make(chan struct{}, c.Creates), alone: alone, stop: stop,
 		images: &images{life: life, engine: e, conf: c, config: at.ConfigDir, tell: at.Tell, known: map[string]*readied{}}}
 	if c.Egress.On() {
 		if !e.local {

@@ -232,3 +232,24 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("a limit that does not hold: %v", err)
 	}
 }
+
+// TestIdleBox: a box whose slotd was copied into it, and that nobody uses for a time, as
+// while a model thinks, is still there.
+func TestIdleBox(t *testing.T) {
+	b := open(t, docker.Config{Inject: "copy"})
+	other, err := b.Open(t.Context(), backends.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.SetAlone(2 * time.Second)
+	x, err := b.Open(t.Context(), backends.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec(t.Context(), backends.Cmd{Shell: "sleep 6"}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := x.Exec(t.Context(), backends.Cmd{Shell: "echo here"}); err != nil || string(r.Stdout) != "here\n" {
+		t.Errorf("%q, %v", r.Stdout, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"github.com/docker/docker/api/types/container"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/image"
 
@@ -43,6 +44,9 @@ func (b *Backend) ImageEnv(ref string) string {
 	}
 	return strings.Join(i.Config.Env, "\n")
 }
+
+// SetAlone is how long a copied slotd waits for a call, in boxes made from now on.
+func (b *Backend) SetAlone(d time.Duration) { b.alone = d }
 
 // Stop ends a box as an operator does, who has the engine stop it.
 func (b *Backend) Stop(name string) error {

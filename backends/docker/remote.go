@@ -27,7 +27,7 @@ const alone = 10 * time.Minute
 // copy makes the box with slotd copied into it, for engines that cannot see our files.
 func (x *box) copy(ctx context.Context, s slotd.Setup, config *container.Config, host *container.HostConfig) error {
 	x.token = rand.Text()
-	s.Token, s.Alone = x.token, alone
+	s.Token, s.Alone = x.token, x.back.alone
 	config.Cmd = []string{"box", "--listen", socketPath, "--setup", setupPath}
 	close(x.started)
 	if err := x.create(ctx, config, host); err != nil {
@@ -109,18 +109,21 @@ func (x *box) answering(ctx context.Context) error {
 	}
 }
 
-// keep calls slotd now and then, so that it knows that its maker lives.
+// keep calls slotd now and then, so that it knows that its maker lives: only calls with
+// the token count.
 func (x *box) keep(ctx context.Context) {
-	tick := time.NewTicker(alone / 4)
+	probe := slotd.NewClient(x.dialExec, slotd.ClientOptions{ID: x.name, Token: x.token})
+	defer probe.Close(context.WithoutCancel(ctx))
+	tick := time.NewTicker(x.back.alone / 4)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if c, err := x.dialExec(ctx); err == nil {
-				c.Close()
-			}
+			call, cancel := context.WithTimeout(ctx, x.back.alone/4)
+			probe.Stat(call, "/") // what is wrong shows when the box is used
+			cancel()
 		}
 	}
 }
