@@ -15,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"hermes/datasets"
 	"hermes/envs"
@@ -111,19 +112,35 @@ func (e *Env) Task(row datasets.Row) (envs.Task, error) {
 // Toolsets are none beside the shop's own tools.
 func (e *Env) Toolsets() []string { return []string{} }
 
-// Score lets the days that are left pass and compares the net worth.
-func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, _ envs.Episode) (trajectory.Score, error) {
+// Step pays a turn for the net worth that it won.
+func (e *Env) Step(_ context.Context, t envs.Task, w envs.World, done envs.Episode) error {
+	ep := stateOf(t, w)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	ep.pay(done.Trace.Turns(), ep.shop.worth())
+	return nil
+}
+
+// Score lets the days that are left pass, for which the last turn is paid, and compares the
+// net worth.
+func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, done envs.Episode) (trajectory.Score, error) {
 	ep, p := stateOf(t, w), t.Hidden.(*scene).plan
 	ep.mu.Lock()
 	end, actions, refused := ep.shop.copied(), ep.actions, ep.refused
-	ep.mu.Unlock()
 	used := end.day
 	end.finish()
+	ep.pay(done.Trace.Turns(), end.worth())
+	turns := slices.Clone(ep.turns)
+	ep.mu.Unlock()
 	_, best := p.played()
 	idle := p.idle()
+	for i := range turns {
+		turns[i] /= float64(best - idle)
+	}
 	ratio := float64(end.worth()-idle) / float64(best-idle)
 	s := trajectory.Score{
 		Reward:  max(0, min(1, ratio)),
+		Turns:   turns,
 		Parts:   map[string]float64{"worth": max(0, min(1, ratio)), "survived": float64(end.day) / float64(p.days), "served": share(end.served, end.served+end.missed), "valid": 1},
 		Metrics: map[string]float64{"ratio": ratio, "net_worth": float64(end.worth()) / 100, "idle": float64(idle) / 100, "strong": float64(best) / 100, "days_used": float64(used), "spoilt": float64(end.spoilt), "stock_outs": float64(end.missed), "refused": float64(refused)},
 		Detail:  fmt.Sprintf("net worth %s; doing nothing leads to %s, the scripted policy to %s; %d of %d days used", money(end.worth()), money(idle), money(best), used, p.days),

@@ -265,6 +265,14 @@ func TestHalfWay(t *testing.T) {
 		if half.Reward <= 0.05 || half.Reward >= 0.95 || half.Metrics["days_used"] != 20 {
 			t.Errorf("row %s, half of the days: %+v", row.ID, half)
 		}
+		sum, most := 0.0, 0.0
+		for _, v := range half.Turns {
+			sum, most = sum+v, max(most, math.Abs(v))
+		}
+		start := float64(task.Hidden.(*scene).plan.open().worth()) / 100
+		if m := half.Metrics; len(half.Turns) != 21 || most == 0 || math.Abs(sum-(m["net_worth"]-start)/(m["strong"]-m["idle"])) > 1e-9 {
+			t.Errorf("row %s: turns are paid %v in all, of a net worth from %v to %v: %v", row.ID, sum, start, m["net_worth"], half.Turns)
+		}
 		more := append(append([]trajectory.Message{}, gold[:len(gold)-1]...), trajectory.Message{Calls: []trajectory.Call{call("next_day", "{}")}}, gold[len(gold)-1])
 		if s := reward(more); s.Reward != 1 || s.Metrics["refused"] != 1 || s.Parts["survived"] != 1 {
 			t.Errorf("row %s, a day too many: %+v", row.ID, s)

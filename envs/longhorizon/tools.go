@@ -20,10 +20,27 @@ type episode struct {
 	shop    *shop
 	actions int // orders, prices and days
 	refused int
+	last    int       // net worth behind the turns that are paid
+	turns   []float64 // cents that each turn won
 }
 
 func stateOf(t envs.Task, w envs.World) *episode {
-	return w.State.Get(stateKey{}, func() any { return &episode{shop: t.Hidden.(*scene).plan.open()} }).(*episode)
+	return w.State.Get(stateKey{}, func() any {
+		s := t.Hidden.(*scene).plan.open()
+		return &episode{shop: s, last: s.worth()}
+	}).(*episode)
+}
+
+// pay notes the net worth behind a turn of the model, or behind the last one. The caller
+// holds the lock.
+func (ep *episode) pay(turn, worth int) {
+	for len(ep.turns) < turn {
+		ep.turns = append(ep.turns, 0)
+	}
+	if turn > 0 {
+		ep.turns[turn-1] += float64(worth - ep.last)
+		ep.last = worth
+	}
 }
 
 // params are the properties of a tool's arguments; all are required.
