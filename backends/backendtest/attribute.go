@@ -52,11 +52,13 @@ func Attribute(t testing.TB, d Deaths) {
 				var said string
 				if i%2 == 0 {
 					name = d.Model[i/2%len(d.Model)]
-					said = blame(broken(t.Context(), x, name))
+					err = broken(t.Context(), x, name)
+					said = blame(err)
 					bad = said != "the model's" && said != "a result"
 				} else {
 					death := d.Ours[i/2%len(d.Ours)]
-					name, said = death.Name, blame(ended(t.Context(), x, death))
+					err = ended(t.Context(), x, death)
+					name, said = death.Name, blame(err)
 					bad = said != "ours" && !(death.Survives && said == "a result")
 				}
 				mu.Lock()
@@ -64,7 +66,7 @@ func Attribute(t testing.TB, d Deaths) {
 				ours += i % 2
 				if bad {
 					wrong++
-					t.Logf("death %d, %s, was told as %s", i, name, said)
+					t.Logf("death %d, %s, was told as %s: %v", i, name, said, err)
 				}
 				mu.Unlock()
 				x.Close(context.Background())

@@ -211,6 +211,11 @@ func (s *slot) fate() error {
 		case err != nil:
 			s.g.doubted()
 		default:
+			// Once the group has judged, it gives the slot up, and the servers say of one that
+			// had failed before that it was stopped.
+			if why := s.gone(); why != nil {
+				return why
+			}
 			if why := outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription); why != nil {
 				return s.g.b.moved(ctx, a.NodeID, a.DesiredDescription, why)
 			}
