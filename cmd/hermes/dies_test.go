@@ -156,3 +156,21 @@ func TestEngineDiesInMidRun(t *testing.T) {
 		}
 	})
 }
+
+// killedInExec kills hermes while a command runs in a box of a back-end.
+func killedInExec(t *testing.T, dir, config, backend string) {
+	t.Helper()
+	c := hermes(t, dir, "sandbox", "exec", "-c", config, "--backend", backend, "--", "sh", "-c", "echo begun; sleep 1000")
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+	c.Process.Kill()
+	c.Wait()
+}

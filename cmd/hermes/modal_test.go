@@ -80,19 +80,7 @@ func TestModalCommands(t *testing.T) {
 		t.Errorf("%d sandboxes left", n)
 	}
 	// One that is killed leaves its sandbox; the next sweep ends it.
-	c := hermes(t, dir, "sandbox", "exec", "-c", "modal.yaml", "--backend", "modal", "--", "sh", "-c", "echo begun; sleep 1000")
-	stdout, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stdout.Read(make([]byte, 5)); err != nil {
-		t.Error(err)
-	}
-	c.Process.Kill()
-	c.Wait()
+	killedInExec(t, dir, "modal.yaml", "modal")
 	if n := f.Running(""); n != 1 {
 		t.Errorf("a killed hermes left %d sandboxes", n)
 	}

@@ -68,19 +68,7 @@ func TestNomadCommands(t *testing.T) {
 		t.Errorf("jobs left: %q", left)
 	}
 	// One that is killed leaves its job; the next sweep removes it.
-	c := hermes(t, dir, "sandbox", "exec", "-c", "nomad.yaml", "--backend", "nomad", "--", "sh", "-c", "echo begun; sleep 1000")
-	stdout, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stdout.Read(make([]byte, 5)); err != nil {
-		t.Error(err)
-	}
-	c.Process.Kill()
-	c.Wait()
+	killedInExec(t, dir, "nomad.yaml", "nomad")
 	if left := f.Jobs(); len(left) != 1 {
 		t.Errorf("a killed hermes left %q", left)
 	}

@@ -29,18 +29,7 @@ func open(t *testing.T, c bfcl.Config) *bfcl.Env {
 
 func rows(t *testing.T, e envs.Bundled) []datasets.Row {
 	t.Helper()
-	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []datasets.Row
-	for row, err := range d.Rows(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, row)
-	}
-	return out
+	return envtest.Rows(t, e, envs.Train, 0)
 }
 
 func played(t *testing.T, e envs.Env, row datasets.Row, turns ...trajectory.Message) *trajectory.Record {

@@ -37,18 +37,7 @@ func player(t *testing.T) play.Player {
 
 func rows(t *testing.T, e *codedebug.Env, n int64) []datasets.Row {
 	t.Helper()
-	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []datasets.Row
-	for row, err := range d.Rows(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, row)
-	}
-	return out
+	return envtest.Rows(t, e, envs.Train, n)
 }
 
 func TestContract(t *testing.T) {

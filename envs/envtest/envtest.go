@@ -133,3 +133,19 @@ func Run(t *testing.T, env envs.Bundled, play Player, o Options, skips ...string
 		})
 	})
 }
+
+// Rows are the first rows of a split, for the tests of an environment; 0 means all.
+func Rows(t testing.TB, env envs.Bundled, split envs.Split, limit int64) (list []datasets.Row) {
+	t.Helper()
+	d, err := env.Rows(t.Context(), split, datasets.Options{Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, row)
+	}
+	return list
+}

@@ -170,17 +170,7 @@ func TestDemand(t *testing.T) {
 
 func rows(t *testing.T, e *Env, n int64) (out []datasets.Row) {
 	t.Helper()
-	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for row, err := range d.Rows(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, row)
-	}
-	return out
+	return envtest.Rows(t, e, envs.Train, n)
 }
 
 func call(name, args string) trajectory.Call {

@@ -35,18 +35,7 @@ func open(t *testing.T, c sql.Config) *sql.Env {
 
 func rows(t *testing.T, e envs.Bundled, split envs.Split, n int64) []datasets.Row {
 	t.Helper()
-	d, err := e.Rows(t.Context(), split, datasets.Options{Limit: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []datasets.Row
-	for row, err := range d.Rows(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, row)
-	}
-	return out
+	return envtest.Rows(t, e, split, n)
 }
 
 func TestContract(t *testing.T) {

@@ -57,15 +57,8 @@ func inLocal(c terminalbench.Config) terminalbench.Config {
 
 func rows(t *testing.T, e *terminalbench.Env) map[string]datasets.Row {
 	t.Helper()
-	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[string]datasets.Row{}
-	for row, err := range d.Rows(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, row := range envtest.Rows(t, e, envs.Train, 0) {
 		out[row.ID] = row
 	}
 	return out
