@@ -151,7 +151,7 @@ func settle(p plan) (door int, err error) {
 		}
 	}
 	// The host's out-of-memory killer takes boxes before hermes.
-	os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
+	writeFile("/proc/self/oom_score_adj", []byte("500"))
 	for _, l := range []slotd.Rlimit{
 		{Resource: unix.RLIMIT_NPROC, Value: uint64(p.Limits.Processes + reserve)},
 		{Resource: unix.RLIMIT_CORE, Value: 0},

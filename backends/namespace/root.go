@@ -20,8 +20,8 @@ type root struct {
 	image   *tree
 	trees   map[string]tree // by path in the box
 	devices map[string]tree
-	links   map[string]string   // symbolic links of the host's /
-	copies  map[string]*os.File // for /etc
+	links   map[string]string // symbolic links of the host's /
+	copies  map[string]int    // files for /etc
 	etc     map[string][]byte
 }
 
@@ -32,9 +32,6 @@ var etcTrees = []string{"alternatives", "ssl", "pki", "crypto-policies", "fonts"
 // etcFiles are copied, so that commands may change them.
 var etcFiles = []string{"ld.so.cache", "ld.so.conf", "nsswitch.conf", "protocols", "services", "localtime", "timezone", "mime.types",
 	"profile", "bash.bashrc", "inputrc", "shells", "debian_version", "os-release", "lsb-release", "magic", "login.defs"}
-
-// sticky is the mode of directories for everyone's temporary files.
-const sticky = 0o777 | os.ModeSticky
 
 // maxEtc bounds a file of /etc. Those beyond maxCopy are shown instead of copied: a copy
 // is memory of every box.
@@ -54,7 +51,7 @@ func collect(p plan, image int) (*root, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("make mounts private: %w", err)
 	}
-	r := &root{plan: p, trees: map[string]tree{}, devices: map[string]tree{}, links: map[string]string{}, copies: map[string]*os.File{}, etc: map[string][]byte{}}
+	r := &root{plan: p, trees: map[string]tree{}, devices: map[string]tree{}, links: map[string]string{}, copies: map[string]int{}, etc: map[string][]byte{}}
 	for _, name := range devicesOf {
 		t, err := cloneTree("/dev/"+name, device)
 		if err != nil {
@@ -75,7 +72,7 @@ func collect(p plan, image int) (*root, error) {
 
 // openImage takes the image's mount.
 func (r *root) openImage(fd int) error {
-	t := tree{fd: fd, from: r.plan.ImageDir, dir: true}
+	t := tree{fd: fd, from: r.plan.ImageDir}
 	if fd < 0 {
 		var err error
 		if t, err = cloneTree(r.plan.ImageDir, noSetuid); err != nil {
@@ -103,26 +100,16 @@ func (r *root) openHost() error {
 	}
 	for _, name := range etcTrees {
 		path := "/etc/" + name
-		if s, err := os.Lstat(path); err == nil && s.IsDir() {
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			if err := r.show(path); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range etcFiles {
-		if f, err := os.Open("/etc/" + name); err == nil {
-			s, err := f.Stat()
-			switch {
-			case err != nil || !s.Mode().IsRegular() || s.Size() > maxEtc:
-			case s.Size() > maxCopy:
-				if err := r.show("/etc/" + name); err != nil {
-					return err
-				}
-			default:
-				r.copies[name] = f
-				continue
-			}
-			f.Close()
+		if err := r.openEtc(name); err != nil {
+			return err
 		}
 	}
 	r.etc["passwd"] = fmt.Appendf(nil, "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", r.plan.Home)
@@ -130,6 +117,27 @@ func (r *root) openHost() error {
 	r.etc["hosts"] = []byte("127.0.0.1 localhost hermes\n::1 localhost\n")
 	r.etc["hostname"] = []byte("hermes\n")
 	return nil
+}
+
+// openEtc opens a file of /etc, or shows it where it is large.
+func (r *root) openEtc(name string) error {
+	fd, err := unix.Open("/etc/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	var s unix.Stat_t
+	err = unix.Fstat(fd, &s)
+	switch {
+	case err != nil || s.Mode&unix.S_IFMT != unix.S_IFREG || s.Size > maxEtc:
+		err = nil
+	case s.Size > maxCopy:
+		err = r.show("/etc/" + name)
+	default:
+		r.copies[name] = fd
+		return nil
+	}
+	unix.Close(fd)
+	return err
 }
 
 // show takes a directory or file of the host, read-only.
@@ -191,7 +199,7 @@ func (r *root) files(at string) error {
 	if len(r.etc) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(at+"/etc", 0o755); err != nil {
+	if err := makeDirs(at + "/etc"); err != nil {
 		return err
 	}
 	for name, from := range r.copies {
@@ -200,26 +208,27 @@ func (r *root) files(at string) error {
 		}
 	}
 	for name, raw := range r.etc {
-		if err := os.WriteFile(at+"/etc/"+name, raw, 0o644); err != nil {
+		if err := writeFile(at+"/etc/"+name, raw); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copyFile copies within the kernel: nothing of it stays in the server's memory.
-func copyFile(to string, from *os.File) error {
-	defer from.Close()
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+// copyFile copies a file, which it closes, within the kernel: nothing of it stays in the server's
+// memory.
+func copyFile(to string, from int) error {
+	defer unix.Close(from)
+	fd, err := unix.Open(to, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
 	}
 	for {
-		n, err := unix.Sendfile(int(f.Fd()), int(from.Fd()), nil, maxEtc)
+		n, err := unix.Sendfile(fd, from, nil, maxEtc)
 		if err == unix.EINTR || err == nil && n > 0 {
 			continue
 		}
-		return errors.Join(err, f.Close())
+		return errors.Join(err, unix.Close(fd))
 	}
 }
 
@@ -231,7 +240,7 @@ func (r *root) dev(at string) error {
 		own = stage + "/dev"
 	}
 	for _, dir := range []string{own, own + "/pts", own + "/shm"} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := makeDirs(dir); err != nil {
 			return err
 		}
 	}
@@ -240,7 +249,7 @@ func (r *root) dev(at string) error {
 			return err
 		}
 	}
-	if err := os.Chmod(own+"/shm", sticky); err != nil {
+	if err := unix.Chmod(own+"/shm", 0o1777); err != nil {
 		return err
 	}
 	if err := mountFS("devpts", own+"/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
@@ -255,7 +264,7 @@ func (r *root) dev(at string) error {
 		}
 	}
 	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
-		if err := os.Symlink(to, own+"/"+name); err != nil {
+		if err := unix.Symlink(to, own+"/"+name); err != nil {
 			return err
 		}
 	}
@@ -280,17 +289,14 @@ var (
 // proc mounts /proc of the box's own processes and closes what tells of the host.
 func (r *root) proc(at string) error {
 	own := at + "/proc"
-	if err := os.MkdirAll(own, 0o555); err != nil {
+	if err := makeDirs(own); err != nil {
 		return err
 	}
 	if err := mountFS("proc", own, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("%w (a /proc with covered parts, as in a container, forbids it)", err)
 	}
 	for _, name := range closedProc {
-		if _, err := os.Lstat(own + "/" + name); err != nil {
-			continue
-		}
-		if err := again(own+"/"+name, shown|unix.MOUNT_ATTR_NOEXEC); err != nil {
+		if err := again(own+"/"+name, shown|unix.MOUNT_ATTR_NOEXEC); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -310,7 +316,7 @@ func closeSys(sys string) error {
 		return err
 	}
 	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
-		if err := os.WriteFile(sys+"/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := writeFile(sys+"/user/max_"+kind+"_namespaces", []byte("0")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("forbid nested %s namespaces: %w", kind, err)
 		}
 	}
@@ -320,11 +326,11 @@ func closeSys(sys string) error {
 // hide covers a file with /dev/null and a directory with an empty one. What only the
 // host's root may read needs no cover: no id of the box is that root.
 func hide(path string) error {
-	s, err := os.Lstat(path)
-	if err != nil || s.Mode()&0o044 == 0 {
+	var s unix.Stat_t
+	if err := unix.Lstat(path, &s); err != nil || s.Mode&0o044 == 0 {
 		return nil
 	}
-	if s.IsDir() {
+	if s.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return mountFS("tmpfs", path, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "nr_inodes=2")
 	}
 	t, err := cloneTree("/dev/null", shown)
@@ -336,31 +342,43 @@ func hide(path string) error {
 
 // folders makes what commands expect to find.
 func (r *root) folders(at string) error {
-	for _, dir := range []string{"/etc", "/run", "/var/tmp", "/var/log", "/sys", "/tmp", r.plan.Home, r.plan.Dir} {
-		if err := makeInside(at, dir); err != nil {
-			return fmt.Errorf("make %s in the box: %w", dir, err)
+	dirs := []string{"/etc", "/run", "/var/tmp", "/var/log", "/sys", "/tmp"}
+	if r.image == nil { // all there is so far was made here
+		for _, dir := range dirs {
+			if err := makeDirs(at + dir); err != nil {
+				return fmt.Errorf("make %s in the box: %w", dir, err)
+			}
 		}
+		dirs = nil
+	}
+	if err := makeInside(at, append(dirs, r.plan.Home, r.plan.Dir)); err != nil {
+		return err
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
-		if err := os.Chmod(at+dir, sticky); err != nil && r.image == nil {
-			return err
+		if err := unix.Chmod(at+dir, 0o1777); err != nil && r.image == nil {
+			return fmt.Errorf("open %s of the box to all: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-// makeInside makes a directory below at. A symbolic link of an image must not lead out.
-func makeInside(at, dir string) error {
+// makeInside makes directories below at. A symbolic link of an image must not lead out.
+func makeInside(at string, dirs []string) error {
 	inside, err := os.OpenRoot(at)
 	if err != nil {
 		return err
 	}
 	defer inside.Close()
-	name := strings.TrimPrefix(filepath.Clean(dir), "/")
-	if name == "" {
-		return nil
+	for _, dir := range dirs {
+		name := strings.TrimPrefix(filepath.Clean(dir), "/")
+		if name == "" {
+			continue
+		}
+		if err := inside.MkdirAll(name, 0o755); err != nil {
+			return fmt.Errorf("make %s in the box: %w", dir, err)
+		}
 	}
-	return inside.MkdirAll(name, 0o755)
+	return nil
 }
 
 // pivot makes at the root and lets go of the host's.

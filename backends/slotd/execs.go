@@ -164,7 +164,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.execs.begin(r.Context(), r.PathValue("eid"), body, func(ctx context.Context, e *execution) (backends.Result, error) {
+	e, err := s.execs.begin(r.Context(), r.PathValue("id"), body, func(ctx context.Context, e *execution) (backends.Result, error) {
 		return s.h.exec(ctx, c, e.task.Store)
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 
 // attach joins a command that was begun by exec.
 func (s *server) attach(w http.ResponseWriter, r *http.Request) error {
-	e, err := s.execs.find(r.PathValue("eid"))
+	e, err := s.execs.find(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *server) signal(w http.ResponseWriter, r *http.Request) error {
 	if n < 1 || n > 64 {
 		return fmt.Errorf("signal %d: have 1 to 64: %w", n, fs.ErrInvalid)
 	}
-	e, err := s.execs.find(r.PathValue("eid"))
+	e, err := s.execs.find(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *server) signal(w http.ResponseWriter, r *http.Request) error {
 
 // cancel ends a command at once and answers when it is gone.
 func (s *server) cancel(w http.ResponseWriter, r *http.Request) error {
-	e := s.execs.stop(r.PathValue("eid"))
+	e := s.execs.stop(r.PathValue("id"))
 	if e != nil {
 		select {
 		case <-e.done:

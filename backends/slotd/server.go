@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"strconv"
@@ -79,16 +80,37 @@ func Serve(ctx context.Context, l net.Listener, o ServerOptions) error {
 // right is what a call needs to be allowed.
 type right func(*server, *http.Request) (status int)
 
+// table finds calls by method and path, as "GET /v1/exec/{id}". A box lives for milliseconds,
+// of which building an http.ServeMux would take one in ten.
+type table map[string]http.HandlerFunc
+
+// ServeHTTP implements http.Handler.
+func (t table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(r.URL.EscapedPath(), "/")
+	if len(parts) > 3 {
+		id, err := url.PathUnescape(parts[3])
+		if err == nil && id != "" {
+			r.SetPathValue("id", id)
+			parts[3] = "{id}"
+		}
+	}
+	call, ok := t[r.Method+" "+strings.Join(parts, "/")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	call(w, r)
+}
+
 // routes is the table of calls.
 func (s *server) routes() http.Handler {
-	m := http.NewServeMux()
-	m.HandleFunc("GET /v1/health", s.health)
-	s.add(m, (*server).mayUse, map[string]func(http.ResponseWriter, *http.Request) error{
+	t := table{"GET /v1/health": s.health}
+	s.add(t, (*server).mayUse, map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /v1/info":               s.info,
-		"POST /v1/exec/{eid}":        s.exec,
-		"GET /v1/exec/{eid}":         s.attach,
-		"POST /v1/exec/{eid}/signal": s.signal,
-		"DELETE /v1/exec/{eid}":      s.cancel,
+		"POST /v1/exec/{id}":         s.exec,
+		"GET /v1/exec/{id}":          s.attach,
+		"POST /v1/exec/{id}/signal":  s.signal,
+		"DELETE /v1/exec/{id}":       s.cancel,
 		"POST /v1/stream":            s.stream,
 		"GET /v1/file":               s.getFile,
 		"PUT /v1/file":               s.putFile,
@@ -105,22 +127,22 @@ func (s *server) routes() http.Handler {
 		"DELETE /v1/process/{id}":    s.kill,
 		"POST /v1/forward":           s.forward,
 	})
-	s.add(m, (*server).mayAdminister, map[string]func(http.ResponseWriter, *http.Request) error{"POST /v1/reset": s.reset})
+	s.add(t, (*server).mayAdminister, map[string]func(http.ResponseWriter, *http.Request) error{"POST /v1/reset": s.reset})
 	if s.desk != nil {
-		s.add(m, (*server).mayAdminister, map[string]func(http.ResponseWriter, *http.Request) error{
+		s.add(t, (*server).mayAdminister, map[string]func(http.ResponseWriter, *http.Request) error{
 			"POST /v1/leases":            s.desk.take,
 			"POST /v1/leases/{id}/renew": s.desk.renew,
 			"DELETE /v1/leases/{id}":     s.desk.giveBack,
 			"POST /v1/drain":             s.desk.drain,
 		})
 	}
-	return m
+	return t
 }
 
 // add enters calls that need a right.
-func (s *server) add(m *http.ServeMux, may right, calls map[string]func(http.ResponseWriter, *http.Request) error) {
+func (s *server) add(t table, may right, calls map[string]func(http.ResponseWriter, *http.Request) error) {
 	for pattern, f := range calls {
-		m.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		t[pattern] = func(w http.ResponseWriter, r *http.Request) {
 			r = r.WithContext(s.h.withTurn(r.Context()))
 			if status := may(s, r); status != 0 {
 				http.Error(w, http.StatusText(status), status)
@@ -138,7 +160,7 @@ func (s *server) add(m *http.ServeMux, may right, calls map[string]func(http.Res
 			if err != nil {
 				sendFault(w, err)
 			}
-		})
+		}
 	}
 }
 
