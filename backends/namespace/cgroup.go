@@ -240,7 +240,7 @@ func (g group) limit(dir string, l Limits) error {
 		if !slices.Contains(g.controllers, s.controller) {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, s.file), []byte(s.value), 0); err != nil && !s.optional {
+		if err := writeFile(filepath.Join(dir, s.file), []byte(s.value)); err != nil && !s.optional {
 			return fmt.Errorf("limit a cgroup: %w", err)
 		}
 	}
@@ -262,7 +262,7 @@ func (b *boxGroup) enter(pid int) error {
 
 // join moves a process into a group.
 func join(dir string, pid int) error {
-	if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(pid)), 0); err != nil {
+	if err := writeFile(dir+"/cgroup.procs", []byte(strconv.Itoa(pid))); err != nil {
 		return fmt.Errorf("move a box into its cgroup: %w", err)
 	}
 	return nil

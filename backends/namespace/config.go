@@ -19,6 +19,8 @@ type Config struct {
 	Cgroup   string        `yaml:"cgroup"` // "auto" (the default) or "off"
 	Egress   egress.Config `yaml:"egress"` // what boxes may connect to, by a proxy; nothing where it is empty
 	Resets   bool          `yaml:"resets"` // boxes can be reset, which costs each a few milliseconds at its start
+
+	program string // of the helper that clones boxes; empty: the one that is built in
 }
 
 // Limits are what a box gets whose Spec does not say otherwise.

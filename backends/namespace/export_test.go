@@ -20,6 +20,12 @@ func (b *Backend) Kill(id string) error {
 	return fmt.Errorf("no box %s", id)
 }
 
+// WithProgram makes boxes of a slotd program at a path, as a hermes does that has it built in.
+func (c Config) WithProgram(path string) Config {
+	c.program = path
+	return c
+}
+
 // Settle waits until no box is being made ahead.
 func (b *Backend) Settle() { b.spares.Wait() }
 

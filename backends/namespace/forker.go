@@ -39,9 +39,10 @@ type forked struct {
 // forker is the host's end of the helper. It is started at the first need, and again
 // when it is gone.
 type forker struct {
-	mu   sync.Mutex
-	conn *net.UnixConn
-	proc *os.Process
+	program string // path of the small slotd; empty: the one that is built in
+	mu      sync.Mutex
+	conn    *net.UnixConn
+	proc    *os.Process
 }
 
 // clone starts pid 1 of a box.
@@ -94,7 +95,7 @@ func (f *forker) start() error {
 	}
 	defer null.Close()
 	attr := &os.ProcAttr{Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true}}
-	small, err := program.Open()
+	small, err := f.small()
 	if err == nil {
 		f.proc, err = os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", small.Fd()), []string{slotd.Name, forkCommand}, attr)
 		small.Close()
@@ -108,6 +109,14 @@ func (f *forker) start() error {
 	}
 	f.conn = ours
 	return nil
+}
+
+// small opens the program of the helper.
+func (f *forker) small() (*os.File, error) {
+	if f.program != "" {
+		return os.Open(f.program)
+	}
+	return program.Open()
 }
 
 // ask sends one order and waits for the answer.

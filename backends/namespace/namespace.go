@@ -66,7 +66,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1)}
+	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}}
 	if c.Egress.On() {
 		if b.proxy, err = egress.New(c.Egress, "backends.namespace.egress", egress.Outside{}); err != nil {
 			return nil, err

@@ -288,8 +288,8 @@ var (
 
 // proc mounts /proc of the box's own processes and closes what tells of the host.
 func (r *root) proc(at string) error {
-	own := at + "/proc"
-	if err := makeDirs(own); err != nil {
+	own, empty := at+"/proc", stage+"/empty"
+	if err := errors.Join(makeDirs(own), makeDirs(empty)); err != nil {
 		return err
 	}
 	if err := mountFS("proc", own, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
@@ -301,9 +301,12 @@ func (r *root) proc(at string) error {
 		}
 	}
 	for _, name := range hiddenProc {
-		if err := hide(own + "/" + name); err != nil {
+		if err := hide(own+"/"+name, empty); err != nil {
 			return err
 		}
+	}
+	if err := unix.Rmdir(empty); err != nil { // where it covers others it stays, empty for good
+		return fmt.Errorf("remove the folder that hides others: %w", err)
 	}
 	return closeSys(own + "/sys")
 }
@@ -325,15 +328,16 @@ func closeSys(sys string) error {
 
 // hide covers a file with /dev/null and a directory with an empty one. What only the
 // host's root may read needs no cover: no id of the box is that root.
-func hide(path string) error {
+func hide(path, empty string) error {
 	var s unix.Stat_t
 	if err := unix.Lstat(path, &s); err != nil || s.Mode&0o044 == 0 {
 		return nil
 	}
+	cover, attrs := "/dev/null", uint64(shown)
 	if s.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return mountFS("tmpfs", path, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "nr_inodes=2")
+		cover, attrs = empty, shown|unix.MOUNT_ATTR_NOEXEC
 	}
-	t, err := cloneTree("/dev/null", shown)
+	t, err := cloneTree(cover, attrs)
 	if err != nil {
 		return err
 	}
