@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
 	"hermes/backends"
@@ -109,15 +108,12 @@ func (h *Host) isClosed() bool {
 // result tells how a finished command ended.
 func (h *Host) result(t *task, timedOut bool) backends.Result {
 	r := backends.Result{TimedOut: timedOut}
-	if t.state != nil {
-		ws := t.state.Sys().(syscall.WaitStatus)
-		r.Code = ws.ExitStatus()
-		if ws.Signaled() {
-			r.Signal = int(ws.Signal())
-			r.Code = 128 + r.Signal
-		}
-		r.CPU = t.state.UserTime() + t.state.SystemTime()
+	r.Code = t.ended.ExitStatus()
+	if t.ended.Signaled() {
+		r.Signal = int(t.ended.Signal())
+		r.Code = 128 + r.Signal
 	}
+	r.CPU = time.Duration(t.used.Utime.Nano() + t.used.Stime.Nano())
 	if timedOut {
 		r.Code = 124
 	}

@@ -41,11 +41,11 @@ func newSpawner(hook func() error) (*spawner, error) {
 }
 
 // start starts a process whose limits hold before its first instruction.
-func (s *spawner) start(prog string, argv []string, attr *os.ProcAttr, limits []Rlimit) (p *os.Process, err error) {
+func (s *spawner) start(prog string, argv []string, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.shut {
-		return nil, os.ErrClosed
+		return 0, os.ErrClosed
 	}
 	if s.work == nil {
 		return startLimited(prog, argv, attr, limits)
@@ -53,10 +53,10 @@ func (s *spawner) start(prog string, argv []string, attr *os.ProcAttr, limits []
 	done := make(chan struct{})
 	s.work <- func() {
 		defer close(done)
-		p, err = startLimited(prog, argv, attr, limits)
+		pid, err = startLimited(prog, argv, attr, limits)
 	}
 	<-done
-	return p, err
+	return pid, err
 }
 
 // close ends the thread.
@@ -73,24 +73,34 @@ func (s *spawner) close() {
 // startLimited holds the new process at its exec with ptrace, sets the limits from
 // outside, checks them and lets it go. So there is no moment in which the command runs
 // without them, and no intermediate program is needed.
-func startLimited(prog string, argv []string, attr *os.ProcAttr, limits []Rlimit) (*os.Process, error) {
+func startLimited(prog string, argv []string, attr *syscall.ProcAttr, limits []Rlimit) (int, error) {
 	if len(limits) == 0 {
-		return os.StartProcess(prog, argv, attr)
+		return syscall.ForkExec(prog, argv, attr)
 	}
 	runtime.LockOSThread() // ptrace belongs to the thread
 	defer runtime.UnlockOSThread()
 	attr.Sys.Ptrace = true
-	p, err := os.StartProcess(prog, argv, attr)
+	pid, err := syscall.ForkExec(prog, argv, attr)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	if err := limitStopped(p.Pid, limits); err != nil {
-		p.Kill()
-		syscall.PtraceDetach(p.Pid)
-		p.Wait()
-		return nil, fmt.Errorf("limit process %d: %w", p.Pid, err)
+	if err := limitStopped(pid, limits); err != nil {
+		unix.Kill(pid, unix.SIGKILL) // it is ours and not collected: the number is its own
+		syscall.PtraceDetach(pid)
+		collect(pid)
+		return 0, fmt.Errorf("limit process %d: %w", pid, err)
 	}
-	return p, nil
+	return pid, nil
+}
+
+// collect waits for the end of a child. Package os would hold it by a descriptor, and make a process
+// first to see whether it can.
+func collect(pid int) (ws unix.WaitStatus, used unix.Rusage, err error) {
+	for {
+		if _, err = unix.Wait4(pid, &ws, 0, &used); err != unix.EINTR {
+			return ws, used, err
+		}
+	}
 }
 
 // limitStopped waits for the stop at exec, sets the limits and detaches.

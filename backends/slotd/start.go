@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -26,8 +27,9 @@ type task struct {
 	since uint64
 	began time.Time
 	ooms  int64
-	done  chan struct{} // closed when the command itself has ended
-	state *os.ProcessState
+	done  chan struct{}   // closed when the command itself has ended
+	ended unix.WaitStatus // how, and what it used; after done
+	used  unix.Rusage
 	void  atomic.Bool // a reset ended it: there is no result
 }
 
@@ -65,7 +67,7 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 		t.ooms = h.opt.OOM()
 	}
 	env[MarkEnv] = t.mark
-	attr := &os.ProcAttr{Dir: dir, Env: pairs(env), Files: []*os.File{s.in, s.out, s.err},
+	attr := &syscall.ProcAttr{Dir: dir, Env: pairs(env), Files: []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
 	if u := h.opt.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
@@ -78,21 +80,21 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 	if _, err := h.turn(ctx, "start"); err != nil {
 		return nil, err
 	}
-	p, err := h.spawn.start(prog, argv, attr, h.opt.Rlimits)
+	t.pid, err = h.spawn.start(prog, argv, attr, h.opt.Rlimits)
+	runtime.KeepAlive(s)
 	if err != nil {
 		return nil, startFault(argv[0], err)
 	}
-	t.pid = p.Pid
 	h.tasks[t] = true
-	go h.await(t, p)
+	go h.await(t)
 	return t, nil
 }
 
 // await collects the command when it ends.
-func (h *Host) await(t *task, p *os.Process) {
-	state, _ := p.Wait()
+func (h *Host) await(t *task) {
+	ended, used, _ := collect(t.pid)
 	h.mu.Lock()
-	t.state = state
+	t.ended, t.used = ended, used
 	delete(h.tasks, t)
 	close(t.done)
 	h.mu.Unlock()

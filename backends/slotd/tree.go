@@ -21,16 +21,11 @@ type entry struct {
 
 // ticks is the time since boot in clock ticks, less a margin.
 func ticks() uint64 {
-	raw, err := os.ReadFile("/proc/uptime")
-	if err != nil {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil || now.Sec < 1 {
 		return 0
 	}
-	word, _, _ := strings.Cut(string(raw), " ")
-	s, err := strconv.ParseFloat(word, 64)
-	if err != nil || s < 1 {
-		return 0
-	}
-	return uint64((s - 1) * 100)
+	return uint64(now.Nano()-1e9) / 1e7
 }
 
 // processes lists the living processes that began at or after a time.
