@@ -145,7 +145,8 @@ type Server struct {
 	batch    int
 	maxLen   int
 	total    int64
-	gen      int // of keys: grows at each start and when the trainer goes back
+	gen      int    // of keys: grows at each start and when the trainer goes back
+	series   string // of posts: another one when the trainer goes back
 	begun    int64
 	planned  int64
 	groups   map[string]*group // in flight, by name
