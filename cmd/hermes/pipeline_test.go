@@ -29,7 +29,7 @@ type trainedBatch struct {
 }
 
 // pipelineRows is how many rows the environment has: fewer than there are groups, so that
-// they come again, epoch after epoch, and more than are in flight at once.
+// they come again, epoch after epoch in another order, and more than are in flight at once.
 const pipelineRows = 6
 
 // TestPipeline plays training from end to end: run-api, a trainer that acknowledges, and env
@@ -77,7 +77,7 @@ func TestPipeline(t *testing.T) {
 	serve := func() {
 		serving = hermes(t, dir, "env", "serve", "procedural", "--api", front.URL, "--group-size", "2", "--model", "fake", "--base-url", base, "--send-scripts",
 			"--exact", "--wire", "sglang", "--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--max-turns", "4",
-			"--set", fmt.Sprint("size=", pipelineRows), "--equal-scores", "send", "--backend", "local", "--concurrency", "4", "--poll", "2ms", "--run", "s", "--progress", "none", "--json")
+			"--set", fmt.Sprint("size=", pipelineRows), "--shuffle", "--equal-scores", "send", "--backend", "local", "--concurrency", "4", "--poll", "2ms", "--run", "s", "--progress", "none", "--json")
 		log.Reset()
 		serving.Stderr = &log
 		if err := serving.Start(); err != nil {

@@ -226,7 +226,8 @@ func TestServeEndToEnd(t *testing.T) {
 	whole := 0
 	for _, name := range told { // the killed one may lack its last row, which was its only one
 		raw, err := os.ReadFile(name)
-		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) && bytes.Contains(raw, []byte("trainer/step")) {
+		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) && bytes.Contains(raw, []byte("trainer/step")) &&
+			bytes.Contains(raw, []byte("server/server_0_request_time_99p")) {
 			whole++
 		}
 	}

@@ -240,7 +240,7 @@ func TestGroupsArriveUntilTheTrainerHasItsSteps(t *testing.T) {
 		t.Errorf("rows %v, environments %+v, %+v: want three rows in turn and a good-bye", seen, b.api.Envs(), r.totals)
 	}
 	raw, err := os.ReadFile(filepath.Join(b.dir, "metrics.jsonl"))
-	if err != nil || !strings.Contains(string(raw), `"e_0_train/completion_lengths":2`) || !strings.Contains(string(raw), `"e_0_train/items_sent_to_api"`) {
+	if err != nil || !strings.Contains(string(raw), `"e_0_train/completion_lengths":2`) || !strings.Contains(string(raw), `"e_0_train/items_sent_to_api"`) || !strings.Contains(string(raw), `"e_0_train_perf/succeeded_task_duration_mean"`) {
 		t.Errorf("metrics: %s %v", raw, err)
 	}
 	served, err := os.ReadFile(filepath.Join(b.dir, "served.jsonl"))

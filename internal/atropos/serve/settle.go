@@ -383,6 +383,7 @@ func (s *Server) arrived(ctx context.Context, g *group) {
 // settled books a group that is not sent.
 func (s *Server) settled(ctx context.Context, g *group, why string) {
 	s.met.drop(g.env, why)
+	s.met.failed(g.env, g.took())
 	if err := s.file.dropped(g, why, s.now()); err != nil {
 		s.stop(err)
 	}
