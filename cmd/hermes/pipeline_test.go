@@ -28,11 +28,16 @@ type trainedBatch struct {
 	ID    int `json:"batch_id"`
 }
 
+// pipelineRows is how many rows the environment has: fewer than there are groups, so that
+// they come again, epoch after epoch in another order, and more than are in flight at once.
+const pipelineRows = 6
+
 // TestPipeline plays training from end to end: run-api, a trainer that acknowledges, and env
 // serve, with the address of run-api staying the same. Trainer, run-api and env serve die
-// again and again. Every sequence that is trained on is one that the model server has
-// sampled, with its masks and log-probs, and none is trained on twice. HERMES_KILLS is how
-// often each dies; there are 25 steps to each of them.
+// in a random order, each of them HERMES_KILLS times. Every sequence that is trained on is
+// one that the model server has sampled, with its masks, its log-probs and the versions of
+// the weights, which are others at each step; none is trained on twice, no row comes twice
+// in an epoch, and none is left out. There are 25 steps to each death of a kind.
 func TestPipeline(t *testing.T) {
 	kills, _ := strconv.Atoi(os.Getenv("HERMES_KILLS"))
 	kills = max(kills, 1)
@@ -72,7 +77,7 @@ func TestPipeline(t *testing.T) {
 	serve := func() {
 		serving = hermes(t, dir, "env", "serve", "procedural", "--api", front.URL, "--group-size", "2", "--model", "fake", "--base-url", base, "--send-scripts",
 			"--exact", "--wire", "sglang", "--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--max-turns", "4",
-			"--set", fmt.Sprintf("size=%d", 10*steps), "--equal-scores", "send", "--backend", "local", "--concurrency", "8", "--poll", "2ms", "--run", "s", "--progress", "none", "--json")
+			"--set", fmt.Sprint("size=", pipelineRows), "--shuffle", "--equal-scores", "send", "--backend", "local", "--concurrency", "4", "--poll", "2ms", "--run", "s", "--progress", "none", "--json")
 		log.Reset()
 		serving.Stderr = &log
 		if err := serving.Start(); err != nil {
@@ -87,12 +92,21 @@ func TestPipeline(t *testing.T) {
 		<-ended
 	}
 	serve()
-	defer stop()
+	defer func() {
+		if serving != nil {
+			stop()
+		}
+	}()
 
 	r := rand.New(rand.NewPCG(7, uint64(kills)))
+	victims := slices.Repeat([]string{"trainer", "run-api", "env serve"}, kills)
+	r.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
+	every := steps / (len(victims) + 1)
+	died := map[string]int{}
 	var all []servetest.Group
 	batches := map[int]bool{}
-	query := "/batch?holder=trainer"
+	const question = "/batch?holder=trainer"
+	query, fatal, untrained := question, false, 0
 	for step := 0; step < steps; {
 		select {
 		case err := <-ended:
@@ -106,40 +120,118 @@ func TestPipeline(t *testing.T) {
 		if batches[b.ID] {
 			t.Fatalf("batch %d was acknowledged and came again", b.ID)
 		}
-		batches[b.ID], all = true, append(all, b.Batch...)
-		query = fmt.Sprint("/batch?holder=trainer&ack=", b.ID)
-		step++
-		if step%max(1, steps/kills/3) != 0 {
+		if fatal { // the trainer dies with a batch that it has read and not trained on
+			fatal, untrained, query = false, b.ID, question
 			continue
 		}
-		switch who := r.IntN(3); who {
-		case 0: // the trainer dies before it has read the whole batch; the next one bears its name
-			query = die(t, *api.url.Load()+query, query)
-		case 1:
+		if untrained != 0 && b.ID != untrained {
+			t.Fatalf("batch %d comes after a trainer died with batch %d", b.ID, untrained)
+		}
+		untrained = 0
+		batches[b.ID], all = true, append(all, b.Batch...)
+		query = fmt.Sprint(question, "&ack=", b.ID)
+		step++
+		model.SetVersion(fmt.Sprint("step ", step))
+		if step%every != 0 || len(victims) == 0 {
+			continue
+		}
+		who := victims[0]
+		victims = victims[1:]
+		died[who]++
+		switch who {
+		case "trainer": // before or after it has read the whole batch; the next one bears its name
+			if fatal = r.IntN(2) == 0; !fatal {
+				query = die(t, *api.url.Load()+query, query)
+			}
+		case "run-api":
 			api.kill()
 			api.start()
-		case 2:
+		case "env serve":
 			stop()
 			serve()
 		}
 	}
-
-	truth, used := judged(model), map[string]int{}
-	for _, g := range all {
-		for i, tokens := range g.Tokens {
-			text := fmt.Sprint(tokens)
-			used[text]++
-			if !slices.ContainsFunc(truth[text], func(want trainee) bool { return want.is(tokens, g.Masks[i], g.InferenceLogprobs[i]) }) {
-				t.Errorf("a sequence of %d tokens that is none of %d with these tokens that the model server has seen", len(tokens), len(truth[text]))
-			}
-			if used[text] > len(truth[text]) {
-				t.Errorf("a conversation of %d tokens was sampled %d times and trained on %d times", len(tokens), len(truth[text]), used[text])
-			}
+	for who, n := range map[string]int{"trainer": kills, "run-api": kills, "env serve": kills} {
+		if died[who] != n {
+			t.Errorf("%s died %d times, want %d", who, died[who], n)
 		}
 	}
+
 	if len(all) != 2*steps {
 		t.Errorf("%d groups in %d batches", len(all), steps)
 	}
+	stop()
+	serving = nil
+	judge := newEpochs(t, judged(model))
+	for _, g := range all {
+		judge.take(g)
+	}
+	for { // what is queued still
+		var b trainedBatch
+		if api.insist("GET", query, "", "", &b); len(b.Batch) == 0 {
+			break
+		}
+		for _, g := range b.Batch {
+			judge.take(g)
+		}
+		query = fmt.Sprint(question, "&ack=", b.ID)
+	}
+	judge.end()
+}
+
+// epochs holds groups against what the model server has sampled, and against the rows.
+type epochs struct {
+	t         *testing.T
+	truth     map[string][]trainee // what was not taken yet
+	sequences int
+	rows      map[int]map[string]int // groups by epoch and row
+}
+
+func newEpochs(t *testing.T, truth map[string][]trainee) *epochs {
+	return &epochs{t: t, truth: truth, rows: map[int]map[string]int{}}
+}
+
+func (e *epochs) take(g servetest.Group) {
+	for i, tokens := range g.Tokens {
+		s, text := sequenceOf(e.t, g, i), fmt.Sprint(tokens)
+		at := slices.IndexFunc(e.truth[text], func(want trainee) bool { return want.wrote(s) })
+		if at < 0 {
+			e.t.Errorf("a sequence of %d tokens, sampled by %v, that is none of %d conversations with these tokens that the model server has had, or has come already", len(tokens), s.versions, len(e.truth[text]))
+			continue
+		}
+		e.truth[text] = slices.Delete(e.truth[text], at, at+1)
+		e.sequences++
+	}
+	row, _ := g.GroupOverrides["row"].(string)
+	epoch, ok := g.GroupOverrides["epoch"].(float64)
+	if !ok || row == "" {
+		e.t.Fatalf("a group says nothing of its row: %v", g.GroupOverrides)
+	}
+	if e.rows[int(epoch)] == nil {
+		e.rows[int(epoch)] = map[string]int{}
+	}
+	e.rows[int(epoch)][row]++
+}
+
+// end looks at all epochs: in none a row stands twice, and in those that cannot be under
+// way any more all rows stand.
+func (e *epochs) end() {
+	last := len(e.rows) - 1
+	for epoch := range len(e.rows) {
+		rows := e.rows[epoch]
+		for row, n := range rows {
+			if n != 1 {
+				e.t.Errorf("row %s came %d times in epoch %d", row, n, epoch)
+			}
+		}
+		if epoch < last-1 && len(rows) != pipelineRows {
+			e.t.Errorf("epoch %d of %d has %d rows, want %d", epoch, last, len(rows), pipelineRows)
+		}
+	}
+	if last < 2 {
+		e.t.Errorf("%d epochs: no row was repeated for long", last+1)
+	}
+	e.t.Logf("%d sequences that the model server has sampled, in %d epochs", e.sequences, last+1)
 }
 
 // die asks for a batch, reads a little of it and goes away. What it acknowledged with its

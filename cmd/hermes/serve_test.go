@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http/httptest"
@@ -14,12 +15,14 @@ import (
 	"hermes/internal/app"
 	"hermes/internal/atropos/servetest"
 	"hermes/internal/fakellm"
+	"hermes/trajectory"
 )
 
 // trainee is what a model server says about one conversation.
 type trainee struct {
 	tokens   []int
 	logProbs map[int]float64 // of sampled tokens, by place
+	versions map[int]string  // of the weights that sampled them
 }
 
 // judged reads the model server's own record: by the text of the tokens, all sequences
@@ -32,14 +35,14 @@ func judged(s *fakellm.Server) map[string][]trainee {
 		}
 		t, ok := by[e.Conversation]
 		if !ok {
-			t.logProbs = map[int]float64{}
+			t.logProbs, t.versions = map[int]float64{}, map[int]string{}
 		}
 		t.tokens = t.tokens[:0:0]
 		for _, id := range append(slices.Clone(e.Prompt), e.Sampled...) {
 			t.tokens = append(t.tokens, int(id))
 		}
 		for k, p := range e.LogProbs {
-			t.logProbs[len(e.Prompt)+k] = p
+			t.logProbs[len(e.Prompt)+k], t.versions[len(e.Prompt)+k] = p, e.Version
 		}
 		by[e.Conversation] = t
 	}
@@ -50,15 +53,85 @@ func judged(s *fakellm.Server) map[string][]trainee {
 	return out
 }
 
+// sequence is one that was posted.
+type sequence struct {
+	tokens, masks []int
+	logProbs      []float64
+	versions      []trajectory.Span
+}
+
+// sequenceOf is sequence i of a group.
+func sequenceOf(t *testing.T, g servetest.Group, i int) sequence {
+	t.Helper()
+	s := sequence{tokens: g.Tokens[i], masks: g.Masks[i], logProbs: g.InferenceLogprobs[i]}
+	raw, err := json.Marshal(g.Overrides[i]["weight_versions"])
+	if err == nil {
+		err = json.Unmarshal(raw, &s.versions)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// version is that of the weights at a place.
+func (s sequence) version(at int) (v string) {
+	for _, span := range s.versions {
+		if span.From <= at {
+			v = span.Version
+		}
+	}
+	return v
+}
+
+// wrote reports whether a sequence is the conversation, with the versions of its weights.
+func (t trainee) wrote(s sequence) bool {
+	for at, v := range t.versions {
+		if s.version(at) != v {
+			return false
+		}
+	}
+	return t.is(s.tokens, s.masks, s.logProbs)
+}
+
+// TestJudge: what is wrong with a sequence is seen.
+func TestJudge(t *testing.T) {
+	truth := trainee{[]int{1, 2, 3, 4, 5, 6}, map[int]float64{2: -0.5, 3: -0.25, 5: -1}, map[int]string{2: "a", 3: "a", 5: "b"}}
+	right := func() sequence {
+		return sequence{[]int{1, 2, 3, 4, 5, 6}, []int{-100, -100, 3, 4, -100, 6}, []float64{1, 1, -0.5, -0.25, 1, -1}, []trajectory.Span{{From: 2, Version: "a"}, {From: 5, Version: "b"}}}
+	}
+	for what, spoil := range map[string]func(s *sequence){
+		"a mask that is off by one":          func(s *sequence) { s.masks = append([]int{-100}, s.masks[:5]...) },
+		"a sampled token that is not masked": func(s *sequence) { s.masks[3] = -100 },
+		"a given token that is":              func(s *sequence) { s.masks[4] = 5 },
+		"a log-prob of another token":        func(s *sequence) { s.logProbs[2], s.logProbs[3] = s.logProbs[3], s.logProbs[2] },
+		"a log-prob that is missing":         func(s *sequence) { s.logProbs = s.logProbs[:5] },
+		"a log-prob that says not sampled":   func(s *sequence) { s.logProbs[5] = 1 },
+		"versions that are off by a turn":    func(s *sequence) { s.versions[1].From = 6 },
+		"no version":                         func(s *sequence) { s.versions = nil },
+	} {
+		s := right()
+		if !truth.wrote(s) {
+			t.Fatal("what is right is taken for wrong")
+		}
+		if spoil(&s); truth.wrote(s) {
+			t.Errorf("%s is not seen", what)
+		}
+	}
+}
+
 // is reports whether masks and log-probs are those of the conversation.
 func (t trainee) is(tokens, masks []int, logProbs []float64) bool {
+	if len(tokens) != len(masks) || len(tokens) != len(logProbs) {
+		return false
+	}
 	for k, id := range tokens {
 		p, sampled := t.logProbs[k]
 		if !sampled && (masks[k] != -100 || logProbs[k] != 1) || sampled && (masks[k] != id || math.Abs(logProbs[k]-p) > 1e-4) {
 			return false
 		}
 	}
-	return len(tokens) == len(masks) && len(tokens) == len(logProbs) && len(t.logProbs) > 0
+	return len(t.logProbs) > 0
 }
 
 // TestServeEndToEnd rolls out tasks with tools in boxes against a model server that aborts
@@ -153,7 +226,8 @@ func TestServeEndToEnd(t *testing.T) {
 	whole := 0
 	for _, name := range told { // the killed one may lack its last row, which was its only one
 		raw, err := os.ReadFile(name)
-		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) && bytes.Contains(raw, []byte("trainer/step")) {
+		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) && bytes.Contains(raw, []byte("trainer/step")) &&
+			bytes.Contains(raw, []byte("server/server_0_request_time_99p")) {
 			whole++
 		}
 	}

@@ -95,11 +95,15 @@ func (r *server) check(context.Context) error {
 	if !r.Exact {
 		return errors.New("env serve trains on tokens, and this policy is text: add --exact with --wire sglang, vllm, llamacpp or chat (see docs/exact.md), or use 'hermes env process' for groups without a trainer")
 	}
-	if err := configs.Decode(r.host.Section("training"), &r.rules); err != nil {
+	section := r.host.Section("training")
+	if err := configs.Decode(section, &r.rules); err != nil {
 		return err
 	}
 	r.rules.EqualScores = cmp.Or(r.EqualScores, r.rules.EqualScores)
 	if err := r.rules.Check(); err != nil {
+		if bad := new(shape.RuleError); errors.As(err, &bad) {
+			return section.Sub(bad.Key).Errorf("%s", bad.Text)
+		}
 		return err
 	}
 	if !(r.InferenceWeight > 0) {

@@ -52,7 +52,8 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 	defer func() { first.tracked.close(r.host, err) }()
 	meter, live := control.NewMeter(nil), &servedBooks{totals: stats.New(nil)}
 	scraped := first.metrics(ctx, cancel)
-	watch := event.All(scraped, meter, live)
+	calls := &serve.Calls{}
+	watch := event.All(scraped, meter, live, calls)
 	memory := budget(r.Memory, "/")
 	defer holdMemory(memory)()
 	var list []serve.Env
@@ -68,7 +69,7 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 		TotalSteps: r.TotalSteps, StepsPerEval: r.StepsPerEval, EvalHandling: serve.EvalHandling(r.EvalHandling), EvalLimit: r.EvalLimitRatio, LogAfter: r.LogAfter,
 		Messages: r.SendMessages, Generation: first.generation(), Seed: r.Seed, Replicas: max(1, r.shard.N), Wait: max(r.Wait, time.Millisecond), Poll: r.Poll,
 		Dir: dir.Path, Before: before, GroupsFile: r.GroupsFile, Log: first.log, Say: func(text string) { fmt.Fprintln(r.host.Err, "hermes: "+text) },
-		Engine: first.engineOptions(memory), Observer: watch,
+		Engine: first.engineOptions(memory), Observer: watch, Calls: calls,
 		Planned: func(n int64) error { return plan(dir, done+n, planAhead) },
 		Figures: func(line, step int64, values map[string]float64) {
 			values = maps.Clone(values)

@@ -3,8 +3,8 @@
 // that would stall says so.
 //
 // Every change is made under one lock, and is a few assignments: bodies are read,
-// validated, written to disk and to clients outside of it, so that no call waits for the
-// disk or the body of another. Questions about the state are answered from what the last
+// validated, written to disk and to clients, and batches are formed, outside of it, so that
+// no call waits for the disk, the body or the queue of another. Questions about the state are answered from what the last
 // change has left for them, without the lock.
 package api
 
@@ -77,6 +77,9 @@ type Server struct {
 
 	seen atomic.Pointer[sight] // the state as the last change left it
 
+	forming sync.Mutex            // taken before mu
+	form    func(*ledger.Forming) // its Work; tests hold it
+
 	mu    sync.Mutex
 	state *ledger.State
 	room  chan struct{} // closed when groups have left
@@ -118,7 +121,7 @@ func Open(o Options) (*Server, Recovered, error) {
 	}
 	state.Finish(st.Keep)
 	st.Start()
-	s := &Server{opt: o, store: st, state: state, memory: semaphore.NewWeighted(o.Memory), room: make(chan struct{}), limit: o.Compact}
+	s := &Server{opt: o, store: st, state: state, memory: semaphore.NewWeighted(o.Memory), room: make(chan struct{}), limit: o.Compact, form: (*ledger.Forming).Work}
 	if st.Usage().Log > minCompact {
 		if err := st.Compact(st.Mark(), state.Image().Frames()); err != nil {
 			return nil, rec, errors.Join(err, st.Close())

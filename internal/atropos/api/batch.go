@@ -35,16 +35,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	var b *ledger.Batch
-	var err error
-	s.change(func(st *ledger.State) {
-		if acked != 0 {
-			if err = st.Acknowledge(acked); err != nil {
-				return
-			}
-		}
-		b, err = st.Next(holder, time.Now())
-	})
+	b, err := s.next(holder, acked)
 	if acked != 0 || b != nil {
 		// The acknowledgement must hold, and a batch must have been formed for good: were
 		// its number given out again after a crash, it would stand for other groups.
@@ -68,6 +59,33 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.deliver(w, r, b, holder)
 	}
+}
+
+// next acknowledges a batch, 0 for none, and takes the next one. Batches are formed by one
+// request at a time, while all others are answered.
+func (s *Server) next(holder string, acked uint64) (b *ledger.Batch, err error) {
+	var f *ledger.Forming
+	take := func() {
+		s.change(func(st *ledger.State) {
+			if acked != 0 {
+				if err = st.Acknowledge(acked); err != nil {
+					return
+				}
+				acked = 0
+			}
+			b, f, err = st.Next(holder, time.Now(), f)
+		})
+	}
+	if take(); f == nil {
+		return b, err
+	}
+	s.forming.Lock()
+	defer s.forming.Unlock()
+	f = nil // somebody else may have formed them meanwhile
+	for take(); f != nil; take() {
+		s.form(f)
+	}
+	return b, err
 }
 
 // noBatch answers in the form of Atropos' own error, which trainers look for.

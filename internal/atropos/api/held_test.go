@@ -163,6 +163,33 @@ func TestOthersAnswerDuringBatch(t *testing.T) {
 	}
 }
 
+// TestOthersAnswerDuringForming holds the forming of batches: posts are answered too, and
+// what they brought is not forgotten.
+func TestOthersAnswerDuringForming(t *testing.T) {
+	var g gate
+	s := ready(t, api.Options{})
+	s.BeforeForming(g.pass)
+	post := func(k int) { call(t, s, "POST", "/scored_data", strings.NewReader(scored(k, 1, -1))) }
+	post(2)
+	g.shut()
+	var got string
+	var wg sync.WaitGroup
+	wg.Go(func() { got = groupIDs(call(t, s, "GET", "/batch", nil)) })
+	<-g.here
+	othersAnswer(t, s)
+	post(3)
+	post(4)
+	call(t, s, "POST", "/disconnect-env", strings.NewReader(`{"env_id":0}`)) // the forming is void
+	g.open()
+	wg.Wait()
+	if got != "[3 4]" {
+		t.Errorf("the batch that was asked for: %s", got)
+	}
+	if ids := groupIDs(call(t, s, "GET", "/batch", nil)); ids != "[1 2]" {
+		t.Errorf("the next batch: %s", ids)
+	}
+}
+
 // slowBody is a body whose second half is held.
 type slowBody struct {
 	first, rest io.Reader

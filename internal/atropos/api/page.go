@@ -76,7 +76,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	count("batches_total", "Batches delivered.", v.Totals.Batches)
 	count("delivered_sequences_total", "Sequences of them.", v.Totals.Delivered)
 	count("redelivered_total", "Batches that were sent again.", v.Totals.Again)
-	count("lost_batches_total", "Batches that a trainer without acknowledgements had in hand when it died: one for each death at most.", v.Totals.Lost)
+	count("lost_batches_total", "Batches that may be lost: a trainer without acknowledgements had them in hand when it, or its successor, registered or reset the server. One each time at most.", v.Totals.Lost)
 	count("discarded_groups_total", "Groups dropped by resets or for damage.", v.Totals.Discarded)
 	c := &s.count
 	for _, m := range []struct {

@@ -17,6 +17,9 @@ const keyHeader = "Idempotency-Key"
 // knows what it may repeat.
 const featureHeader = "Hermes-Features"
 
+// againHeader tells that a post with this key was carried out before, and this one was not.
+const againHeader = "Idempotent-Replayed"
+
 func (s *Server) scoredData(w http.ResponseWriter, r *http.Request) {
 	s.post(w, r, func(body []byte) ([]group.Group, error) {
 		g, err := group.Read(body, s.rules())
@@ -54,6 +57,7 @@ func (s *Server) scoredDataList(w http.ResponseWriter, r *http.Request) {
 func (s *Server) post(w http.ResponseWriter, r *http.Request, read func([]byte) ([]group.Group, error), answer func([]ledger.Placed) any) {
 	key := r.Header.Get(keyHeader)
 	if known := s.answered(key); known != "" {
+		w.Header().Set(againHeader, "true")
 		replyRaw(w, http.StatusOK, []byte(known))
 		return
 	}
@@ -116,6 +120,9 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, read func([]byte) 
 	if err != nil {
 		s.refuse(w, err)
 		return
+	}
+	if !taken {
+		w.Header().Set(againHeader, "true")
 	}
 	replyRaw(w, http.StatusOK, text)
 }

@@ -85,6 +85,7 @@ func (c *Client) Status(ctx context.Context, env int) (s Status, err error) {
 type Posted struct {
 	Status   string `json:"status"`
 	Buffered int    `json:"buffer_size"` // sequences
+	Again    bool   `json:"-"`           // the server had taken a post with this key before, and did not take this one
 }
 
 // Post sends one group, a JSON object, once. key is its name, the same each time that it is

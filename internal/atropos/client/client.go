@@ -35,8 +35,6 @@ type Options struct {
 	Tries   int           // of what may be repeated; 0: 3
 	Pause   time.Duration // before the second try, doubled each time; 0: 500 ms
 	Timeout time.Duration // of one request; 0: 5 minutes, since a post may be hundreds of MB
-
-	Compress bool // also bodies for a server on this machine
 }
 
 // Client asks one server.
@@ -50,11 +48,12 @@ type Client struct {
 	keyed atomic.Bool // the server told that it knows posts by their keys
 }
 
-// Headers of hermes' own server: the name of a post, and what the server offers beyond the
-// protocol.
+// Headers of hermes' own server: the name of a post, what the server offers beyond the
+// protocol, and that it has carried out a post of this name before.
 const (
 	keyHeader     = "Idempotency-Key"
 	featureHeader = "Hermes-Features"
+	againHeader   = "Idempotent-Replayed"
 )
 
 // Keyed reports whether the server that answered last knows posts by their keys: one whose
@@ -177,6 +176,9 @@ func (c *Client) named(ctx context.Context, key, method, path string, body []byt
 	if resp.StatusCode == http.StatusOK { // else it may be a proxy that speaks
 		c.keyed.Store(resp.Header.Get(featureHeader) == keyHeader)
 	}
+	if p, ok := out.(*Posted); ok {
+		p.Again = resp.Header.Get(againHeader) == "true"
+	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return &Error{Op: op, Err: err, Fate: Unknown}
@@ -196,7 +198,7 @@ func (c *Client) named(ctx context.Context, key, method, path string, body []byt
 // request builds a request; big bodies are compressed where that makes them smaller.
 func (c *Client) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
 	packed := false
-	if len(body) >= gzipFrom && (c.o.Compress || !c.near) {
+	if len(body) >= gzipFrom && !c.near {
 		var b bytes.Buffer
 		w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 		if err != nil {

@@ -71,6 +71,29 @@ func Group(recs []*trajectory.Record, scores []trajectory.Score, generation map[
 	return g, left, nil
 }
 
+// Versions are the weights that sampled the tokens of the sequence that [Group] sends of a
+// sample: From counts all its tokens. Empty when the model server told none.
+func Versions(t *trajectory.Trace) (out []trajectory.Span) {
+	var last *trajectory.Sequence
+	for s := range t.Sequences() {
+		last = &s
+	}
+	if last == nil {
+		return nil
+	}
+	n := 0
+	for _, id := range last.Nodes {
+		d := t.Nodes[id].Delta
+		for _, v := range d.Versions {
+			if k := len(out); k == 0 || out[k-1].Version != v.Version {
+				out = append(out, trajectory.Span{From: n + d.Given + v.From, Version: v.Version})
+			}
+		}
+		n += len(d.Tokens)
+	}
+	return out
+}
+
 // sequence aligns the last path of a trace. Nodes that an earlier path has trained
 // already are context.
 func sequence(t *trajectory.Trace) (tokens, masks []int, logprobs []Logprob, left int) {

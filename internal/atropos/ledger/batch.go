@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"hermes/internal/atropos/pack"
 )
 
 // ErrUnregistered is a question for a batch before any trainer has registered.
@@ -17,11 +15,14 @@ var ErrUnregistered = errors.New("no trainer is registered")
 // [State.Delivered], [State.Returned] or [State.Await] what became of it. With a holder the
 // batch that this one has not acknowledged yet comes again.
 //
+// Where batches have to be formed first, todo is not nil: the caller does its
+// [Forming.Work], without holding the state, and comes again with it as done.
+//
 // The first call of a run is what lets environments register. A [Refused] error says why
 // no batch will ever be there unless something is changed.
-func (s *State) Next(holder string, now time.Time) (*Batch, error) {
+func (s *State) Next(holder string, now time.Time, done *Forming) (b *Batch, todo *Forming, err error) {
 	if !s.Known || !s.opt.Strict && !s.Active {
-		return nil, ErrUnregistered
+		return nil, nil, ErrUnregistered
 	}
 	if !s.Started {
 		s.Started = true
@@ -32,35 +33,39 @@ func (s *State) Next(holder string, now time.Time) (*Batch, error) {
 		s.InHand = 0
 		s.write(event{Op: "asked"})
 	}
+	valid := done != nil && done.shape == s.shape
+	if valid {
+		s.adopt(done)
+	}
 	if holder != "" {
 		if b := s.heldBy(holder); b != nil {
 			s.Totals.Again++
 			b.writers++
-			return b, nil
+			return b, nil, nil
 		}
 	}
 	if len(s.ready) == 0 {
-		if s.opt.Strict && !s.HasQueue {
-			return nil, fmt.Errorf("there is no queue after a reset: %w", ErrState)
+		switch {
+		case s.opt.Strict && !s.HasQueue:
+			return nil, nil, fmt.Errorf("there is no queue after a reset: %w", ErrState)
+		case !valid && !s.tried:
+			return nil, s.forming(), nil
 		}
-		s.form(now)
-	}
-	if len(s.ready) == 0 {
-		if s.stall != "" && !s.opt.Strict {
-			return nil, &Refused{s.stall}
+		if s.stall = s.diagnose(now, s.starved); s.stall != "" && !s.opt.Strict {
+			return nil, nil, &Refused{s.stall}
 		}
-		return nil, nil
+		return nil, nil, nil
 	}
 	at := len(s.ready) - 1
 	if s.opt.FIFO {
 		at = 0
 	}
-	b := s.ready[at]
+	b = s.ready[at]
 	s.ready = slices.Delete(s.ready, at, at+1)
 	s.out[b.ID] = b
 	// Its client may have the last byte, and ask again, before we know that it has.
 	b.holder, b.writers = holder, 1
-	return b, nil
+	return b, nil, nil
 }
 
 func (s *State) heldBy(holder string) *Batch {
@@ -79,65 +84,6 @@ func (s *State) expire(now time.Time) {
 			s.takeBack(id, b)
 		}
 	}
-}
-
-// form makes all batches that the queue gives and counts a step for each.
-func (s *State) form(now time.Time) {
-	if s.tried {
-		s.stall = s.diagnose(now, s.starved)
-		return
-	}
-	items := make([]pack.Item, len(s.queue))
-	for i, r := range s.queue {
-		items[i] = pack.Item{Size: r.Sequences, Env: r.Env, HasEnv: r.HasEnv}
-	}
-	var minimums []pack.Minimum
-	for i, e := range s.Envs {
-		if e.Minimum != nil && !e.Gone {
-			minimums = append(minimums, pack.Minimum{Env: int64(i), Share: *e.Minimum})
-		}
-	}
-	formed, starved := pack.WithMinimums(items, int(s.Reg.Batch), minimums)
-	s.tried, s.starved, s.stall = true, starved, ""
-	if len(formed) == 0 {
-		s.stall = s.diagnose(now, starved)
-		return
-	}
-	list := make([]batchRefs, len(formed))
-	for k, indices := range formed {
-		list[k] = batchRefs{s.NextBatch, make([]*Ref, len(indices))}
-		s.NextBatch++
-		for i, at := range indices {
-			list[k].groups[i] = s.queue[at]
-		}
-	}
-	s.events = appendBatches(s.events, entryFormed, list)
-	s.formed(list)
-	s.Step += int64(len(formed))
-}
-
-// formed moves groups out of the queue into batches. The state is held meanwhile, so of
-// groups that are alike the tally is told once.
-func (s *State) formed(list []batchRefs) {
-	var alike *Ref
-	n := 0
-	for _, e := range list {
-		for _, r := range e.groups {
-			r.taken = true
-			if n > 0 && (r.Sequences != alike.Sequences || r.key() != alike.key()) {
-				s.tally.add(alike, -n)
-				n = 0
-			}
-			alike = r
-			n++
-		}
-		s.ready = append(s.ready, &Batch{ID: e.id, Groups: e.groups})
-		s.NextBatch = max(s.NextBatch, e.id+1)
-	}
-	if n > 0 {
-		s.tally.add(alike, -n)
-	}
-	s.queue = slices.DeleteFunc(s.queue, func(r *Ref) bool { return r.taken })
 }
 
 // Delivered ends a batch whose last byte has gone out.
@@ -238,7 +184,8 @@ func (s *State) spoil(id, group uint64) {
 			s.tally.add(r, 1)
 		}
 	}
-	s.queue, s.tried = append(rest, s.queue...), false
+	s.queue = append(rest, s.queue...)
+	s.reshaped()
 }
 
 // diagnose says why a queue that holds enough for a batch gives none, "" when waiting

@@ -253,7 +253,8 @@ func (s *State) replay(e event) error {
 		if e.Env == nil {
 			return errEntry
 		}
-		s.Envs, s.tried = append(s.Envs, e.Env), false
+		s.Envs = append(s.Envs, e.Env)
+		s.reshaped()
 	case "leave", "grow":
 		env := s.env(e.ID)
 		if env == nil {

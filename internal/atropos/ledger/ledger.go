@@ -25,7 +25,7 @@ type Ref struct {
 	NonFinite bool // it cannot be sent as JSON
 
 	uses  int  // one for the list it stands in, one for being the latest
-	taken bool // it stands in a batch
+	taken bool // it has been put into a batch, while events are replayed
 }
 
 // Env is a registered environment.
@@ -94,7 +94,7 @@ type Totals struct {
 	Delivered                 int64 // sequences of them
 	Again                     int64 // batches delivered once more because a connection broke or a lease ended
 	Discarded                 int64 // groups dropped by resets
-	Lost                      int64 // batches in the hands of trainers without acknowledgements that died: see State.bury
+	Lost                      int64 // at most so many batches died with trainers that do not acknowledge: see State.bury
 }
 
 // State is the state.
@@ -107,8 +107,9 @@ type State struct {
 	out     map[uint64]*Batch
 	latest  *Ref
 	tally   tally
-	tried   bool  // forming gave nothing and nothing has changed since
-	starved int64 // environment whose lack of packs ended the last try, -1 for none
+	tried   bool   // forming gave nothing and nothing has changed since
+	shape   uint64 // grows when what was formed of the queue would not hold any more
+	starved int64  // environment whose lack of packs ended the last try, -1 for none
 	stall   string
 	keys    keyring
 

@@ -22,7 +22,7 @@ func started(t testing.TB, o ledger.Options, batch int64, sizes ...int64) *ledge
 	if err := s.Register(ledger.Registration{Batch: batch, Steps: 10}); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := s.Next("", at(0)); b != nil || err != nil {
+	if b, err := next(s, "", at(0)); b != nil || err != nil {
 		t.Fatal(b, err)
 	}
 	for _, n := range sizes {
@@ -31,6 +31,15 @@ func started(t testing.TB, o ledger.Options, batch int64, sizes ...int64) *ledge
 		}
 	}
 	return s
+}
+
+// next forms batches at once where they have to be formed.
+func next(s *ledger.State, holder string, now time.Time) (*ledger.Batch, error) {
+	b, f, err := s.Next(holder, now, nil)
+	for ; f != nil; b, f, err = s.Next(holder, now, f) {
+		f.Work()
+	}
+	return b, err
 }
 
 func group(n int, env int64) ledger.Ref {
@@ -59,7 +68,7 @@ func TestStepsAndOrder(t *testing.T) {
 			want = []string{"[1 2]", "[3 4]", "[5 6]", "none"}
 		}
 		for _, w := range want {
-			b, err := s.Next("", at(1))
+			b, err := next(s, "", at(1))
 			if err != nil || ids(b) != w || s.Info(at(1)).Step != 3 {
 				t.Errorf("fifo %v: %s, step %d, %v; want %s", fifo, ids(b), s.Info(at(1)).Step, err, w)
 			}
@@ -78,26 +87,26 @@ func TestLeases(t *testing.T) {
 	for range 2 {
 		s.Post(group(2, -1), at(0))
 	}
-	broken, _ := s.Next("", at(1))
+	broken, _ := next(s, "", at(1))
 	s.Returned(broken.ID)
-	again, _ := s.Next("trainer", at(2))
+	again, _ := next(s, "trainer", at(2))
 	if again != broken {
 		t.Fatal("a batch whose connection broke does not come again")
 	}
 	s.Await(again.ID, "trainer", at(2))
-	if b, _ := s.Next("trainer", at(3)); b != again {
+	if b, _ := next(s, "trainer", at(3)); b != again {
 		t.Error("a holder that asks again gets another batch before it has acknowledged")
 	}
 	s.Await(again.ID, "trainer", at(3))
-	other, _ := s.Next("other", at(4))
+	other, _ := next(s, "other", at(4))
 	if other == nil || other == again {
 		t.Error("another trainer gets the leased batch")
 	}
 	s.Delivered(other.ID)
-	if b, _ := s.Next("other", at(62)); b != nil {
+	if b, _ := next(s, "other", at(62)); b != nil {
 		t.Error("the lease ended early")
 	}
-	if b, _ := s.Next("other", at(64)); b != again {
+	if b, _ := next(s, "other", at(64)); b != again {
 		t.Error("the lease does not end")
 	}
 	for range 2 {
@@ -142,7 +151,7 @@ func TestStallsAreTold(t *testing.T) {
 			for range 4 {
 				s.Post(group(5, -1), at(1))
 			}
-			_, err := s.Next("", at(2))
+			_, err := next(s, "", at(2))
 			return err
 		}},
 		{"odd sizes", "do not divide the largest size, 4", func(s *ledger.State) error {
@@ -150,14 +159,37 @@ func TestStallsAreTold(t *testing.T) {
 				s.Post(group(3, -1), at(1))
 			}
 			s.Post(group(4, -1), at(1))
-			_, err := s.Next("", at(2))
+			_, err := next(s, "", at(2))
 			return err
+		}},
+		{"more and more that do not add up", "no more of them are taken", func(s *ledger.State) error {
+			if err := s.Register(ledger.Registration{Batch: 1 << 17}); err != nil {
+				s.Reset()
+				if err := s.Register(ledger.Registration{Batch: 1 << 17}); err != nil {
+					return err
+				}
+			}
+			if _, err := next(s, "", at(1)); err != nil {
+				return err
+			}
+			if _, _, _, err := s.Join(ledger.Env{Desired: "x", GroupSize: 1 << 17, Weight: 1}, at(1)); err != nil {
+				return err
+			}
+			for range 4 {
+				r := group(100_000, 0)
+				if err := s.Check(&r); err != nil {
+					return fmt.Errorf("too early: %w", err)
+				}
+				s.Post(r, at(1))
+			}
+			r := group(100_000, 0)
+			return s.Check(&r)
 		}},
 		{"groups that do not add up", "do not add up", func(s *ledger.State) error {
 			for range 3 {
 				s.Post(group(3, 0), at(1))
 			}
-			_, err := s.Next("", at(2))
+			_, err := next(s, "", at(2))
 			return err
 		}},
 		{"a silent environment with a minimum", "has not been heard of for 10m0s", func(s *ledger.State) error {
@@ -167,10 +199,10 @@ func TestStallsAreTold(t *testing.T) {
 			for range 4 {
 				s.Post(group(4, 0), at(1))
 			}
-			if b, err := s.Next("", at(60)); b != nil || err != nil {
+			if b, err := next(s, "", at(60)); b != nil || err != nil {
 				return fmt.Errorf("after a minute: %v, %w", b, err)
 			}
-			_, err := s.Next("", at(600))
+			_, err := next(s, "", at(600))
 			return err
 		}},
 	}
@@ -191,7 +223,7 @@ func TestWaitingIsNoStall(t *testing.T) {
 	for range 3 {
 		s.Post(group(2, 0), at(1))
 	}
-	if b, err := s.Next("", at(1)); b != nil || err != nil {
+	if b, err := next(s, "", at(1)); b != nil || err != nil {
 		t.Error(b, err)
 	}
 }
@@ -206,8 +238,9 @@ func TestReplay(t *testing.T) {
 		var log [][]byte
 		var held []uint64
 		freed := map[store.Pos]int{}
-		next := int64(0)
+		posted := int64(0)
 		now := 0
+		var forming *ledger.Forming // done while other requests are answered
 		for range 400 {
 			now++
 			switch rng.IntN(12) {
@@ -216,7 +249,11 @@ func TestReplay(t *testing.T) {
 			case 1:
 				_, _, _, _ = live.Join(ledger.Env{Desired: fmt.Sprint(rng.IntN(2)), GroupSize: []int64{1, 2, 4}[rng.IntN(3)], MaxContext: 9, Weight: 1}, at(now))
 			case 2, 3:
-				if b, err := live.Next(fmt.Sprint(rng.IntN(3)), at(now)); err == nil && b != nil {
+				if forming != nil {
+					forming.Work()
+				}
+				var b *ledger.Batch
+				if b, forming, _ = live.Next(fmt.Sprint(rng.IntN(3)), at(now), forming); b != nil {
 					held = append(held, b.ID)
 				}
 			case 4:
@@ -242,10 +279,10 @@ func TestReplay(t *testing.T) {
 				}
 			default:
 				r := group([]int{1, 2, 4}[rng.IntN(3)], int64(rng.IntN(4)-1))
-				next++
-				r.At.Offset = next
+				posted++
+				r.At.Offset = posted
 				if live.Check(&r) == nil {
-					key := fmt.Sprint("key ", next)
+					key := fmt.Sprint("key ", posted)
 					live.Post(r, at(now))
 					live.Answer(key, key)
 				}
@@ -295,15 +332,114 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestLostBatches: a batch in the hand of a trainer that registers anew is counted, unless
+// that says itself that it has trained on it, or it was its last.
+func TestLostBatches(t *testing.T) {
+	again := func(step int64) func(s *ledger.State) error {
+		return func(s *ledger.State) error {
+			return s.Register(ledger.Registration{Batch: 2, Start: step})
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		groups int // of a batch each: there are three steps
+		taken  int
+		then   func(s *ledger.State) error
+		want   int64
+	}{
+		{"it begins anew", 3, 1, again(0), 1},
+		{"its checkpoint is older", 3, 2, again(1), 1},
+		{"its checkpoint has the batch", 3, 2, again(2), 0},
+		{"all are formed, not all handed out", 10, 2, again(0), 1},
+		{"its last", 10, 3, again(0), 0},
+		{"a new run", 3, 1, func(s *ledger.State) error { s.Reset(); return nil }, 1},
+		{"it asks for another", 3, 1, func(s *ledger.State) error { _, err := next(s, "", at(2)); return errors.Join(err, again(0)(s)) }, 0},
+	} {
+		s := ledger.New(ledger.Options{})
+		if err := s.Register(ledger.Registration{Batch: 2, Steps: 3}); err != nil {
+			t.Fatal(err)
+		}
+		for range tt.groups {
+			s.Post(group(2, -1), at(0))
+		}
+		for range tt.taken {
+			b, err := next(s, "", at(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Delivered(b.ID)
+		}
+		if err := tt.then(s); err != nil || s.Info(at(2)).Totals.Lost != tt.want {
+			t.Errorf("%s: %d batches are counted as lost, want %d (%v)", tt.name, s.Info(at(2)).Totals.Lost, tt.want, err)
+		}
+	}
+}
+
+// TestFormingGoesBesideTheRest: what happens while batches are formed stays, and what is
+// formed of a queue that has been taken away since is nothing.
+func TestFormingGoesBesideTheRest(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		meanwhile func(s *ledger.State)
+		want      string // the batches then
+	}{
+		{"a post", func(s *ledger.State) { s.Post(group(2, -1), at(1)) }, "[3 4] [1 2] none"},
+		{"posts of another batch", func(s *ledger.State) { s.Post(group(2, -1), at(1)); s.Post(group(2, -1), at(1)) }, "[3 4] [1 2] [5 6] none"},
+		{"an environment with a minimum", func(s *ledger.State) {
+			half := 0.5
+			if _, _, _, err := s.Join(ledger.Env{Desired: "m", GroupSize: 2, Weight: 1, Minimum: &half}, at(1)); err != nil {
+				t.Error(err)
+			}
+			s.Post(group(2, 0), at(1))
+		}, "none"},
+		{"a reset", func(s *ledger.State) {
+			s.Reset()
+			if err := s.Register(ledger.Registration{Batch: 4}); err != nil {
+				t.Error(err)
+			}
+			s.Post(group(2, -1), at(1))
+			s.Post(group(2, -1), at(1))
+		}, "[5 6] none"},
+		{"somebody else who forms them too", func(s *ledger.State) { b, _ := next(s, "other", at(1)); s.Returned(b.ID) }, "[3 4] [1 2] none"},
+	} {
+		s := started(t, ledger.Options{}, 4)
+		for range 4 {
+			s.Post(group(2, -1), at(0))
+		}
+		b, f, err := s.Next("", at(1), nil)
+		if b != nil || f == nil || err != nil {
+			t.Fatal(b, f, err)
+		}
+		tt.meanwhile(s)
+		f.Work()
+		var got []string
+		for len(got) == 0 || got[len(got)-1] != "none" {
+			if b, f, err = s.Next("", at(2), f); err != nil {
+				t.Fatal(tt.name, err)
+			}
+			if f != nil {
+				f.Work()
+				continue
+			}
+			if got = append(got, ids(b)); b != nil {
+				s.Delivered(b.ID)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestSpoil(t *testing.T) {
 	s := started(t, ledger.Options{}, 4)
 	for range 2 {
 		s.Post(group(2, -1), at(0))
 	}
-	b, _ := s.Next("", at(1))
+	b, _ := next(s, "", at(1))
 	s.Spoil(b.ID, b.Groups[0].ID)
 	s.Post(group(2, -1), at(1))
-	if b, err := s.Next("", at(2)); ids(b) != "[2 3]" {
+	if b, err := next(s, "", at(2)); ids(b) != "[2 3]" {
 		t.Errorf("%s, %v; want groups 2 and 3", ids(b), err)
 	}
 }

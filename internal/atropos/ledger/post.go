@@ -13,6 +13,17 @@ type Placed struct {
 	Left     int // sequences that wait in the buffer of its environment
 }
 
+// mostTried bounds the steps in which groups that add up are looked for, a few for each
+// sequence of the wanted sum and each group that waits.
+const mostTried = 1 << 18
+
+func sequences(list []*Ref) (n int64) {
+	for _, r := range list {
+		n += int64(r.Sequences)
+	}
+	return n
+}
+
 // Check refuses a group that could never leave the queue. A strict state takes all.
 func (s *State) Check(r *Ref) error {
 	if s.opt.Strict || !s.Active {
@@ -25,6 +36,10 @@ func (s *State) Check(r *Ref) error {
 	if e := s.ofGroup(r); e != nil {
 		if int64(r.Sequences) > e.GroupSize {
 			return refuse("a group of %d sequences from environment %s, which registered group_size %d, would wait for ever; send groups of at most %d or register with another size", r.Sequences, e.Name, e.GroupSize, e.GroupSize)
+		}
+		list := s.buffer[r.Env]
+		if int64(r.Sequences) != e.GroupSize && int64(len(list))*e.GroupSize > mostTried && sequences(list) >= 2*e.GroupSize {
+			return refuse("%d groups of environment %s wait for others, and their sizes do not add up to its group_size %d: no more of them are taken; send groups of %d", len(list), e.Name, e.GroupSize, e.GroupSize)
 		}
 		return nil
 	}
@@ -134,10 +149,7 @@ func (s *State) release(r *Ref) {
 func (s *State) bufferStall() string {
 	for id, list := range s.buffer {
 		e := s.env(id)
-		n := int64(0)
-		for _, r := range list {
-			n += int64(r.Sequences)
-		}
+		n := sequences(list)
 		if e != nil && e.GroupSize > 0 && n >= 2*e.GroupSize {
 			return fmt.Sprintf("environment %s registered group_size %d, but %d groups of it with %d sequences do not add up to that; have it send groups whose sizes do", e.Name, e.GroupSize, len(list), n)
 		}

@@ -22,7 +22,7 @@ func refuse(format string, args ...any) error { return &Refused{fmt.Sprintf(form
 // Register is a trainer's.
 func (s *State) Register(r Registration) error {
 	if s.opt.Strict {
-		s.succeed()
+		s.succeed(r.Start)
 		if !s.HasQueue {
 			s.register(r)
 		}
@@ -33,7 +33,7 @@ func (s *State) Register(r Registration) error {
 			return refuse("a trainer is registered with batch_size %d and this one wants %d; GET /reset_data first to begin a new run, or register with %d to go on with the one that is stored",
 				s.Reg.Batch, r.Batch, s.Reg.Batch)
 		}
-		s.succeed()
+		s.succeed(r.Start)
 		return nil // it has been started again and goes on
 	}
 	if r.Batch <= 0 {
@@ -43,19 +43,28 @@ func (s *State) Register(r Registration) error {
 	return nil
 }
 
-// succeed notes that a trainer takes the place of one before it.
-func (s *State) succeed() {
-	if s.InHand != 0 {
+// succeed notes that a trainer takes the place of one before it and begins at a step.
+func (s *State) succeed(step int64) {
+	switch {
+	case s.InHand == 0:
+	case step >= s.handed(): // its checkpoint is behind that batch
+		s.InHand = 0
+		s.write(event{Op: "asked"})
+	default:
 		s.bury()
 		s.write(event{Op: "bury"})
 	}
 }
 
+// handed is the step of a trainer that has trained on all batches that were handed out.
+func (s *State) handed() int64 { return s.Step - int64(len(s.ready)+len(s.out)) }
+
 // bury counts the batch of a trainer that does not acknowledge and did not ask for another
-// before it, or its successor, registered: whether it was trained on, nobody can know. It
-// is one for each death at most, and none when the trainer had come to its last step.
+// before it, or its successor, registered or reset the server. Whether it was trained on,
+// nobody can know: the count is a bound, of one for each death or new run, and none when
+// the trainer had come to its last step.
 func (s *State) bury() {
-	if s.Reg.Steps <= 0 || s.Step < s.Reg.Steps {
+	if s.Reg.Steps <= 0 || s.handed() < s.Reg.Steps {
 		s.Totals.Lost++
 	}
 	s.InHand = 0
@@ -63,7 +72,8 @@ func (s *State) bury() {
 
 func (s *State) register(r Registration) {
 	s.Known, s.HasQueue, s.Active, s.Started, s.Names = true, true, true, false, true
-	s.Reg, s.Step, s.Envs, s.tried, s.stall = r, r.Start, nil, false, ""
+	s.Reg, s.Step, s.Envs, s.stall = r, r.Start, nil, ""
+	s.reshaped()
 	s.write(event{Op: "register", Reg: &r})
 }
 
@@ -98,7 +108,7 @@ func (s *State) Join(e Env, now time.Time) (id int64, joined *Env, ok bool, err 
 	}
 	e.Name, e.Gone, e.seen = fmt.Sprintf("%s_%d", e.Desired, same), false, now
 	s.Envs = append(s.Envs, &e)
-	s.tried = false
+	s.reshaped()
 	s.write(event{Op: "join", Env: &e})
 	return int64(len(s.Envs) - 1), &e, true, nil
 }
@@ -114,7 +124,8 @@ func (s *State) Leave(id int64) error {
 		return errors.New("list index out of range")
 	}
 	if !e.Gone {
-		e.Gone, s.tried = true, false
+		e.Gone = true
+		s.reshaped()
 		s.write(event{Op: "leave", ID: id})
 	}
 	return nil
@@ -154,7 +165,8 @@ func (s *State) reset() {
 	clear(s.buffer)
 	clear(s.out)
 	s.tally.clear()
-	s.Known, s.HasQueue, s.Active, s.Started, s.Names, s.tried, s.stall = true, false, false, false, false, false, ""
+	s.Known, s.HasQueue, s.Active, s.Started, s.Names, s.stall = true, false, false, false, false, ""
+	s.reshaped()
 	s.Reg.Batch, s.Reg.Steps, s.Step = -1, -1, 0
 }
 

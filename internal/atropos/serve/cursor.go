@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -40,7 +41,8 @@ func (p *Position) UnmarshalJSON(raw []byte) error {
 // back to that step is served from.
 type Cursor struct {
 	Step       int64           `json:"step"`
-	Generation int             `json:"generation"` // part of the samples' keys
+	Generation int             `json:"generation"`       // part of the samples' keys
+	Series     string          `json:"series,omitempty"` // part of the names of posts
 	Trained    bool            `json:"trained,omitempty"`
 	Envs       map[string]Mark `json:"envs"`
 }
@@ -143,7 +145,7 @@ const keptSteps = 100_000
 // keep writes the cursor to the journal.
 func (s *Server) keep(ctx context.Context, trained bool) error {
 	s.mu.Lock()
-	c := Cursor{Step: s.step, Generation: s.gen, Trained: trained, Envs: map[string]Mark{}}
+	c := Cursor{Step: s.step, Generation: s.gen, Series: s.series, Trained: trained, Envs: map[string]Mark{}}
 	for _, e := range s.envs {
 		queued := 0
 		if trained {
@@ -170,6 +172,7 @@ func (s *Server) keep(ctx context.Context, trained bool) error {
 func (s *Server) begin(ctx context.Context) error {
 	s.mu.Lock()
 	last := -1
+	s.series = rand.Text()
 	for i, c := range s.o.Before {
 		if s.gen = max(s.gen, c.Generation+1); !c.Trained {
 			last = i
@@ -177,6 +180,7 @@ func (s *Server) begin(ctx context.Context) error {
 	}
 	if last >= 0 {
 		if at := s.o.Before[last]; s.step >= at.Step {
+			s.series = cmp.Or(at.Series, s.series)
 			s.goTo(at)
 		} else {
 			s.rewind(at.Step)
@@ -202,6 +206,7 @@ func (s *Server) rewind(before int64) {
 		}
 	}
 	s.gen++
+	s.series = rand.Text()
 	s.history = firsts(append(s.history, Cursor{Step: s.step, Generation: s.gen, Trained: true, Envs: to.Envs}))
 	s.goTo(to)
 	s.o.Say(fmt.Sprintf("the trainer went back from step %d to %d: its rows are served again from there", before, s.step))

@@ -13,6 +13,7 @@ import (
 
 	"hermes/internal/atropos/encode"
 	"hermes/internal/atropos/shape"
+	"hermes/rollout/event"
 )
 
 // metrics counts what is told under the names that Atropos' environments use in W&B.
@@ -36,7 +37,8 @@ type counts struct {
 type window struct {
 	groups      int
 	lengths     []float64
-	durations   []float64
+	durations   []float64 // seconds, of groups that were sent
+	failed      []float64 // of others
 	raw, shaped []float64
 	near        int       // answers that almost reached the limit
 	stale       []float64 // steps that the trainer made while a group was rolled out
@@ -58,6 +60,10 @@ func (m *metrics) with(e *env, f func(c *counts)) {
 
 func (m *metrics) drop(e *env, why string) {
 	m.with(e, func(c *counts) { c.groups[why]++; c.rejected++ })
+}
+
+func (m *metrics) failed(e *env, took time.Duration) {
+	m.with(e, func(c *counts) { c.window.failed = append(c.window.failed, took.Seconds()) })
 }
 
 func (m *metrics) dropSamples(e *env, why string, n int) {
@@ -121,7 +127,9 @@ func (m *metrics) take(e *env, atLeast int) (out map[string]float64) {
 		if n := len(c.window.lengths); n > 0 {
 			out[p+"train/completion_lengths_p95"] = float64(c.window.near) / float64(n)
 		}
-		figures(out, p+"train_perf/task_duration", "_mean", c.window.durations)
+		figures(out, p+"train_perf/task_duration", "_mean", slices.Concat(c.window.durations, c.window.failed))
+		figures(out, p+"train_perf/succeeded_task_duration", "_mean", c.window.durations)
+		figures(out, p+"train_perf/failed_task_duration", "_mean", c.window.failed)
 		figures(out, p+"train/reward", "_mean", c.window.raw)
 		figures(out, p+"train/score", "_mean", c.window.shaped)
 		figures(out, p+"train/staleness", "_mean", c.window.stale)
@@ -145,6 +153,40 @@ func (m *metrics) staleness(into map[string]float64) {
 	defer m.mu.Unlock()
 	figures(into, "staleness", "/mean", m.stale)
 	m.stale = nil
+}
+
+// Calls is an observer that keeps how long calls of the model took.
+type Calls struct {
+	mu      sync.Mutex
+	seconds []float64 // since they were told
+}
+
+// Observe notes a call.
+func (c *Calls) Observe(ev event.Event) {
+	if turn, ok := ev.(event.TurnEnded); ok && !turn.Replay {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.seconds = append(c.seconds, turn.Took.Seconds())
+	}
+}
+
+// tell tells the calls since the last time under the names of a server's requests.
+func (c *Calls) tell(into map[string]float64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	list := c.seconds
+	c.seconds = nil
+	c.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	const name = "server/server_0_request_time_"
+	all := map[string]float64{}
+	figures(all, "", "mean", list)
+	slices.Sort(list)
+	into[name+"avg"], into[name+"std"], into[name+"99p"] = all["mean"], all["_std"], list[(len(list)*99-1)/100]
 }
 
 func (m *metrics) evaluated(e *env, figures map[string]float64) {
@@ -172,6 +214,7 @@ func (s *Server) report(all bool) error {
 		return nil
 	}
 	s.met.staleness(line.Metrics)
+	s.o.Calls.tell(line.Metrics)
 	return s.tell(line)
 }
 

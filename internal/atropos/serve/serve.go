@@ -110,6 +110,7 @@ type Options struct {
 	Say            func(string)              // sentences for people; nil: none
 	Engine         engine.Options            // Rollouts, Toolsets and Observer are the server's
 	Observer       event.Observer            // hears of the rollouts too; nil: nobody
+	Calls          *Calls                    // an observer of the runners, whose times are told; nil: none
 	Planned        func(samples int64) error // told before more samples than ever are begun; nil: nobody
 	// Figures is told every line of metrics.jsonl, its number and the trainer's step with
 	// it; it must not wait. nil: nobody.
@@ -145,7 +146,8 @@ type Server struct {
 	batch    int
 	maxLen   int
 	total    int64
-	gen      int // of keys: grows at each start and when the trainer goes back
+	gen      int    // of keys: grows at each start and when the trainer goes back
+	series   string // of posts: another one when the trainer goes back
 	begun    int64
 	planned  int64
 	groups   map[string]*group // in flight, by name

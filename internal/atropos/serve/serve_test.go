@@ -240,7 +240,7 @@ func TestGroupsArriveUntilTheTrainerHasItsSteps(t *testing.T) {
 		t.Errorf("rows %v, environments %+v, %+v: want three rows in turn and a good-bye", seen, b.api.Envs(), r.totals)
 	}
 	raw, err := os.ReadFile(filepath.Join(b.dir, "metrics.jsonl"))
-	if err != nil || !strings.Contains(string(raw), `"e_0_train/completion_lengths":2`) || !strings.Contains(string(raw), `"e_0_train/items_sent_to_api"`) {
+	if err != nil || !strings.Contains(string(raw), `"e_0_train/completion_lengths":2`) || !strings.Contains(string(raw), `"e_0_train/items_sent_to_api"`) || !strings.Contains(string(raw), `"e_0_train_perf/succeeded_task_duration_mean"`) {
 		t.Errorf("metrics: %s %v", raw, err)
 	}
 	served, err := os.ReadFile(filepath.Join(b.dir, "served.jsonl"))
@@ -364,28 +364,93 @@ func kept(b *book, step int64) bool {
 	return false
 }
 
-// TestNextStartGoesOn: no row is sent twice and none is left out.
-func TestNextStartGoesOn(t *testing.T) {
+// places counts the groups of each row by epoch.
+func places(list []servetest.Group) map[float64]map[string]int {
+	n := map[float64]map[string]int{}
+	for _, g := range list {
+		epoch := g.GroupOverrides["epoch"].(float64)
+		if n[epoch] == nil {
+			n[epoch] = map[string]int{}
+		}
+		n[epoch][g.GroupOverrides["row"].(string)]++
+	}
+	return n
+}
+
+// TestEpochs: the rows come again epoch after epoch, from start to start; in none of them
+// one is left out or comes twice.
+func TestEpochs(t *testing.T) {
 	b := newBench(t)
 	b.api.Register(2, 0, 0, -1)
+	b.api.Batch()
+	const rows = 7
 	for range 4 {
-		b.api.Batch()
 		o := b.options(2)
 		o.TotalSteps = -1
-		stop, _ := b.start(t, o, one("e", halves, 100_000))
-		b.train(3)
+		stop, _ := b.start(t, o, one("e", halves, rows))
+		b.train(6)
 		if r := stop(); r.err != nil {
 			t.Fatal(r.err)
 		}
 	}
-	seen, most := map[int]int{}, 0
-	for _, g := range b.api.Received() {
-		seen[g.Tokens[0][0]]++
-		most = max(most, g.Tokens[0][0])
+	n := places(b.api.Received())
+	for epoch, seen := range n {
+		for row, k := range seen {
+			if k != 1 {
+				t.Errorf("row %s came %d times in epoch %g", row, k, epoch)
+			}
+		}
+		if int(epoch) < len(n)-1 && len(seen) != rows {
+			t.Errorf("epoch %g of %d has %d rows of %d", epoch, len(n), len(seen), rows)
+		}
 	}
-	for row := range most + 1 {
-		if seen[row] != 1 {
-			t.Errorf("row %d was sent %d times", row, seen[row])
+	if len(n) < 4 {
+		t.Errorf("%d epochs in %d groups", len(n), len(b.api.Received()))
+	}
+}
+
+// TestKilledBehindAPost: a start that was killed before it wrote down what it had sent is
+// followed by one that begins at the same rows. A server that knows keys takes none of them
+// again, unless the trainer has gone back, and what it does not take is not told as sent.
+func TestKilledBehindAPost(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		b := newBench(t)
+		b.api.Keys = true
+		b.api.Register(2, 0, 5, -1)
+		b.api.Batch()
+		o := b.options(2)
+		o.TotalSteps = -1
+		stop, _ := b.start(t, o, one("e", halves, 1000))
+		b.train(4)
+		if r := stop(); r.err != nil {
+			t.Fatal(r.err)
+		}
+		sent := int64(len(b.api.Received()))
+		var early []serve.Cursor // as if it had been killed before the others were on disk
+		for _, c := range b.book.kept() {
+			if c.Envs["e"].Sent == 0 && len(c.Envs["e"].Done) == 0 {
+				early = append(early, c)
+			}
+		}
+		want, times := sent, 1
+		if back {
+			b.api.Register(2, 0, 3, -1)
+			b.api.Batch()
+			want, times = 0, 2
+		}
+		o.Before = early
+		stop, _ = b.start(t, o, one("e", halves, 1000))
+		b.train(4)
+		r := stop()
+		if e := r.totals.Envs["e"]; r.err != nil || e.Dropped["arrived"] != want {
+			t.Errorf("back %v: %v %+v; %d groups were sent before", back, r.err, e, sent)
+		}
+		if n := rowsOf(b.api.Received()); n[0] != times || n[1] != times {
+			t.Errorf("back %v: the first rows came %d and %d times, want %d", back, n[0], n[1], times)
+		}
+		raw, err := os.ReadFile(filepath.Join(b.dir, "served.jsonl"))
+		if err != nil || int64(strings.Count(string(raw), `"result":"arrived"`)) != want || strings.Count(string(raw), `"result":"sent"`) != len(b.api.Received()) {
+			t.Errorf("served.jsonl does not tell what was sent: %v\n%s", err, raw)
 		}
 	}
 }

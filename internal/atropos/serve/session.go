@@ -26,13 +26,19 @@ func (s *Server) connect(ctx context.Context, drain <-chan struct{}) error {
 		case <-ended:
 		}
 	}()
-	if _, err := s.c.Info(ctx); err != nil {
+	info, err := s.c.Info(ctx)
+	if err != nil {
 		return fmt.Errorf("%w: no trajectory server answers (start 'hermes run-api' or Atropos' run-api, or name another --api): %w", ErrTrainer, err)
+	}
+	if info.BatchSize > 0 { // it says better what to change than the server does
+		if err := s.fits(info); err != nil {
+			return fmt.Errorf("%w: %w", ErrTrainer, err)
+		}
 	}
 	s.o.Say("waiting for the trainer")
 	wctx, over := context.WithTimeoutCause(ctx, s.o.Wait, fmt.Errorf("no trainer within --wait %v", s.o.Wait))
 	defer over()
-	err := s.register(wctx)
+	err = s.register(wctx)
 	switch {
 	case err == nil:
 		return nil

@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -53,7 +52,7 @@ func (s *Server) settle(ctx context.Context, g *group) {
 		return
 	}
 	s.met.dropSamples(g.env, "surplus", out.Surplus)
-	wire, err := s.wire(recs, encoded, fin, samples, out)
+	wire, err := s.wire(g, recs, encoded, fin, samples, out)
 	if err != nil {
 		s.o.Log.Warn("a group cannot be sent", "group", g.name, "err", err)
 		s.settled(ctx, g, "invalid")
@@ -154,8 +153,8 @@ func (s *Server) finished(ctx context.Context, g *group, recs []*trajectory.Reco
 }
 
 // wire is the group as it is sent, but for the number of its environment.
-func (s *Server) wire(recs []*trajectory.Record, list []one, fin Finished, samples []shape.Sample, out shape.Result) (w encode.ScoredDataGroup, err error) {
-	w.GroupOverrides = map[string]any{"group_size": len(out.Samples)}
+func (s *Server) wire(g *group, recs []*trajectory.Record, list []one, fin Finished, samples []shape.Sample, out shape.Result) (w encode.ScoredDataGroup, err error) {
+	w.GroupOverrides = map[string]any{"group_size": len(out.Samples), "row": g.row.ID, "epoch": g.at.Epoch}
 	for k, v := range fin.Group {
 		w.GroupOverrides[k] = v
 	}
@@ -177,6 +176,9 @@ func (s *Server) wire(recs []*trajectory.Record, list []one, fin Finished, sampl
 			hints[k] = v
 		}
 		hints["raw_score"] = samples[x.Index].Reward
+		if v := encode.Versions(recs[x.Index].Trace); v != nil {
+			hints["weight_versions"] = v
+		}
 		if s.o.Rules.Advantages != "none" {
 			w.Advantages = append(w.Advantages, spread(x.Advantage, masks))
 		}
@@ -264,10 +266,18 @@ const streak = 3
 // own.
 const postTries = 3
 
+// key is the name under which the row of a group is posted. It is the same in every start
+// until the trainer goes back, so that hermes' own server takes a row once.
+func (s *Server) key(g *group) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("%s/%s/%d.%d", s.series, g.env.Name, g.at.Epoch, g.at.Row)
+}
+
 // deliver posts a group: once the server has it, or may have it, it is not sent again,
 // unless the server knows posts by their keys.
 func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample) {
-	key, unsure, raw := rand.Text(), false, []byte(nil)
+	key, unsure, raw := s.key(g), false, []byte(nil)
 	drop := func(why string) {
 		if unsure {
 			s.sent(ctx, g, w, raw, out, samples, "unknown")
@@ -299,9 +309,13 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 			s.settled(ctx, g, "invalid")
 			return
 		}
-		_, err = s.c.Post(ctx, key, raw)
+		p, err := s.c.Post(ctx, key, raw)
 		var e *client.Error
 		switch {
+		case err == nil && p.Again && !unsure:
+			s.o.Log.Info("the server has this row from a start that was killed: its group counts, and this one does not", "group", g.name)
+			s.arrived(ctx, g)
+			return
 		case err == nil:
 			s.mu.Lock()
 			s.rejected = 0
@@ -356,9 +370,20 @@ func (s *Server) sent(ctx context.Context, g *group, w encode.ScoredDataGroup, r
 	s.close(ctx, g, true)
 }
 
+// arrived books a group that is not sent, because an earlier start has sent its row and was
+// killed before it could write that down.
+func (s *Server) arrived(ctx context.Context, g *group) {
+	s.met.drop(g.env, "arrived")
+	if err := s.file.dropped(g, "arrived", s.now()); err != nil {
+		s.stop(err)
+	}
+	s.close(ctx, g, true)
+}
+
 // settled books a group that is not sent.
 func (s *Server) settled(ctx context.Context, g *group, why string) {
 	s.met.drop(g.env, why)
+	s.met.failed(g.env, g.took())
 	if err := s.file.dropped(g, why, s.now()); err != nil {
 		s.stop(err)
 	}

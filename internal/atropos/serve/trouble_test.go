@@ -300,7 +300,7 @@ func TestAnnotations(t *testing.T) {
 			t.Fatalf("row %d was sent", g.Tokens[0][0])
 		}
 		for _, x := range [][2]any{
-			{g.GroupOverrides, map[string]any{"group_size": 2.0, "task": fmt.Sprint("r", g.Tokens[0][0])}}, {g.GenerationParams, map[string]any{"temperature": 0.7}},
+			{g.GroupOverrides, map[string]any{"group_size": 2.0, "row": fmt.Sprint("r", g.Tokens[0][0]), "epoch": 0.0, "task": fmt.Sprint("r", g.Tokens[0][0])}}, {g.GenerationParams, map[string]any{"temperature": 0.7}},
 			{g.RefLogprobs, [][]float64{{0, 0, -1, -2}, {0, 0, -1, -2}}}, {g.DistillTokenIDs[1], [][]int{{}, {}, {1, 2}, {3}}}, {g.DistillLogprobs[1], [][]float64{{}, {}, {-1, -2}, {-3}}},
 			{g.Advantages, [][]float64{{0, 0, 1, 1}, {0, 0, 0, 0}}}, {g.Masks, [][]int{{-100, -100, 7, 8}, {-100, -100, -100, -100}}},
 			{g.InferenceLogprobs, [][]float64{{1, 1, -0.5, -0.25}, {1, 1, 1, 1}}},

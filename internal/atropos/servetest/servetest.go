@@ -71,11 +71,12 @@ type Server struct {
 }
 
 // once carries out a post with a key once.
-func (s *Server) once(key string, handle func() (int, any)) (int, any) {
+func (s *Server) once(h http.Header, key string, handle func() (int, any)) (int, any) {
 	s.mu.Lock()
 	known, ok := s.posts[key]
 	s.mu.Unlock()
 	if ok {
+		h.Set("Idempotent-Replayed", "true")
 		return 200, known
 	}
 	code, out := handle()
@@ -186,7 +187,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.Keys {
 		w.Header().Set("Hermes-Features", "Idempotency-Key")
 	}
-	code, out := s.once(r.Header.Get("Idempotency-Key"), func() (int, any) { return s.handle(r.Method+" "+r.URL.Path, body) })
+	code, out := s.once(w.Header(), r.Header.Get("Idempotency-Key"), func() (int, any) { return s.handle(r.Method+" "+r.URL.Path, body) })
 	if status < 0 {
 		panic(http.ErrAbortHandler)
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Rules are the section `training` of a run file. The zero value is usable after
@@ -34,7 +35,16 @@ type Overlong struct {
 	Penalty  float64 `yaml:"penalty"` // taken off the reward, 0 or more
 }
 
-// Check fills in the defaults and refuses what makes no sense.
+// A RuleError is a rule that makes no sense.
+type RuleError struct{ Key, Text string }
+
+func (e *RuleError) Error() string { return "training." + e.Key + ": " + e.Text }
+
+func ruleError(key, format string, args ...any) error {
+	return &RuleError{key, fmt.Sprintf(format, args...)}
+}
+
+// Check fills in the defaults and refuses what makes no sense, with a [RuleError].
 func (r *Rules) Check() error {
 	for _, x := range []struct {
 		key   string
@@ -49,15 +59,20 @@ func (r *Rules) Check() error {
 	} {
 		*x.at = cmp.Or(*x.at, x.words[0])
 		if !slices.Contains(x.words, *x.at) {
-			return fmt.Errorf("training.%s: %q is none of %v", x.key, *x.at, x.words)
+			return ruleError(x.key, "%q is none of %s", *x.at, strings.Join(x.words, ", "))
 		}
 	}
-	if r.Oversample < 0 || r.Resamples < 0 {
-		return fmt.Errorf("training.oversample %d, training.resamples %d: want 0 or more", r.Oversample, r.Resamples)
+	for key, n := range map[string]int{"oversample": r.Oversample, "resamples": r.Resamples} {
+		if n < 0 {
+			return ruleError(key, "%d: want 0 or more", n)
+		}
+	}
+	if r.Keep == "spread" && r.Oversample == 0 {
+		return ruleError("keep", "spread chooses among samples beyond the group's size, and there are none: set oversample, 1 or more")
 	}
 	r.Resamples = cmp.Or(r.Resamples, 1)
 	if o := r.Overlong; o != nil && (o.SoftFrom < 0 || o.Max <= o.SoftFrom || !(o.Penalty >= 0) || math.IsInf(o.Penalty, 0)) {
-		return fmt.Errorf("training.overlong: soft_from %d, max %d, penalty %g: want 0 ≤ soft_from < max and a penalty of 0 or more", o.SoftFrom, o.Max, o.Penalty)
+		return ruleError("overlong", "soft_from %d, max %d, penalty %g: want 0 ≤ soft_from < max and a penalty of 0 or more", o.SoftFrom, o.Max, o.Penalty)
 	}
 	return nil
 }

@@ -60,8 +60,8 @@ func TestGroup(t *testing.T) {
 		{name: "equal, again and again", rules: shape.Rules{EqualScores: "resample"}, in: rewards(1, 1), size: 2, verdict: shape.Drop, why: "equal"},
 		{name: "one alone equals nobody", in: rewards(1), size: 1, verdict: shape.Send, scores: []float64{1}},
 		{name: "too many, in order", rules: shape.Rules{Oversample: 2}, in: rewards(0, 1, 0, 1), size: 2, verdict: shape.Send, index: []int{0, 1}, scores: []float64{0, 1}, surplus: 2},
-		{name: "too many, spread", rules: shape.Rules{Keep: "spread"}, in: rewards(0.5, 0.4, 1, 0), size: 2, verdict: shape.Send, index: []int{2, 3}, scores: []float64{1, 0}, surplus: 2},
-		{name: "too many, spread, odd", rules: shape.Rules{Keep: "spread"}, in: rewards(0.5, 0.4, 1, 0), size: 3, verdict: shape.Send, index: []int{0, 2, 3}, scores: []float64{0.5, 1, 0}, surplus: 1},
+		{name: "too many, spread", rules: shape.Rules{Keep: "spread", Oversample: 1}, in: rewards(0.5, 0.4, 1, 0), size: 2, verdict: shape.Send, index: []int{2, 3}, scores: []float64{1, 0}, surplus: 2},
+		{name: "too many, spread, odd", rules: shape.Rules{Keep: "spread", Oversample: 1}, in: rewards(0.5, 0.4, 1, 0), size: 3, verdict: shape.Send, index: []int{0, 2, 3}, scores: []float64{0.5, 1, 0}, surplus: 1},
 		{name: "long answers", rules: shape.Rules{Overlong: &shape.Overlong{SoftFrom: 100, Max: 200, Penalty: 0.5}}, in: long, size: 4, verdict: shape.Send, scores: []float64{1, 0.75, 0.5, 0.5}},
 		{name: "grpo", rules: shape.Rules{Advantages: "grpo"}, in: rewards(1, 0, 0, 1), size: 4, verdict: shape.Send, scores: []float64{1, 0, 0, 1}, adv: []float64{1, -1, -1, 1}},
 		{name: "rloo", rules: shape.Rules{Advantages: "rloo"}, in: rewards(1, 0, 0), size: 3, verdict: shape.Send, scores: []float64{1, 0, 0}, adv: []float64{1, -0.5, -0.5}},
@@ -96,7 +96,7 @@ func TestPromises(t *testing.T) {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	for range 20_000 {
 		rules := shape.Rules{Truncated: pick("score", "mask", "zero", "drop"), EqualScores: pick("drop", "send", "resample"), ShortGroups: pick("fill", "send", "drop"),
-			Keep: pick("order", "spread"), Advantages: pick("none", "grpo", "rloo", "dr_grpo")}
+			Keep: pick("order", "spread"), Oversample: 1, Advantages: pick("none", "grpo", "rloo", "dr_grpo")}
 		if r.IntN(2) == 0 {
 			rules.Overlong = &shape.Overlong{SoftFrom: r.IntN(50), Max: 50 + r.IntN(50), Penalty: r.Float64()}
 		}
@@ -143,12 +143,14 @@ func TestCheck(t *testing.T) {
 		rules shape.Rules
 		want  string
 	}{
-		{shape.Rules{Truncated: "ignore"}, "training.truncated: \"ignore\" is none of [score mask zero drop]"},
+		{shape.Rules{Truncated: "ignore"}, "training.truncated: \"ignore\" is none of score, mask, zero, drop"},
 		{shape.Rules{Advantages: "gae"}, "training.advantages"},
 		{shape.Rules{EqualScores: "x"}, "training.equal-scores"},
 		{shape.Rules{ShortGroups: "x"}, "training.short-groups"},
 		{shape.Rules{Keep: "x"}, "training.keep"},
-		{shape.Rules{Oversample: -1}, "training.oversample -1"},
+		{shape.Rules{Keep: "spread"}, "set oversample"},
+		{shape.Rules{Resamples: -2}, "training.resamples: -2"},
+		{shape.Rules{Oversample: -1}, "training.oversample: -1"},
 		{shape.Rules{Overlong: &shape.Overlong{SoftFrom: 10, Max: 10}}, "soft_from < max"},
 		{shape.Rules{Overlong: &shape.Overlong{SoftFrom: 10, Max: 20, Penalty: math.NaN()}}, "penalty"},
 	} {
