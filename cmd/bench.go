@@ -31,7 +31,7 @@ type benchCmd struct {
 // Run measures the engine against the scripted server, which runs in another process.
 func (c *benchCmd) Run(h *host) (err error) {
 	b, err := app.NewBench(app.Bench{Shape: c.Shape, Rollouts: value(c.Rollouts), Turns: value(c.Turns), Context: value(c.Context),
-		InFlight: value(c.Concurrency), Rounds: value(c.Rounds), Latency: value(c.Latency)})
+		InFlight: value(c.Concurrency), Rounds: value(c.Rounds)}, c.Latency)
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}

@@ -47,8 +47,9 @@ var shapes = map[string]Bench{
 	"serve":  {Rollouts: 4_000, Turns: 20, Context: 12_000, Rounds: 1, Latency: 5 * time.Second},
 }
 
-// NewBench fills in what was not said and checks the rest.
-func NewBench(b Bench) (Bench, error) {
+// NewBench fills in what was not said and checks the rest. A latency of nil is the shape's;
+// 0 is none.
+func NewBench(b Bench, latency *time.Duration) (Bench, error) {
 	d, ok := shapes[b.Shape]
 	if !ok {
 		return b, fmt.Errorf("shape %q: want plain, tool, long, flight or serve", b.Shape)
@@ -62,7 +63,10 @@ func NewBench(b Bench) (Bench, error) {
 			return b, fmt.Errorf("%s: %d is negative", f.name, *f.at)
 		}
 	}
-	if b.Latency = cmp.Or(b.Latency, d.Latency); b.Latency < 0 {
+	if b.Latency = d.Latency; latency != nil {
+		b.Latency = *latency
+	}
+	if b.Latency < 0 {
 		return b, fmt.Errorf("latency: %v is negative", b.Latency)
 	}
 	b.InFlight = cmp.Or(b.InFlight, d.InFlight, b.Rollouts)

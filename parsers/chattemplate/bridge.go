@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"hermes/trajectory"
 )
@@ -150,7 +152,7 @@ func probes(answer trajectory.Message) []trajectory.Message {
 
 func (t *Template) cutAfter(answer trajectory.Message, tail []trajectory.Message, tools []trajectory.ToolSpec, earlier past) (bridged, error) {
 	opening := append(earlier.messages(), answer)
-	alone, err := t.render(opening, tools, false)
+	alone, err := t.alone(opening, tools)
 	if err != nil {
 		return bridged{}, fmt.Errorf("bridge: render a probe conversation: %w", err)
 	}
@@ -197,6 +199,39 @@ func (t *Template) cutAfter(answer trajectory.Message, tail []trajectory.Message
 		b.closer, b.at = whole.text[b.at:end], end
 	}
 	return b, nil
+}
+
+// lastAlone keeps the probe conversation that was rendered last with an answer without
+// calls: it is the same turn after turn.
+type lastAlone struct{ last atomic.Pointer[keptAlone] }
+
+type keptAlone struct {
+	said, thought string
+	before, calls int // messages and calls before it
+	now           time.Time
+	tools         []trajectory.ToolSpec
+	rendering
+}
+
+// alone renders a probe conversation that ends with the answer; the result is read-only.
+func (t *Template) alone(opening []trajectory.Message, tools []trajectory.ToolSpec) (rendering, error) {
+	answer := opening[len(opening)-1]
+	if len(answer.Calls) > 0 {
+		return t.render(opening, tools, false)
+	}
+	calls := 0
+	for _, m := range opening {
+		calls += len(m.Calls)
+	}
+	if k := t.answered.last.Load(); k != nil && k.said == answer.Content() && k.thought == answer.Reasoning && k.before == len(opening)-1 && k.calls == calls && k.now.Equal(t.limits.Now) &&
+		slices.EqualFunc(k.tools, tools, sameTool) {
+		return k.rendering, nil
+	}
+	r, err := t.render(opening, tools, false)
+	if err == nil {
+		t.answered.last.Store(&keptAlone{answer.Content(), answer.Reasoning, len(opening) - 1, calls, t.limits.Now, cloneTools(tools), r})
+	}
+	return r, err
 }
 
 // cutUnmarked is for templates that do not print calls: the probe's text is a

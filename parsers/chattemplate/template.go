@@ -67,6 +67,7 @@ type Template struct {
 	probe    *probe
 	family   parsers.Family
 	tools    *toolCache
+	answered *lastAlone
 	meter    func(rendered int) // of tests: bytes of every rendering
 }
 
@@ -90,7 +91,7 @@ func New(o Options) (*Template, error) {
 	}
 	special := slices.Concat(o.Special, []string{o.BOS, o.EOS, o.PAD, o.UNK})
 	t := &Template{
-		tmpl: tmpl, opt: o, specials: newMatcher(special), tools: &toolCache{},
+		tmpl: tmpl, opt: o, specials: newMatcher(special), tools: &toolCache{}, answered: &lastAlone{},
 		limits: jinja.RenderOptions{Now: o.Now, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxSteps: o.MaxSteps},
 	}
 	if t.vars, err = o.variables(); err != nil {

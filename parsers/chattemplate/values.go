@@ -123,11 +123,16 @@ func (c *toolCache) get(specs []trajectory.ToolSpec) *jinja.List {
 }
 
 func (c *toolCache) put(specs []trajectory.ToolSpec, list *jinja.List) {
+	c.last.Store(&cachedTools{cloneTools(specs), list})
+}
+
+// cloneTools copies tools, for the caller's may change.
+func cloneTools(specs []trajectory.ToolSpec) []trajectory.ToolSpec {
 	kept := slices.Clone(specs)
 	for i := range kept {
-		kept[i].Parameters = bytes.Clone(kept[i].Parameters) // the caller's may change
+		kept[i].Parameters = bytes.Clone(kept[i].Parameters)
 	}
-	c.last.Store(&cachedTools{kept, list})
+	return kept
 }
 
 func sameTool(a, b trajectory.ToolSpec) bool {

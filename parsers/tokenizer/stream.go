@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -17,11 +18,12 @@ type StreamOptions struct {
 // Stream decodes token by token. It holds back what later tokens can still change, so it
 // never gives out half a character. One goroutine at a time.
 type Stream struct {
-	e      *engine
-	skip   bool
-	stages []stage
-	out    strings.Builder
-	far    *window // decodes elsewhere; then the rest is unused
+	spell func(trajectory.Token) (string, error)
+	first func(string) // of the chain of stages
+	ends  []func()     // that finish each stage
+	out   strings.Builder
+	one   string  // what stands for out as long as it is one piece
+	far   *window // decodes elsewhere; then the rest is unused
 }
 
 // stage is one decoder of the chain, with its state. feed and finish call yield with what
@@ -33,9 +35,42 @@ type stage interface {
 
 // Stream implements [Tokenizer].
 func (e *engine) Stream(o StreamOptions) *Stream {
-	s := &Stream{e: e, skip: o.SkipSpecial}
-	for _, d := range e.decoders {
-		s.stages = append(s.stages, d())
+	stages := make([]stage, len(e.decoders))
+	for i, d := range e.decoders {
+		stages[i] = d()
+	}
+	return chained(func(id trajectory.Token) (string, error) {
+		text, ok := e.shown[id]
+		if !ok {
+			if text, ok = e.Token(id); !ok {
+				return "", fmt.Errorf("decode id %d of %d: %w", id, e.size, ErrUnknownID)
+			}
+		}
+		if o.SkipSpecial && e.special[id] {
+			return "", errSkipped
+		}
+		return text, nil
+	}, stages)
+}
+
+// NewByteStream makes an incremental decoder for tokens that stand for bytes, each for
+// itself: spell returns those of a token, none for one that is skipped. Bytes that are no
+// text become U+FFFD, one for each maximal subpart. A token costs its own bytes.
+func NewByteStream(spell func(trajectory.Token) (string, error)) *Stream {
+	return chained(spell, []stage{&bytesStage{raw: true}})
+}
+
+// errSkipped stands for a token that is not decoded at all, unlike one that is empty.
+var errSkipped = errors.New("skipped")
+
+// chained makes the functions between the stages once, not for each token.
+func chained(spell func(trajectory.Token) (string, error), stages []stage) *Stream {
+	s := &Stream{spell: spell, ends: make([]func(), len(stages))}
+	s.first = s.write
+	for i := len(stages) - 1; i >= 0; i-- {
+		next := s.first
+		s.first = func(t string) { stages[i].feed(t, next) }
+		s.ends[i] = func() { stages[i].finish(next) }
 	}
 	return s
 }
@@ -57,48 +92,74 @@ func (s *Stream) Finish() string {
 	if s.far != nil {
 		return s.far.finish()
 	}
-	for i := range s.stages {
-		s.stages[i].finish(func(t string) { s.feed(i+1, t) })
+	for _, end := range s.ends {
+		end()
 	}
 	return s.flush()
 }
 
-func (s *Stream) flush() string {
-	if s.out.Len() == 0 {
-		return ""
+// write takes what the last stage has decided. Most often it is one piece, which is not
+// copied.
+func (s *Stream) write(text string) {
+	switch {
+	case s.out.Len() > 0:
+	case s.one == "":
+		s.one = text
+		return
+	default:
+		s.out.WriteString(s.one)
+		s.one = ""
 	}
-	text := s.out.String()
-	s.out.Reset()
+	s.out.WriteString(text)
+}
+
+func (s *Stream) flush() string {
+	text := s.one
+	if s.out.Len() > 0 {
+		text = s.out.String()
+		s.out.Reset()
+	}
+	s.one = ""
 	return text
 }
 
-func (s *Stream) push(id trajectory.Token) error {
-	text, ok := s.e.shown[id]
-	if !ok {
-		if text, ok = s.e.Token(id); !ok {
-			return fmt.Errorf("decode id %d of %d: %w", id, s.e.size, ErrUnknownID)
+// All decodes a whole sequence, on a stream that was not used before and is not used
+// afterwards.
+func (s *Stream) All(ids []trajectory.Token) (string, error) {
+	if s.far != nil {
+		return s.far.decode(ids)
+	}
+	s.out.Grow(4 * len(ids))
+	for _, id := range ids {
+		if err := s.push(id); err != nil {
+			return "", err
 		}
 	}
-	if !s.skip || !s.e.special[id] {
-		s.feed(0, text)
-	}
-	return nil
+	return s.Finish(), nil
 }
 
-func (s *Stream) feed(i int, token string) {
-	if i == len(s.stages) {
-		s.out.WriteString(token)
-		return
+func (s *Stream) push(id trajectory.Token) error {
+	text, err := s.spell(id)
+	if errors.Is(err, errSkipped) {
+		return nil
 	}
-	s.stages[i].feed(token, func(t string) { s.feed(i+1, t) })
+	if err == nil {
+		s.first(text)
+	}
+	return err
 }
 
 // bytesStage is the ByteLevel decoder.
-type bytesStage struct{ held []byte }
+type bytesStage struct {
+	held []byte
+	raw  bool // tokens are bytes as they are
+}
 
 func (b *bytesStage) feed(token string, yield func(string)) {
-	if raw, ok := unspell(token); ok {
-		token = raw
+	if !b.raw {
+		if plain, ok := unspell(token); ok {
+			token = plain
+		}
 	}
 	if len(b.held) == 0 && utf8.ValidString(token) {
 		yield(token)

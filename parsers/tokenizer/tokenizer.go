@@ -171,14 +171,7 @@ func (r *run) split(stage int, text string, first bool) {
 
 // Decode implements [Tokenizer].
 func (e *engine) Decode(ids []trajectory.Token) (string, error) {
-	s := e.Stream(StreamOptions{})
-	s.out.Grow(4 * len(ids))
-	for _, id := range ids {
-		if err := s.push(id); err != nil {
-			return "", err
-		}
-	}
-	return s.Finish(), nil
+	return e.Stream(StreamOptions{}).All(ids)
 }
 
 // ID implements [Tokenizer].

@@ -58,10 +58,11 @@ type Stats struct {
 
 // Journal is an open log.
 type Journal struct {
-	dir   string
-	fs    FS
-	opt   Options
-	codec codec
+	dir     string
+	fs      FS
+	opt     Options
+	codec   codec
+	scratch scratches
 
 	// sync guards the disk: who holds it makes everything written so far durable.
 	// It is taken before mu.

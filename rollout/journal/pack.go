@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -35,12 +36,12 @@ func newCodec() (codec, error) {
 	return codec{enc: e, dec: d}, nil
 }
 
-// pack compresses a payload when it pays.
-func (c codec) pack(raw []byte) (stored []byte, flags uint8) {
+// pack compresses a payload when it pays, into room where it fits.
+func (c codec) pack(raw, room []byte) (stored []byte, flags uint8) {
 	if len(raw) < packMin {
 		return raw, 0
 	}
-	if b := c.enc.EncodeAll(raw, make([]byte, 0, len(raw)/2)); len(b) < len(raw)-len(raw)/16 {
+	if b := c.enc.EncodeAll(raw, slices.Grow(room[:0], len(raw)/2)); len(b) < len(raw)-len(raw)/16 {
 		return b, flagZstd
 	}
 	return raw, 0
@@ -73,16 +74,15 @@ func (c codec) read(r io.ReaderAt, f frame) ([]byte, error) {
 	return c.unpack(b, f.flags, f.raw)
 }
 
-// encodeRecord writes a record: the length of its JSON, the JSON, then for each node of
+// appendRecord writes a record: the length of its JSON, the JSON, then for each node of
 // its trace (and of its children's, in order) the tokens and log-probabilities as raw
 // little-endian numbers.
-func encodeRecord(r *trajectory.Record) ([]byte, error) {
-	var b bytes.Buffer
-	b.Write([]byte{0, 0, 0, 0})
-	e := json.NewEncoder(&b)
+func appendRecord(room []byte, r *trajectory.Record) ([]byte, error) {
+	b := bytes.NewBuffer(append(room[:0], 0, 0, 0, 0))
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(withTools(r)); err != nil {
-		return nil, fmt.Errorf("record %s: %w", r.Key, err)
+		return room, fmt.Errorf("record %s: %w", r.Key, err)
 	}
 	b.Truncate(b.Len() - 1) // the newline of the encoder
 	out := b.Bytes()
@@ -109,6 +109,7 @@ func withTools(r *trajectory.Record) *trajectory.Record {
 func appendBlocks(b []byte, r *trajectory.Record) []byte {
 	if r.Trace != nil {
 		for _, n := range r.Trace.Nodes {
+			b = slices.Grow(b, 2*binary.MaxVarintLen64+4*(len(n.Delta.Tokens)+len(n.Delta.LogProbs)))
 			b = binary.AppendUvarint(b, uint64(len(n.Delta.Tokens)))
 			for _, t := range n.Delta.Tokens {
 				b = binary.LittleEndian.AppendUint32(b, uint32(t))
@@ -125,7 +126,7 @@ func appendBlocks(b []byte, r *trajectory.Record) []byte {
 	return b
 }
 
-// decodeRecord reads what encodeRecord wrote.
+// decodeRecord reads what appendRecord wrote.
 func decodeRecord(b []byte) (*trajectory.Record, error) {
 	if len(b) < 4 || int64(binary.LittleEndian.Uint32(b)) > int64(len(b)-4) {
 		return nil, badFrame("record of %d bytes", len(b))

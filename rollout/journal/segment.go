@@ -77,7 +77,7 @@ func eachRow(b []byte, f func(at int64, h Header) error) error {
 
 // footer is the end of a sealed segment: a frame of headers and a trailer that finds it.
 func (s *segment) footer(c codec) ([]byte, error) {
-	stored, flags := c.pack(s.heads)
+	stored, flags := c.pack(s.heads, nil)
 	h := Header{Kind: kindFooter, flags: flags, raw: uint32(len(s.heads)), synced: s.base + Offset(s.size)}
 	b, err := appendFrame(nil, h, stored)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"hermes/trajectory"
 )
@@ -22,12 +24,18 @@ func (j *Journal) AppendAttempt(ctx context.Context, r *trajectory.Record) (Offs
 }
 
 func (j *Journal) record(ctx context.Context, k Kind, r *trajectory.Record) (Offset, error) {
-	raw, err := encodeRecord(r)
+	s := j.scratch.get()
+	raw, err := appendRecord(s.raw, r)
+	s.raw = raw
 	if err != nil {
 		return 0, err
 	}
 	h := Header{Kind: k, Key: r.Key, Group: r.Group, Attempt: r.Attempt, Outcome: r.Outcome}
-	at, err := j.durable(ctx, h, raw)
+	at, end, err := j.write(ctx, h, raw, false, s)
+	j.scratch.put(s)
+	if err == nil {
+		err = j.flush(end)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%v record of %s, attempt %d: %w", k, r.Key, r.Attempt, explain(err))
 	}
@@ -54,7 +62,7 @@ func (j *Journal) Reopen(ctx context.Context, keys []trajectory.Key) error {
 	j.mu.Unlock()
 	var end Offset
 	for i, k := range open {
-		_, next, err := j.write(ctx, Header{Kind: KindReopen, Key: k, Attempt: int(failed[i].attempt)}, nil, false)
+		_, next, err := j.write(ctx, Header{Kind: KindReopen, Key: k, Attempt: int(failed[i].attempt)}, nil, false, &scratch{})
 		if err != nil {
 			return fmt.Errorf("reopen %s: %w", k, explain(err))
 		}
@@ -89,24 +97,48 @@ func (j *Journal) turn(key trajectory.Key, attempt, seq int, digest [32]byte, an
 		seq = len(j.turns[key])
 		j.mu.Unlock()
 	}
-	raw := append(append(make([]byte, 0, len(digest)+len(answer)), digest[:]...), answer...)
+	s := j.scratch.get()
+	defer j.scratch.put(s)
+	s.raw = append(append(s.raw[:0], digest[:]...), answer...)
 	h := Header{Kind: KindTurn, Key: key, Attempt: attempt, seq: uint32(seq)}
-	if _, _, err := j.write(context.Background(), h, raw, false); err != nil {
+	if _, _, err := j.write(context.Background(), h, s.raw, false, s); err != nil {
 		return fmt.Errorf("store answer %d of %s: %w", seq, key, explain(err))
 	}
 	return nil
 }
 
 func (j *Journal) durable(ctx context.Context, h Header, raw []byte) (Offset, error) {
-	at, end, err := j.write(ctx, h, raw, false)
+	at, end, err := j.write(ctx, h, raw, false, &scratch{})
 	if err != nil {
 		return 0, err
 	}
 	return at, j.flush(end)
 }
 
-// write puts one frame at the end of the log, without waiting for the disk.
-func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool) (at, end Offset, err error) {
+// scratch is the room in which one frame is made.
+type scratch struct{ raw, packed, frame []byte }
+
+// scratches lends rooms out, so that a frame is no garbage. It is safe for concurrent use.
+type scratches struct{ pool sync.Pool }
+
+// maxKept bounds what a room may keep of a large frame, in bytes.
+const maxKept = 4 << 20
+
+func (p *scratches) get() *scratch {
+	if s, ok := p.pool.Get().(*scratch); ok {
+		return s
+	}
+	return &scratch{}
+}
+
+func (p *scratches) put(s *scratch) {
+	if cap(s.raw)+cap(s.packed)+cap(s.frame) <= maxKept {
+		p.pool.Put(s)
+	}
+}
+
+// write puts one frame, made in s, at the end of the log, without waiting for the disk.
+func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool, s *scratch) (at, end Offset, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -114,8 +146,10 @@ func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool)
 		return 0, 0, fmt.Errorf("payload of %d bytes; the limit is %d", len(raw), maxPayload)
 	}
 	h.raw = uint32(len(raw))
-	stored, flags := j.codec.pack(raw)
-	h.flags = flags
+	stored, flags := j.codec.pack(raw, s.packed)
+	if h.flags = flags; flags&flagZstd != 0 {
+		s.packed = stored
+	}
 	if err := j.makeRoom(); err != nil {
 		return 0, 0, err
 	}
@@ -128,10 +162,11 @@ func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool)
 		return 0, 0, ErrDone
 	}
 	h.synced = j.synced
-	b, err := appendFrame(make([]byte, 0, prefixLen+headerFixed+len(h.Group)+len(stored)+64), h, stored)
+	b, err := appendFrame(slices.Grow(s.frame[:0], prefixLen+headerFixed+len(h.Group)+len(stored)+64), h, stored)
 	if err != nil {
 		return 0, 0, err
 	}
+	s.frame = b
 	seg := &j.segs[len(j.segs)-1]
 	if _, err := j.file.WriteAt(b, seg.size); err != nil {
 		// Half a frame may stand there. The next one overwrites it; cutting it
@@ -276,7 +311,7 @@ func (j *Journal) Close() error {
 		// The close frame is written when all before it is on disk, and says so:
 		// later damage before it cannot pass for a torn tail.
 		if err = j.flush(end); err == nil {
-			if _, end, err = j.write(context.Background(), Header{Kind: kindClose}, nil, true); err == nil {
+			if _, end, err = j.write(context.Background(), Header{Kind: kindClose}, nil, true, &scratch{}); err == nil {
 				err = j.flush(end)
 			}
 		}

@@ -156,24 +156,38 @@ func (c *conversation) request(turn int, seed *uint64) [32]byte {
 func (c *conversation) body(head, tail []byte) func() wire.Body {
 	msgs := c.msgs
 	return func() wire.Body {
-		p := &parts{head, msgs, tail}
+		p := newParts(head, msgs, tail)
 		c.sent.Add(p.Len())
 		return p
 	}
 }
 
-// parts reads three slices, one after the other.
-type parts [3][]byte
+// parts reads slices, one after the other. It owns the list, not the slices.
+type parts struct {
+	list net.Buffers
+	left int64
+}
+
+func newParts(list ...[]byte) *parts {
+	p := &parts{list: list}
+	for _, s := range list {
+		p.left += int64(len(s))
+	}
+	return p
+}
 
 // Len is the number of bytes that are left.
-func (p *parts) Len() int64 { return int64(len(p[0]) + len(p[1]) + len(p[2])) }
+func (p *parts) Len() int64 { return p.left }
 
 func (p *parts) Read(b []byte) (n int, err error) {
-	for i := range p {
-		k := copy(b[n:], p[i])
-		p[i] = p[i][k:]
+	for len(p.list) > 0 && n < len(b) {
+		k := copy(b[n:], p.list[0])
 		n += k
+		if p.list[0] = p.list[0][k:]; len(p.list[0]) == 0 {
+			p.list = p.list[1:]
+		}
 	}
+	p.left -= int64(n)
 	if n == 0 && len(b) > 0 {
 		return 0, io.EOF
 	}
@@ -184,12 +198,13 @@ func (p *parts) Read(b []byte) (n int, err error) {
 func (p *parts) Close() error { return nil }
 
 // Pieces appends the slices that are left.
-func (p *parts) Pieces(list net.Buffers) net.Buffers { return append(list, p[:]...) }
+func (p *parts) Pieces(list net.Buffers) net.Buffers { return append(list, p.list...) }
 
 // WriteTo writes what is left, at once where w can do that.
 func (p *parts) WriteTo(w io.Writer) (int64, error) {
-	list := net.Buffers(p[:])
-	return list.WriteTo(w)
+	n, err := p.list.WriteTo(w)
+	p.left -= n
+	return n, err
 }
 
 // turnSeed derives the seed of one turn; 31 bits, which every server takes.

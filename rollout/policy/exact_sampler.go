@@ -233,7 +233,7 @@ func (s *exactSampler) sample(ctx context.Context, taped bool) (Completion, []tr
 		if part >= maxParts {
 			return sum, nil, &Error{Kind: Unavailable, Err: fmt.Errorf("the server aborted one answer %d times", part+1)}
 		}
-		s.prompt.spell(got.Tokens)
+		s.prompt.goOn(got.Tokens)
 	}
 }
 

@@ -254,9 +254,9 @@ func (l *line) body(p *Prompt, a Ask) func() wire.Body {
 		tail = append(tail, '}')
 	}
 	tail = append(tail, '}')
-	text := p.text
+	list := p.pieces(l.head, tail)
 	return func() wire.Body {
-		b := &parts{l.head, text, tail}
+		b := newParts(slices.Clone(list)...)
 		p.sent.Add(b.Len())
 		return b
 	}
@@ -346,8 +346,8 @@ func (c *Completion) check(p *Prompt, f *form, want Capture) error {
 	case p == nil: // a chat server made the prompt
 	case c.Prompt >= 0 && c.Prompt != p.Len():
 		return inexact("%s: the server counts %d tokens in the prompt, %d were sent: it does not answer to this prompt (does it add a token at the beginning?)", f.name, c.Prompt, p.Len())
-	case c.Echo != nil && !slices.Equal(c.Echo, p.ids):
-		return inexact("%s: the server's prompt differs from the one that was sent at token %d", f.name, differ(c.Echo, p.ids))
+	case c.Echo != nil && !slices.Equal(c.Echo, p.IDs()):
+		return inexact("%s: the server's prompt differs from the one that was sent at token %d", f.name, differ(c.Echo, p.IDs()))
 	}
 	switch {
 	case c.Finish == trajectory.FinishAborted && len(c.Tokens) == 0:

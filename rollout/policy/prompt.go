@@ -10,13 +10,14 @@ import (
 	"hermes/trajectory"
 )
 
-// Prompt is the growing sequence of one rollout: its tokens and their spelling as JSON.
-// A token is spelled once; what was spelled is never changed, because a broken request
-// may still be read by the transport when the next one is built.
+// Prompt is the growing sequence of one rollout: its tokens, which are those of the
+// trace, and their spelling as JSON. A token is spelled once and never copied; what was
+// spelled is never changed, because a broken request may still be read by the transport
+// when the next one is built.
 type Prompt struct {
-	ids     []trajectory.Token
-	text    []byte // the ids, separated by commas
 	at      []place
+	rest    []place // what belongs to no message: an answer that the server aborted
+	n       int     // tokens
 	seed    [32]byte
 	sum     *wire.Digest
 	buf     []byte
@@ -24,28 +25,41 @@ type Prompt struct {
 	sent    atomic.Int64 // the transport may ask for a body again by itself
 }
 
-// place is the end of one message: its node (None while it is not committed) and the
-// digest of every token up to it.
+// place is one message: its node (None while it is not committed), its tokens and their
+// spelling with the comma before it, and the number and the digest of all tokens up to
+// its end.
 type place struct {
-	node      trajectory.NodeID
-	ids, text int
-	chain     [32]byte
+	node   trajectory.NodeID
+	tokens []trajectory.Token
+	text   []byte
+	end    int
+	chain  [32]byte
 }
 
 func newPrompt(seed [32]byte) *Prompt { return &Prompt{seed: seed, sum: wire.NewDigest("")} }
 
 // Len is the number of tokens.
-func (p *Prompt) Len() int { return len(p.ids) }
+func (p *Prompt) Len() int { return p.n }
 
-// IDs are the tokens, read-only.
-func (p *Prompt) IDs() []trajectory.Token { return p.ids }
+// IDs are the tokens, a copy.
+func (p *Prompt) IDs() []trajectory.Token {
+	out := make([]trajectory.Token, 0, p.n)
+	for _, list := range [][]place{p.at, p.rest} {
+		for _, x := range list {
+			out = append(out, x.tokens...)
+		}
+	}
+	return out
+}
 
 // last is the last token.
 func (p *Prompt) last() (trajectory.Token, bool) {
-	if len(p.ids) == 0 {
-		return 0, false
+	for i := len(p.at) - 1; i >= 0; i-- {
+		if n := len(p.at[i].tokens); n > 0 {
+			return p.at[i].tokens[n-1], true
+		}
 	}
-	return p.ids[len(p.ids)-1], true
+	return 0, false
 }
 
 // committed is the number of tokens of the first n messages.
@@ -53,7 +67,7 @@ func (p *Prompt) committed(n int) int {
 	if n == 0 {
 		return 0
 	}
-	return p.at[n-1].ids
+	return p.at[n-1].end
 }
 
 // chain is the digest of all tokens, by messages.
@@ -64,64 +78,84 @@ func (p *Prompt) chain() [32]byte {
 	return p.at[len(p.at)-1].chain
 }
 
-// hold makes the i-th message that of node id with these tokens. It keeps what is there
-// if that is the same, else it cuts there.
+// hold makes the i-th message that of node id with these tokens, which must not change any
+// more. It keeps what is there if that is the same, else it cuts there.
 func (p *Prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
 	if i < len(p.at) {
 		if p.at[i].node == id && id != trajectory.None {
 			return
 		}
-		from := 0
-		if i > 0 {
-			from = p.at[i-1].ids
-		}
-		if p.at[i].node == trajectory.None && slices.Equal(p.ids[from:p.at[i].ids], tokens) {
+		if p.at[i].node == trajectory.None && slices.Equal(p.at[i].tokens, tokens) {
 			p.at[i].node = id
 			return
 		}
-		p.cut(i)
 	}
+	p.cut(i)
 	before := p.chain()
-	p.spell(tokens)
+	x := p.spell(tokens)
 	p.sum.Reset("tokens")
 	p.sum.Bytes(before[:])
-	p.hash(tokens)
-	p.at = append(p.at, place{id, len(p.ids), len(p.text), p.sum.Sum()})
+	p.hash(x)
+	x.node, x.chain = id, p.sum.Sum()
+	p.at = append(p.at, x)
 }
 
-func (p *Prompt) hash(tokens []trajectory.Token) {
+func (p *Prompt) hash(list ...place) {
 	p.buf = p.buf[:0]
-	for _, t := range tokens {
-		p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(t))
+	for _, x := range list {
+		for _, t := range x.tokens {
+			p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(t))
+		}
 	}
 	p.sum.Bytes(p.buf)
 }
 
-// spell appends tokens that belong to no message yet.
-func (p *Prompt) spell(tokens []trajectory.Token) {
-	n := len(p.text)
+// spell is the place of tokens behind all others.
+func (p *Prompt) spell(tokens []trajectory.Token) place {
+	size := 0
 	for _, t := range tokens {
-		if len(p.text) > 0 {
-			p.text = append(p.text, ',')
-		}
-		p.text = strconv.AppendInt(p.text, int64(t), 10)
+		size += 1 + digits(t)
 	}
-	p.spelled += int64(len(p.text) - n)
-	p.ids = append(p.ids, tokens...)
+	text := make([]byte, 0, size)
+	for i, t := range tokens {
+		if p.n+i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(t), 10)
+	}
+	p.spelled += int64(len(text))
+	p.n += len(tokens)
+	return place{node: trajectory.None, tokens: tokens, text: text, end: p.n}
 }
 
-// cut drops messages from the i-th on, and tokens that belong to none. The next tokens
-// are written elsewhere.
+// digits is the length of a token's spelling; ids are not negative.
+func digits(t trajectory.Token) int {
+	n := 1
+	for ; t > 9; t /= 10 {
+		n++
+	}
+	return n
+}
+
+// goOn appends tokens that belong to no message yet.
+func (p *Prompt) goOn(tokens []trajectory.Token) { p.rest = append(p.rest, p.spell(tokens)) }
+
+// cut drops messages from the i-th on, and tokens that belong to none.
 func (p *Prompt) cut(i int) {
 	i = min(i, len(p.at))
-	p.at = p.at[:i]
-	ids, text := 0, 0
-	if i > 0 {
-		ids, text = p.at[i-1].ids, p.at[i-1].text
+	clear(p.at[i:])
+	p.at, p.rest, p.n = p.at[:i], nil, p.committed(i)
+}
+
+// pieces are head, the spelling of all tokens, and tail.
+func (p *Prompt) pieces(head, tail []byte) [][]byte {
+	list := append(make([][]byte, 0, len(p.at)+len(p.rest)+2), head)
+	for _, places := range [][]place{p.at, p.rest} {
+		for _, x := range places {
+			list = append(list, x.text)
+		}
 	}
-	if ids < len(p.ids) {
-		p.ids, p.text = p.ids[:ids:ids], p.text[:text:text]
-	}
+	return append(list, tail)
 }
 
 // digest names the request for what follows the present tokens, part of the turn's
@@ -132,7 +166,7 @@ func (p *Prompt) digest(turn, part int, seed *uint64) [32]byte {
 	p.sum.Bytes(chain[:])
 	p.sum.Int(int64(turn))
 	p.sum.Int(int64(part))
-	p.hash(p.ids[p.committed(len(p.at)):]) // what an aborted answer left
+	p.hash(p.rest...) // what an aborted answer left
 	if seed != nil {
 		p.sum.Int(int64(*seed))
 	}

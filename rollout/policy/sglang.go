@@ -50,6 +50,65 @@ type sglangAnswer struct {
 	} `json:"meta_info"`
 }
 
+// scanSGLang reads the usual answer in one walk; what else there is, is not ok.
+func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
+	s := scan{b: raw}
+	ok = s.object([]string{"output_ids", "meta_info"}, func(i int) (ok bool) {
+		if i == 0 && s.null() {
+			return true
+		}
+		if i == 0 {
+			a.IDs, ok = s.tokens(64)
+			return ok
+		}
+		m := &a.Meta
+		return s.object([]string{"finish_reason", "prompt_tokens", "cached_tokens", "output_token_logprobs", "output_top_logprobs", "weight_version", "routed_experts"}, func(i int) (ok bool) {
+			switch i {
+			case 0:
+				m.Finish, ok = s.raw()
+			case 1:
+				var n int64
+				n, ok = s.int()
+				m.Prompt = new(int(n))
+			case 2:
+				m.Cached, ok = s.int()
+			case 3:
+				m.LogProbs, ok = s.triples(len(a.IDs))
+			case 5:
+				m.Version, ok = s.raw()
+			default:
+				ok = s.null()
+			}
+			return ok
+		})
+	})
+	return a, ok && s.end()
+}
+
+// triples reads a list of [log-prob, id, text or null]; room is about how many they are.
+func (s *scan) triples(room int) (t triples, ok bool) {
+	t.ids, t.logProbs = make([]trajectory.Token, 0, room), make([]float32, 0, room)
+	ok = s.list(func() bool {
+		v, ok := float32(0), s.next('[')
+		if ok {
+			v, ok = s.logProb()
+		}
+		id, known := trajectory.Token(0), false
+		if ok && s.next(',') {
+			id, known = s.token()
+		}
+		t.ids, t.logProbs = append(t.ids, id), append(t.logProbs, v)
+		if known && s.next(',') && !s.null() {
+			known = s.text()
+		}
+		return known && s.next(']')
+	})
+	if len(t.ids) == 0 {
+		return triples{}, ok
+	}
+	return t, ok
+}
+
 func readSGLang(raw []byte, want Capture) (Completion, error) {
 	if raw[0] == '[' { // what n above 1 gives, and some gateways for n = 1
 		var list []json.RawMessage
@@ -58,9 +117,12 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 		}
 		raw = list[0]
 	}
-	var a sglangAnswer
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return Completion{}, malformed("sglang: %v", err)
+	a, ok := scanSGLang(raw)
+	if !ok {
+		a = sglangAnswer{}
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return Completion{}, malformed("sglang: %v", err)
+		}
 	}
 	c := Completion{Prompt: -1, Cached: a.Meta.Cached, Version: plainText(a.Meta.Version), LogProbs: a.Meta.LogProbs.logProbs, Tokens: a.Meta.LogProbs.ids}
 	if a.Meta.Prompt != nil {

@@ -22,24 +22,24 @@ const (
 // there; what a group does not have is null. Lists over sequences have one entry for each.
 // In text mode tokens, masks and inference_logprobs hold an empty list for each sequence.
 type ScoredDataGroup struct {
-	Tokens            [][]int          `json:"tokens"`
-	Masks             [][]int          `json:"masks"`
-	Scores            []float64        `json:"scores"`
-	Advantages        [][]float64      `json:"advantages"`
-	RefLogprobs       [][]float64      `json:"ref_logprobs"`
-	Messages          [][]any          `json:"messages"`
-	GenerationParams  map[string]any   `json:"generation_params"`
-	InferenceLogprobs [][]Logprob      `json:"inference_logprobs"`
-	Overrides         []map[string]any `json:"overrides"`
-	GroupOverrides    map[string]any   `json:"group_overrides"`
-	Images            any              `json:"images"`
-	EnvID             *int             `json:"env_id"`
-	DistillTokenIDs   [][][]int        `json:"distill_token_ids"`
-	DistillLogprobs   [][][]float64    `json:"distill_logprobs"`
+	Tokens            [][]trajectory.Token `json:"tokens"`
+	Masks             [][]trajectory.Token `json:"masks"`
+	Scores            []float64            `json:"scores"`
+	Advantages        [][]float64          `json:"advantages"`
+	RefLogprobs       [][]float64          `json:"ref_logprobs"`
+	Messages          [][]any              `json:"messages"`
+	GenerationParams  map[string]any       `json:"generation_params"`
+	InferenceLogprobs [][]Logprob          `json:"inference_logprobs"`
+	Overrides         []map[string]any     `json:"overrides"`
+	GroupOverrides    map[string]any       `json:"group_overrides"`
+	Images            any                  `json:"images"`
+	EnvID             *int                 `json:"env_id"`
+	DistillTokenIDs   [][][]int            `json:"distill_token_ids"`
+	DistillLogprobs   [][][]float64        `json:"distill_logprobs"`
 }
 
 // Logprob is a log-probability; NotSampled is written as 1.0.
-type Logprob float64
+type Logprob float32
 
 // MarshalJSON writes the shortest text that reads back as the same 32-bit number.
 func (p Logprob) MarshalJSON() ([]byte, error) {
@@ -49,80 +49,74 @@ func (p Logprob) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float32(p))
 }
 
+// Sequence is one sample as the trajectory API has it: its tokens, and for each a mask and a
+// log-probability. Versions are the weights that sampled them, From counting all its tokens;
+// empty when the model server told none. Left is how many sequences of the sample (forks)
+// are not in it.
+type Sequence struct {
+	Tokens, Masks []trajectory.Token
+	Logprobs      []Logprob
+	Versions      []trajectory.Span
+	Sampled, Left int
+}
+
 // Group makes the group of samples of one row with their scores. A sample of several
 // sequences (forks) gives its last one; of the others, the number is returned.
 func Group(recs []*trajectory.Record, scores []trajectory.Score, generation map[string]any) (g ScoredDataGroup, left int, err error) {
 	if len(recs) != len(scores) {
 		return g, 0, fmt.Errorf("%d samples but %d scores", len(recs), len(scores))
 	}
-	g = ScoredDataGroup{Tokens: [][]int{}, Masks: [][]int{}, Scores: []float64{}, Messages: [][]any{}, InferenceLogprobs: [][]Logprob{}}
+	g = ScoredDataGroup{Tokens: [][]trajectory.Token{}, Masks: [][]trajectory.Token{}, Scores: []float64{}, Messages: [][]any{}, InferenceLogprobs: [][]Logprob{}}
 	g.GenerationParams = generation
 	g.GroupOverrides = map[string]any{"group_size": len(recs)}
 	for i, r := range recs {
 		if r.Trace == nil {
 			return g, 0, fmt.Errorf("sample %d of row %q has no trace", r.Sample, r.Row)
 		}
-		tokens, masks, logprobs, n := sequence(r.Trace)
-		left += n
-		g.Tokens, g.Masks, g.InferenceLogprobs = append(g.Tokens, tokens), append(g.Masks, masks), append(g.InferenceLogprobs, logprobs)
+		s := Sample(r.Trace)
+		left += s.Left
+		g.Tokens, g.Masks, g.InferenceLogprobs = append(g.Tokens, s.Tokens), append(g.Masks, s.Masks), append(g.InferenceLogprobs, s.Logprobs)
 		g.Scores = append(g.Scores, scores[i].Reward)
 		g.Messages = append(g.Messages, sink.Chat(r.Trace.Visible()))
 	}
 	return g, left, nil
 }
 
-// Versions are the weights that sampled the tokens of the sequence that [Group] sends of a
-// sample: From counts all its tokens. Empty when the model server told none.
-func Versions(t *trajectory.Trace) (out []trajectory.Span) {
+// Sample aligns the last path of a trace. Nodes that an earlier path has trained already
+// are context.
+func Sample(t *trajectory.Trace) (s Sequence) {
+	s.Tokens, s.Masks, s.Logprobs = []trajectory.Token{}, []trajectory.Token{}, []Logprob{}
 	var last *trajectory.Sequence
-	for s := range t.Sequences() {
-		last = &s
-	}
-	if last == nil {
-		return nil
-	}
-	n := 0
-	for _, id := range last.Nodes {
-		d := t.Nodes[id].Delta
-		for _, v := range d.Versions {
-			if k := len(out); k == 0 || out[k-1].Version != v.Version {
-				out = append(out, trajectory.Span{From: n + d.Given + v.From, Version: v.Version})
-			}
-		}
-		n += len(d.Tokens)
-	}
-	return out
-}
-
-// sequence aligns the last path of a trace. Nodes that an earlier path has trained
-// already are context.
-func sequence(t *trajectory.Trace) (tokens, masks []int, logprobs []Logprob, left int) {
-	tokens, masks, logprobs = []int{}, []int{}, []Logprob{}
-	var last *trajectory.Sequence
-	for s := range t.Sequences() {
+	for one := range t.Sequences() {
 		if last != nil {
-			left++
+			s.Left++
 		}
-		last = &s
+		last = &one
 	}
 	if last == nil || t.Mode != trajectory.ModeExact {
-		return tokens, masks, logprobs, left
+		return s
 	}
 	n := 0
 	for _, id := range last.Nodes {
 		n += len(t.Nodes[id].Delta.Tokens)
 	}
-	tokens, masks, logprobs = make([]int, 0, n), make([]int, 0, n), make([]Logprob, 0, n)
+	s.Tokens, s.Masks, s.Logprobs = make([]trajectory.Token, 0, n), make([]trajectory.Token, 0, n), make([]Logprob, 0, n)
 	for _, id := range last.Nodes {
-		d := t.Nodes[id].Delta
-		for i, token := range d.Tokens {
-			tokens = append(tokens, int(token))
-			if i < d.Given {
-				masks, logprobs = append(masks, Ignored), append(logprobs, NotSampled)
-			} else {
-				masks, logprobs = append(masks, int(token)), append(logprobs, Logprob(d.LogProbs[i-d.Given]))
+		d := &t.Nodes[id].Delta
+		for _, v := range d.Versions {
+			if k := len(s.Versions); k == 0 || s.Versions[k-1].Version != v.Version {
+				s.Versions = append(s.Versions, trajectory.Span{From: len(s.Tokens) + d.Given + v.From, Version: v.Version})
 			}
 		}
+		s.Tokens = append(s.Tokens, d.Tokens...)
+		for range d.Given {
+			s.Masks, s.Logprobs = append(s.Masks, Ignored), append(s.Logprobs, NotSampled)
+		}
+		s.Masks = append(s.Masks, d.Tokens[d.Given:]...)
+		for _, p := range d.LogProbs {
+			s.Logprobs = append(s.Logprobs, Logprob(p))
+		}
+		s.Sampled += len(d.LogProbs)
 	}
-	return tokens, masks, logprobs, left
+	return s
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+
+	"hermes/trajectory"
 )
 
 // AppendJSON appends the group as json.Marshal writes it, to the byte. Lists of numbers,
@@ -17,8 +19,8 @@ func (g *ScoredDataGroup) AppendJSON(b []byte) (_ []byte, err error) {
 		}
 		return append(b, raw...)
 	}
-	b = appendLists(append(b, `{"tokens":`...), g.Tokens, appendInt)
-	b = appendLists(append(b, `,"masks":`...), g.Masks, appendInt)
+	b = appendLists(append(b, `{"tokens":`...), g.Tokens, appendToken)
+	b = appendLists(append(b, `,"masks":`...), g.Masks, appendToken)
 	b = rest(b, "scores", g.Scores)
 	b = rest(b, "advantages", g.Advantages)
 	b = rest(b, "ref_logprobs", g.RefLogprobs)
@@ -44,8 +46,12 @@ func (g *ScoredDataGroup) AppendJSON(b []byte) (_ []byte, err error) {
 // Room is about the length of AppendJSON's result, in bytes.
 func (g *ScoredDataGroup) Room() int {
 	n := 4 << 10
-	for _, list := range g.Tokens {
-		n += 28 * len(list) // an id and a mask of six digits, a log-prob of nine, commas
+	for _, list := range g.Masks {
+		for _, m := range list {
+			if n += 16; m != Ignored { // an id of six digits, a mask of -100 and 1.0, commas; or the id twice and a log-prob of ten
+				n += 9
+			}
+		}
 	}
 	return n
 }
@@ -75,14 +81,19 @@ func appendLists[T any](b []byte, lists [][]T, item func([]byte, T) []byte) []by
 	return append(b, ']')
 }
 
-func appendInt(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
+func appendToken(b []byte, v trajectory.Token) []byte {
+	if v == Ignored {
+		return append(b, "-100"...)
+	}
+	return strconv.AppendInt(b, int64(v), 10)
+}
 
 // appendLogprob writes the number as encoding/json writes a float32.
 func appendLogprob(b []byte, p Logprob) []byte {
 	if p == NotSampled {
 		return append(b, "1.0"...)
 	}
-	v := float64(float32(p))
+	v := float64(p)
 	form := byte('f')
 	if a := float32(math.Abs(v)); a != 0 && (a < 1e-6 || a >= 1e21) {
 		form = 'e'

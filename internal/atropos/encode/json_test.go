@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hermes/internal/atropos/encode"
+	"hermes/trajectory"
 )
 
 // TestAppendJSON holds our writer against the library's, on groups of every shape.
@@ -25,13 +26,13 @@ func TestAppendJSON(t *testing.T) {
 	for range 300 {
 		var g encode.ScoredDataGroup
 		if rng.IntN(10) > 0 {
-			g.Tokens, g.Masks, g.InferenceLogprobs = [][]int{}, [][]int{}, [][]encode.Logprob{}
+			g.Tokens, g.Masks, g.InferenceLogprobs = [][]trajectory.Token{}, [][]trajectory.Token{}, [][]encode.Logprob{}
 		}
 		for range rng.IntN(4) {
-			var ids, masks []int
+			var ids, masks []trajectory.Token
 			var probs []encode.Logprob
 			for range rng.IntN(40) {
-				ids, masks, probs = append(ids, rng.IntN(200_000)), append(masks, rng.IntN(300)-200), append(probs, logprob())
+				ids, masks, probs = append(ids, trajectory.Token(rng.IntN(200_000))), append(masks, trajectory.Token(rng.IntN(300)-200)), append(probs, logprob())
 			}
 			g.Tokens, g.Masks, g.InferenceLogprobs = append(g.Tokens, ids), append(g.Masks, masks), append(g.InferenceLogprobs, probs)
 			g.Scores = append(g.Scores, rng.NormFloat64())
@@ -68,10 +69,10 @@ func TestAppendJSON(t *testing.T) {
 func BenchmarkAppendJSON(b *testing.B) {
 	var g encode.ScoredDataGroup
 	for range 8 {
-		var ids []int
+		var ids []trajectory.Token
 		var probs []encode.Logprob
 		for i := range 4000 {
-			ids, probs = append(ids, 100_000+i), append(probs, encode.Logprob(float32(-0.001*float64(i))))
+			ids, probs = append(ids, trajectory.Token(100_000+i)), append(probs, encode.Logprob(float32(-0.001*float64(i))))
 		}
 		g.Tokens, g.Masks, g.InferenceLogprobs = append(g.Tokens, ids), append(g.Masks, ids), append(g.InferenceLogprobs, probs)
 	}

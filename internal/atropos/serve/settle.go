@@ -12,6 +12,7 @@ import (
 	"hermes/internal/atropos/client"
 	"hermes/internal/atropos/encode"
 	"hermes/internal/atropos/shape"
+	"hermes/rollout/sink"
 	"hermes/trajectory"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) settle(ctx context.Context, g *group) {
 	}
 	samples := make([]shape.Sample, len(recs))
 	for i, r := range recs {
-		samples[i] = shape.Sample{Reward: fin.Scores[i].Reward, Truncated: r.Outcome == trajectory.Truncated, Length: encoded[i].sampled}
+		samples[i] = shape.Sample{Reward: fin.Scores[i].Reward, Truncated: r.Outcome == trajectory.Truncated, Length: encoded[i].Sampled}
 	}
 	out := s.o.Rules.Group(samples, s.o.GroupSize, shape.Chances{
 		Fill: g.sample < mostFills*(s.o.GroupSize+s.o.Rules.Oversample), Resample: g.again < s.o.Rules.Resamples})
@@ -68,21 +69,15 @@ func (s *Server) old(g *group) bool {
 	return g.gen != s.gen
 }
 
-// one is a sample in the form of the wire.
-type one struct {
-	group   encode.ScoredDataGroup // of it alone
-	sampled int                    // tokens that the model wrote
-}
-
 // usable leaves the samples that can train: with a score, with exact tokens, not longer
 // than the trainer takes.
-func (s *Server) usable(g *group) (recs []*trajectory.Record, list []one) {
+func (s *Server) usable(g *group) (recs []*trajectory.Record, list []encode.Sequence) {
 	s.mu.Lock()
 	maxLen := s.maxLen
 	s.mu.Unlock()
 	for _, r := range g.recs {
 		why := ""
-		var x one
+		var x encode.Sequence
 		switch {
 		case r.Outcome.Failure():
 			why = "failed_" + string(r.Outcome)
@@ -104,20 +99,11 @@ func (s *Server) usable(g *group) (recs []*trajectory.Record, list []one) {
 	return recs, list
 }
 
-func (s *Server) encode(g *group, r *trajectory.Record, maxLen int, x *one) (why string) {
-	var forked int
-	var err error
-	if x.group, forked, err = encode.Group([]*trajectory.Record{r}, []trajectory.Score{*r.Score}, nil); err != nil {
-		return "invalid"
-	}
-	s.met.forks(g.env, forked)
-	for _, m := range x.group.Masks[0] {
-		if m != encode.Ignored {
-			x.sampled++
-		}
-	}
-	switch n := len(x.group.Tokens[0]); {
-	case x.sampled == 0:
+func (s *Server) encode(g *group, r *trajectory.Record, maxLen int, x *encode.Sequence) (why string) {
+	*x = encode.Sample(r.Trace)
+	s.met.forks(g.env, x.Left)
+	switch n := len(x.Tokens); {
+	case x.Sampled == 0:
 		return "empty"
 	case maxLen > 0 && n >= maxLen: // as Atropos' environments count
 		return "too_long"
@@ -153,7 +139,7 @@ func (s *Server) finished(ctx context.Context, g *group, recs []*trajectory.Reco
 }
 
 // wire is the group as it is sent, but for the number of its environment.
-func (s *Server) wire(g *group, recs []*trajectory.Record, list []one, fin Finished, samples []shape.Sample, out shape.Result) (w encode.ScoredDataGroup, err error) {
+func (s *Server) wire(g *group, recs []*trajectory.Record, list []encode.Sequence, fin Finished, samples []shape.Sample, out shape.Result) (w encode.ScoredDataGroup, err error) {
 	w.GroupOverrides = map[string]any{"group_size": len(out.Samples), "row": g.row.ID, "epoch": g.at.Epoch}
 	for k, v := range fin.Group {
 		w.GroupOverrides[k] = v
@@ -163,8 +149,8 @@ func (s *Server) wire(g *group, recs []*trajectory.Record, list []one, fin Finis
 	copy(notes, fin.Notes)
 	ref, distill := 0, 0
 	for _, x := range out.Samples {
-		o, n := list[x.Index].group, notes[x.Index]
-		tokens, masks, probs := o.Tokens[0], o.Masks[0], o.InferenceLogprobs[0]
+		o, n := list[x.Index], notes[x.Index]
+		tokens, masks, probs := o.Tokens, o.Masks, o.Logprobs
 		if math.IsNaN(x.Score) || math.IsInf(x.Score, 0) || math.IsNaN(x.Advantage) || math.IsInf(x.Advantage, 0) {
 			return w, fmt.Errorf("sample %d has the score %v and the advantage %v after shaping", recs[x.Index].Sample, x.Score, x.Advantage)
 		}
@@ -176,20 +162,20 @@ func (s *Server) wire(g *group, recs []*trajectory.Record, list []one, fin Finis
 			hints[k] = v
 		}
 		hints["raw_score"] = samples[x.Index].Reward
-		if v := encode.Versions(recs[x.Index].Trace); v != nil {
-			hints["weight_versions"] = v
+		if o.Versions != nil {
+			hints["weight_versions"] = o.Versions
 		}
 		if s.o.Rules.Advantages != "none" {
 			w.Advantages = append(w.Advantages, spread(x.Advantage, masks))
 		}
 		if x.Masked { // both kinds of trainers: those that read masks and those that read log-probs
 			hints["set_advantage_to_zero"] = true
-			masks, probs = slices.Repeat([]int{encode.Ignored}, len(tokens)), slices.Repeat([]encode.Logprob{encode.NotSampled}, len(tokens))
+			masks, probs = slices.Repeat([]trajectory.Token{encode.Ignored}, len(tokens)), slices.Repeat([]encode.Logprob{encode.NotSampled}, len(tokens))
 		}
 		w.Tokens, w.Masks, w.InferenceLogprobs = append(w.Tokens, tokens), append(w.Masks, masks), append(w.InferenceLogprobs, probs)
 		w.Scores, w.Overrides = append(w.Scores, x.Score), append(w.Overrides, hints)
 		if s.o.Messages {
-			w.Messages = append(w.Messages, o.Messages[0])
+			w.Messages = append(w.Messages, sink.Chat(recs[x.Index].Trace.Visible()))
 		}
 		if n.RefLogProbs != nil {
 			w.RefLogprobs, ref = append(w.RefLogprobs, n.RefLogProbs), ref+1
@@ -221,7 +207,7 @@ func (a Annotation) check(tokens int) error {
 }
 
 // spread gives the advantage of a sample to each of its trained tokens.
-func spread(a float64, masks []int) []float64 {
+func spread(a float64, masks []trajectory.Token) []float64 {
 	out := make([]float64, len(masks))
 	for i, m := range masks {
 		if m != encode.Ignored {

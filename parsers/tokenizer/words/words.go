@@ -80,26 +80,22 @@ func (t *Tokenizer) next(text string, special bool) (trajectory.Token, int) {
 func (t *Tokenizer) spelling(id trajectory.Token) string { return t.spellings[id-firstWord] }
 
 // Decode implements [tokenizer.Coder]; bytes that are no text become U+FFFD.
-func (t *Tokenizer) Decode(ids []trajectory.Token) (string, error) { return t.decode(ids, false) }
+func (t *Tokenizer) Decode(ids []trajectory.Token) (string, error) {
+	return t.Stream(tokenizer.StreamOptions{}).All(ids)
+}
 
-func (t *Tokenizer) decode(ids []trajectory.Token, skip bool) (string, error) {
-	var b strings.Builder
-	for _, id := range ids {
-		if skip && t.special(id) {
-			continue
+// Stream implements [tokenizer.Coder].
+func (t *Tokenizer) Stream(o tokenizer.StreamOptions) *tokenizer.Stream {
+	return tokenizer.NewByteStream(func(id trajectory.Token) (string, error) {
+		if o.SkipSpecial && t.special(id) {
+			return "", nil
 		}
 		s, ok := t.Token(id)
 		if !ok {
 			return "", fmt.Errorf("decode id %d of %d: %w", id, t.Size(), tokenizer.ErrUnknownID)
 		}
-		b.WriteString(s)
-	}
-	return strings.ToValidUTF8(b.String(), "\uFFFD"), nil
-}
-
-// Stream implements [tokenizer.Coder].
-func (t *Tokenizer) Stream(o tokenizer.StreamOptions) *tokenizer.Stream {
-	return tokenizer.NewStream(func(ids []trajectory.Token) (string, error) { return t.decode(ids, o.SkipSpecial) })
+		return s, nil
+	})
 }
 
 // ID implements [tokenizer.Tokenizer].

@@ -28,7 +28,7 @@ type link struct {
 	parked time.Time
 
 	head []byte // of the request; then of the answer
-	out  [4][]byte
+	out  net.Buffers
 }
 
 func newLink(c net.Conn) *link {
@@ -114,12 +114,13 @@ func (l *link) write(req *http.Request, body Body) error {
 		}
 	}
 	l.head = append(h, "\r\n\r\n"...)
-	list := append(net.Buffers(l.out[:0]), l.head)
+	l.out = append(l.out[:0], l.head)
 	if body != nil {
-		list = body.Pieces(list)
+		l.out = body.Pieces(l.out)
 	}
+	list := l.out
 	_, err := list.WriteTo(l.conn)
-	clear(l.out[:])
+	clear(l.out)
 	return err
 }
 

@@ -1,0 +1,301 @@
+package policy
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"hermes/trajectory"
+)
+
+// scan walks once over a JSON document whose usual form is known. It is as strict as
+// encoding/json: where it is ok, so is the library, and with the same values. What it does
+// not expect (escaped or doubled keys, other types) is not ok, and left to the library.
+type scan struct {
+	b  []byte
+	at int
+}
+
+// maxScan bounds how deep values lie that are stepped over.
+const maxScan = 64
+
+func (s *scan) space() {
+	for s.at < len(s.b) && (s.b[s.at] == ' ' || s.b[s.at] == '\n' || s.b[s.at] == '\t' || s.b[s.at] == '\r') {
+		s.at++
+	}
+}
+
+// next steps over white space and c, if that comes.
+func (s *scan) next(c byte) bool {
+	if s.space(); s.at < len(s.b) && s.b[s.at] == c {
+		s.at++
+		return true
+	}
+	return false
+}
+
+// end reports whether nothing follows.
+func (s *scan) end() bool {
+	s.space()
+	return s.at == len(s.b)
+}
+
+// null steps over null, if that comes.
+func (s *scan) null() bool {
+	s.space()
+	return s.literal("null")
+}
+
+func (s *scan) literal(word string) bool {
+	if len(s.b)-s.at >= len(word) && string(s.b[s.at:s.at+len(word)]) == word {
+		s.at += len(word)
+		return true
+	}
+	return false
+}
+
+// list calls item at each element of a list.
+func (s *scan) list(item func() bool) bool {
+	if !s.next('[') {
+		return false
+	}
+	if s.next(']') {
+		return true
+	}
+	for item() {
+		if s.next(']') {
+			return true
+		}
+		if !s.next(',') {
+			return false
+		}
+	}
+	return false
+}
+
+// object calls one of the members at each value whose key is known and steps over the
+// others. The library matches keys whatever their case, and takes the last of several.
+func (s *scan) object(known []string, member func(i int) bool) bool {
+	if !s.next('{') {
+		return false
+	}
+	if s.next('}') {
+		return true
+	}
+	seen := uint64(0)
+	for {
+		key, ok := s.key()
+		if !ok {
+			return false
+		}
+		at := -1
+		for i, k := range known {
+			if string(key) == k {
+				at = i
+				break
+			}
+			if len(key) == len(k) && strings.EqualFold(string(key), k) {
+				return false
+			}
+		}
+		switch {
+		case at < 0:
+			ok = s.skip(maxScan)
+		case seen&(1<<at) != 0:
+			return false
+		default:
+			seen |= 1 << at
+			ok = member(at)
+		}
+		if !ok {
+			return false
+		}
+		if s.next('}') {
+			return true
+		}
+		if !s.next(',') {
+			return false
+		}
+	}
+}
+
+// key reads a key of plain ASCII and its colon.
+func (s *scan) key() ([]byte, bool) {
+	if !s.next('"') {
+		return nil, false
+	}
+	from := s.at
+	for ; s.at < len(s.b); s.at++ {
+		switch c := s.b[s.at]; {
+		case c == '"':
+			key := s.b[from:s.at]
+			s.at++
+			return key, s.next(':')
+		case c < ' ' || c == '\\' || c >= 0x7f:
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// raw is the next value as it stands.
+func (s *scan) raw() ([]byte, bool) {
+	s.space()
+	from := s.at
+	ok := s.skip(maxScan)
+	return s.b[from:s.at], ok
+}
+
+// skip steps over a value, at most depth levels deep.
+func (s *scan) skip(depth int) bool {
+	s.space()
+	if depth == 0 || s.at == len(s.b) {
+		return false
+	}
+	switch c := s.b[s.at]; c {
+	case '"':
+		return s.text()
+	case '[':
+		return s.list(func() bool { return s.skip(depth - 1) })
+	case '{':
+		s.at++
+		if s.next('}') {
+			return true
+		}
+		for s.space(); s.text() && s.next(':') && s.skip(depth-1); s.space() {
+			if s.next('}') {
+				return true
+			}
+			if !s.next(',') {
+				return false
+			}
+		}
+		return false
+	case 'n':
+		return s.literal("null")
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	}
+	_, ok := s.number()
+	return ok
+}
+
+// text steps over a string.
+func (s *scan) text() bool {
+	if s.at == len(s.b) || s.b[s.at] != '"' {
+		return false
+	}
+	for s.at++; s.at < len(s.b); s.at++ {
+		switch c := s.b[s.at]; {
+		case c == '"':
+			s.at++
+			return true
+		case c < ' ':
+			return false
+		case c == '\\':
+			if s.at++; s.at == len(s.b) {
+				return false
+			}
+			if s.b[s.at] != 'u' {
+				if bytes.IndexByte([]byte(`"\/bfnrt`), s.b[s.at]) < 0 {
+					return false
+				}
+				continue
+			}
+			for range 4 {
+				if s.at++; s.at == len(s.b) || !hexDigit(s.b[s.at]) {
+					return false
+				}
+			}
+		}
+	}
+	return false
+}
+
+func hexDigit(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// number reads a number's spelling.
+func (s *scan) number() ([]byte, bool) {
+	s.space()
+	from := s.at
+	if s.at < len(s.b) && s.b[s.at] == '-' {
+		s.at++
+	}
+	whole := s.at
+	if n := s.digits(); n == 0 || n > 1 && s.b[whole] == '0' {
+		return nil, false
+	}
+	if s.at < len(s.b) && s.b[s.at] == '.' {
+		if s.at++; s.digits() == 0 {
+			return nil, false
+		}
+	}
+	if s.at < len(s.b) && s.b[s.at]|0x20 == 'e' {
+		if s.at++; s.at < len(s.b) && (s.b[s.at] == '+' || s.b[s.at] == '-') {
+			s.at++
+		}
+		if s.digits() == 0 {
+			return nil, false
+		}
+	}
+	return s.b[from:s.at], true
+}
+
+func (s *scan) digits() int {
+	from := s.at
+	for s.at < len(s.b) && '0' <= s.b[s.at] && s.b[s.at] <= '9' {
+		s.at++
+	}
+	return s.at - from
+}
+
+// int reads a whole number that is not negative and has at most 18 digits.
+func (s *scan) int() (n int64, ok bool) {
+	s.space()
+	from := s.at
+	for s.at < len(s.b) && '0' <= s.b[s.at] && s.b[s.at] <= '9' {
+		n = n*10 + int64(s.b[s.at]-'0')
+		s.at++
+	}
+	if k := s.at - from; k == 0 || k > 18 || k > 1 && s.b[from] == '0' {
+		return 0, false
+	}
+	if s.at < len(s.b) && (s.b[s.at] == '.' || s.b[s.at]|0x20 == 'e') {
+		return 0, false
+	}
+	return n, true
+}
+
+// token reads a token id.
+func (s *scan) token() (trajectory.Token, bool) {
+	n, ok := s.int()
+	return trajectory.Token(n), ok && n <= 1<<31-1
+}
+
+// tokens reads a list of token ids; room is about how many they are.
+func (s *scan) tokens(room int) (list []trajectory.Token, ok bool) {
+	list = make([]trajectory.Token, 0, room)
+	ok = s.list(func() bool {
+		id, ok := s.token()
+		list = append(list, id)
+		return ok
+	})
+	return list, ok
+}
+
+// logProb reads a log-probability; null, which stands for one that is not finite, is NaN.
+func (s *scan) logProb() (float32, bool) {
+	if s.null() {
+		return nan(), true
+	}
+	w, ok := s.number()
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(string(w), 32)
+	return float32(v), err == nil
+}
