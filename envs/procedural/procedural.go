@@ -192,7 +192,43 @@ func (e *Env) Score(_ context.Context, t envs.Task, _ envs.World, ep envs.Episod
 	return s, nil
 }
 
+var (
+	signs     = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "", `\times`, "×", `\cdot`, "·", `\left`, "", `\right`, "", `\(`, "", `\)`, "", `\[`, "", `\]`, "", "$", "", "**", "", "`", "")
+	boxed     = regexp.MustCompile(`(?s)^\\boxed\{(.*)\}\.?$`)
+	thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
+)
+
+// plain takes an answer out of LaTeX and Markdown.
+func plain(answer string) string {
+	answer = strings.TrimSpace(signs.Replace(answer))
+	if m := boxed.FindStringSubmatch(answer); m != nil {
+		answer = m[1]
+	}
+	return strings.TrimSpace(answer)
+}
+
+// judge looks at an answer as it stands; where that is not right, at what is left of it
+// without the dress, without a full stop, and without commas between thousands.
 func (z Puzzle) judge(answer string) error {
+	err := z.right(answer)
+	if err == nil || len(answer) > longest {
+		return err
+	}
+	bare := plain(answer)
+	ended := strings.TrimSuffix(bare, ".")
+	merged := ended
+	for thousands.MatchString(merged) {
+		merged = thousands.ReplaceAllString(merged, "$1$2")
+	}
+	for _, other := range []string{bare, ended, merged} {
+		if other != answer && z.right(other) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (z Puzzle) right(answer string) error {
 	answer = strings.TrimSpace(answer)
 	if z.Check != nil {
 		return z.Check(answer)
