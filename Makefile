@@ -18,7 +18,7 @@ demo: build ## the main job: sample tasks, an embedded scripted model, real tool
 
 test: ## all tests that need nothing but Go
 	$(GO) vet ./...
-	$(GO) test ./...
+	$(GO) test $(TESTFLAGS) ./...
 
 check: ## what a review asks
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -55,6 +55,7 @@ long: ## the long forms: a thousand crashes, fifty kills
 	$(GO) test -timeout 60m -run 'Faults|Attribution' ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity -long
 	$(GO) test -timeout 60m -run 'Escapes|Kills' ./backends/docker -long # skips without HERMES_TEST_DOCKER
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
+	HERMES_ROWS=1000000 $(GO) test -count=1 -timeout 30m -run TestRealRows ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -run TestCompressKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run "TestRunAPIKills|TestPipeline" ./cmd/hermes
 

@@ -126,11 +126,9 @@ func (h *host) dispatch(args []string, say func(string)) error {
 		if h.Layers, err = h.load(trace); err != nil {
 			return &Exit{Code: ExitUsage, Err: err}
 		}
-		k, err = h.grammar(&grammar, kong.Resolvers(h.Layers))
-		if err != nil {
+		if err := kong.Resolvers(h.Layers).Apply(k); err != nil { // the grammar is the dearest part of a start: it is built once
 			return err
 		}
-		h.kong = k
 	}
 	if h.parsed, err = k.Parse(args); err != nil {
 		if errors.Is(err, errHelp) {
@@ -164,8 +162,8 @@ func (h *host) hideNamedKeys() {
 }
 
 // grammar builds the parser. Streams, not the process, get the help text.
-func (h *host) grammar(into *root, more ...kong.Option) (*kong.Kong, error) {
-	return kong.New(into, append([]kong.Option{
+func (h *host) grammar(into *root) (*kong.Kong, error) {
+	return kong.New(into,
 		kong.Name("hermes"),
 		kong.Description("Rolls out tool-using language-model agents by the thousand, exactly, and records truthfully what happened."),
 		kong.NoDefaultHelp(),
@@ -174,7 +172,7 @@ func (h *host) grammar(into *root, more ...kong.Option) (*kong.Kong, error) {
 		kong.Vars{"presets": strings.Join(configs.Presets(), ", "), "suites": strings.Join(configs.Suites(), ", ")},
 		kong.Bind(h),
 		kong.Exit(func(int) {}),
-	}, more...)...)
+	)
 }
 
 // load reads the layers that the traced command line points to.
