@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"hermes/backends"
@@ -16,7 +19,8 @@ import (
 
 // Command runs a checker in the agent's own box: exit 0 passes. A line
 // `reward: NUMBER` on its output (the last one) is the reward instead. Exit codes
-// 126 and 127 and a time-out mean that the checker itself failed.
+// 126 and 127, a time-out, and a reward that is no finite number mean that the checker
+// itself failed.
 func Command(c backends.Cmd) Grader {
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
@@ -42,24 +46,16 @@ func Command(c backends.Cmd) Grader {
 			return trajectory.Score{}, fmt.Errorf("checker: exit %d: %s", res.Code, short(out))
 		}
 		s := verdict(res.Code == 0, fmt.Sprintf("exit %d: %s", res.Code, short(out)))
-		if r, ok := rewardLine(string(res.Stdout)); ok {
-			s.Reward = r
+		if m := rewardAt.FindAllStringSubmatch(string(res.Stdout), -1); m != nil {
+			if s.Reward, err = strconv.ParseFloat(m[len(m)-1][1], 64); err != nil || math.IsNaN(s.Reward) || math.IsInf(s.Reward, 0) {
+				return trajectory.Score{}, fmt.Errorf("checker: %q: want a finite number", strings.TrimSpace(m[len(m)-1][0]))
+			}
 		}
 		return s, nil
 	})
 }
 
-var rewardAt = regexp.MustCompile(`(?m)^reward: *([-+0-9.eE]+) *$`)
-
-func rewardLine(out string) (float64, bool) {
-	m := rewardAt.FindAllStringSubmatch(out, -1)
-	if m == nil {
-		return 0, false
-	}
-	var f float64
-	err := json.Unmarshal([]byte(m[len(m)-1][1]), &f)
-	return f, err == nil
-}
+var rewardAt = regexp.MustCompile(`(?m)^reward: *(\S+)[ \t\r]*$`)
 
 // command runs a command of its own, or the row's checker, in the agent's box.
 type command struct {

@@ -194,6 +194,7 @@ func TestInTheBox(t *testing.T) {
 		{`command`, `{"checker":"grep -q said"}`, 1},
 		{`{kind: command, command: 'test "$(cat out.txt)" = five'}`, `{}`, 0},
 		{`{kind: command, command: 'echo "reward: 0.25"; exit 1'}`, `{}`, 0.25},
+		{`{kind: command, command: 'echo "reward: +1"; exit 1'}`, `{}`, 1},
 		{`state`, `{"checks":[{"kind":"file_equals","path":"out.txt","text":"four"},{"kind":"absent","path":"out.txt"}]}`, 0.5},
 		{`state`, `{"checks":[{"kind":"contains","path":"out.txt","text":"fou"}],"forbid":[{"kind":"command","command":"true"}]}`, 0},
 		{`{kind: state, checks: [{kind: contains, path: out.txt, text: four}]}`, `{}`, 1},
@@ -228,6 +229,7 @@ func TestInTheBox(t *testing.T) {
 func TestGraderFails(t *testing.T) {
 	x := box(t)
 	for _, spec := range []string{`{kind: command, command: no-such-program-at-all}`, `{kind: command, timeout: 20ms, command: sleep 60}`,
+		`{kind: command, command: 'echo "reward: NaN"'}`, `{kind: command, command: 'echo "reward: 1e999"'}`, `{kind: command, command: 'echo "reward: none"'}`,
 		`{kind: tests, files: {a: b}, command: no-such-program-at-all}`, `{kind: state, checks: [{kind: command, command: x}]}`,
 		`[exact, {kind: command, command: no-such-program-at-all}]`, `{kind: best, of: [{kind: rubric, rubric: x}]}`} {
 		s, err := grade.Parse(spec)

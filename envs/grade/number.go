@@ -15,7 +15,10 @@ import (
 
 var (
 	numbers = regexp.MustCompile(`[-+−]?\$?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:/\d+)?\s?(?:\\?%)?`)
-	boxed   = regexp.MustCompile(`\\boxed\{([^{}]*)\}`)
+	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
+	frac    = regexp.MustCompile(`\\[dt]?frac(?:\{\s*(\d+)\s*\}\{\s*(\d+)\s*\}|(\d)(\d))`)
+	// signs of LaTeX between the digits of a number
+	thousands = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "")
 )
 
 // maxExponent bounds what 1e… may grow to.
@@ -72,12 +75,16 @@ func (q quantity) value() *big.Rat {
 }
 
 // number is the last number of a text: after the last ####, in the last \boxed{}, or
-// anywhere. Thousands may be set apart by commas; 50% is a half, 3/4 three quarters.
+// anywhere. Thousands may be set apart by commas; 50% is a half, 3/4 three quarters, and
+// so is \frac{3}{4}.
 func number(text string) (quantity, bool) {
 	if at := strings.LastIndex(text, "####"); at >= 0 {
 		text = text[at+4:]
 	} else if m := boxed.FindAllStringSubmatch(text, -1); m != nil {
 		text = m[len(m)-1][1]
+	}
+	if strings.Contains(text, `\`) || strings.Contains(text, "{,}") {
+		text = frac.ReplaceAllString(thousands.Replace(text), "$1$3/$2$4")
 	}
 	all := numbers.FindAllStringIndex(text, -1)
 	if len(all) == 0 {
@@ -106,18 +113,18 @@ func parseQuantity(text string) (quantity, bool) {
 	if len(text) > 4096 {
 		return quantity{}, false
 	}
-	over, under, fraction := strings.Cut(text, "/")
-	if i := strings.IndexAny(over, "eE"); i >= 0 {
-		if n, err := strconv.Atoi(over[i+1:]); err != nil || max(n, -n) > maxExponent {
+	top, bottom, fraction := strings.Cut(text, "/")
+	if i := strings.IndexAny(top, "eE"); i >= 0 {
+		if n, err := strconv.Atoi(top[i+1:]); err != nil || max(n, -n) > maxExponent {
 			return quantity{}, false
 		}
 	}
-	r, ok := new(big.Rat).SetString(strings.TrimSuffix(over, "."))
+	r, ok := new(big.Rat).SetString(strings.TrimSuffix(top, "."))
 	if !ok {
 		return quantity{}, false
 	}
 	if fraction {
-		d, ok := new(big.Rat).SetString(under)
+		d, ok := new(big.Rat).SetString(bottom)
 		if !ok || d.Sign() == 0 {
 			return quantity{}, false
 		}

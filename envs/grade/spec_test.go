@@ -131,6 +131,12 @@ func TestNumber(t *testing.T) {
 		{`number`, `{"answer":"5"}`, "1e999999999", 0},
 		{`number`, `{"answer":"5"}`, "5/0", 0},
 		{`number`, `{"answer":"7"}`, "no idea", 0},
+		{`number`, `{"answer":"0.5"}`, `So $\frac12$.`, 1},
+		{`number`, `{"answer":"2"}`, `So $\frac12$.`, 0},
+		{`number`, `{"answer":"-3/4"}`, `\boxed{-\dfrac{3}{4}}`, 1},
+		{`number`, `{"answer":"18"}`, `\boxed{18\text{ eggs}} in 7 days`, 1},
+		{`number`, `{"answer":"1000"}`, `\(1{,}000\)`, 1},
+		{`number`, `{"answer":"1000"}`, `$1\,000$`, 1},
 	})
 }
 

@@ -96,22 +96,20 @@ func (c Check) String() string {
 const longest = 16 << 20
 
 func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
-	switch c.Kind {
-	case "command":
-		res, err := w.Exec(ctx, "check", backends.Cmd{Shell: c.Command, Timeout: time.Minute})
+	if cmd, ok := map[string]backends.Cmd{
+		"command": {Shell: c.Command},
+		"mode":    {Argv: []string{"stat", "-c", "%a", "--", c.Path}},
+		"absent":  {Argv: []string{"test", "!", "-e", c.Path, "-a", "!", "-L", c.Path}},
+	}[c.Kind]; ok {
+		cmd.Timeout = time.Minute
+		res, err := w.Exec(ctx, "check", cmd)
 		if err != nil {
 			return false, err
 		}
 		if res.TimedOut {
-			return false, fmt.Errorf("check %q: no end after a minute", c.Command)
+			return false, fmt.Errorf("check %q: no end after a minute", c)
 		}
-		return res.Code == 0, nil
-	case "mode":
-		res, err := w.Exec(ctx, "check", backends.Cmd{Argv: []string{"stat", "-c", "%a", "--", c.Path}, Timeout: time.Minute})
-		return err == nil && res.Code == 0 && strings.TrimSpace(string(res.Stdout)) == c.Text, err
-	case "absent":
-		res, err := w.Exec(ctx, "check", backends.Cmd{Argv: []string{"test", "!", "-e", c.Path, "-a", "!", "-L", c.Path}, Timeout: time.Minute})
-		return err == nil && res.Code == 0, err
+		return res.Code == 0 && (c.Kind != "mode" || strings.TrimSpace(string(res.Stdout)) == c.Text), nil
 	}
 	data, err := w.Box.ReadFile(ctx, c.Path, longest)
 	var pe *fs.PathError

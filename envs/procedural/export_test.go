@@ -9,3 +9,6 @@ var (
 	AnagramCheck = anagramCheck
 	OneWord      = oneWord
 )
+
+// Judge is what Score asks.
+func (z Puzzle) Judge(answer string) error { return z.judge(answer) }

@@ -65,6 +65,19 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: %q: %v, want right: %v (%s)", tt.name, tt.answer, err, tt.right, made[tt.name].Answer)
 		}
 	}
+	// The dress of an answer is taken off, its thousands are read; lists stay lists.
+	sum := procedural.Puzzle{Answer: "-1234567"}
+	for answer, right := range map[string]bool{"-1,234,567": true, "$-1234567$": true, `\boxed{-1{,}234{,}567}.`: true, "**-1234567**": true, `\(-1234567\)`: true,
+		"1,234,567": false, "-12,34567": false, "-1234567 or -1": false, `\boxed{}`: false, "": false} {
+		if err := sum.Judge(answer); (err == nil) != right {
+			t.Errorf("%q: %v, want right: %v", answer, err, right)
+		}
+	}
+	for name, p := range made {
+		if err := p.Judge("$" + p.Answer + "$"); err != nil {
+			t.Errorf("%s between dollars: %v", name, err)
+		}
+	}
 	// A detour is a way too; what leads nowhere is not.
 	h := made["tower_of_hanoi"]
 	line := strings.Fields(h.Answer)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -126,25 +127,48 @@ type row struct {
 }
 
 // Rows makes the rows of a split. Seeds of the evaluation split have the highest bit set,
-// those of training never.
+// those of training never. A question belongs to one split, which its hash says, and comes
+// once in it; where a level has too few questions, they repeat.
 func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
 	r := rand.New(rand.NewPCG(e.c.Seed, 0x726f7773))
-	seen := map[string]bool{}
+	asked := map[string]bool{}
 	return envs.Made("procedural", split, e.c.Size, o, func(i int) any {
-		seed := r.Uint64() >> 1
-		if split == envs.Eval {
-			seed |= 1 << 63
-		}
 		g := e.gens[i%len(e.gens)]
-		p := row{Generator: g.Name, Version: g.Version, Seed: seed, Level: e.c.Level + r.IntN(e.c.MaxLevel-e.c.Level+1)}
-		p.ID = fmt.Sprintf("%s/%d/%d/%016x", p.Generator, p.Version, p.Level, p.Seed)
-		if seen[p.ID] {
-			return nil
+		var p row
+		for range mostDraws {
+			q := e.draw(r, g, split)
+			if p.ID != "" && splitOf(q.Question) != split {
+				continue
+			}
+			if p = q; splitOf(q.Question) == split && !asked[q.Question] {
+				break
+			}
 		}
-		seen[p.ID] = true
-		p.Question = g.make(p.Seed, p.Level).Question
+		asked[p.Question] = true
 		return p
 	})
+}
+
+// mostDraws is how many puzzles are made for a row in search of one that is new.
+const mostDraws = 40
+
+func (e *Env) draw(r *rand.Rand, g Generator, split envs.Split) row {
+	p := row{Generator: g.Name, Version: g.Version, Seed: r.Uint64() >> 1, Level: e.c.Level + r.IntN(e.c.MaxLevel-e.c.Level+1)}
+	if split == envs.Eval {
+		p.Seed |= 1 << 63
+	}
+	p.ID = fmt.Sprintf("%s/%d/%d/%016x", p.Generator, p.Version, p.Level, p.Seed)
+	p.Question = g.make(p.Seed, p.Level).Question
+	return p
+}
+
+func splitOf(question string) envs.Split {
+	h := fnv.New64a()
+	h.Write([]byte(question)) // never fails
+	if h.Sum64()>>32&1 == 1 {
+		return envs.Eval
+	}
+	return envs.Train
 }
 
 // make makes one puzzle: the seed alone decides.
@@ -192,7 +216,43 @@ func (e *Env) Score(_ context.Context, t envs.Task, _ envs.World, ep envs.Episod
 	return s, nil
 }
 
+var (
+	signs     = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "", `\times`, "×", `\cdot`, "·", `\left`, "", `\right`, "", `\(`, "", `\)`, "", `\[`, "", `\]`, "", "$", "", "**", "", "`", "")
+	boxed     = regexp.MustCompile(`(?s)^\\boxed\{(.*)\}\.?$`)
+	thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
+)
+
+// plain takes an answer out of LaTeX and Markdown.
+func plain(answer string) string {
+	answer = strings.TrimSpace(signs.Replace(answer))
+	if m := boxed.FindStringSubmatch(answer); m != nil {
+		answer = m[1]
+	}
+	return strings.TrimSpace(answer)
+}
+
+// judge looks at an answer as it stands; where that is not right, at what is left of it
+// without the dress, without a full stop, and without commas between thousands.
 func (z Puzzle) judge(answer string) error {
+	err := z.right(answer)
+	if err == nil || len(answer) > longest {
+		return err
+	}
+	bare := plain(answer)
+	ended := strings.TrimSuffix(bare, ".")
+	merged := ended
+	for thousands.MatchString(merged) {
+		merged = thousands.ReplaceAllString(merged, "$1$2")
+	}
+	for _, other := range []string{bare, ended, merged} {
+		if other != answer && z.right(other) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (z Puzzle) right(answer string) error {
 	answer = strings.TrimSpace(answer)
 	if z.Check != nil {
 		return z.Check(answer)

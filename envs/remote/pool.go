@@ -149,6 +149,7 @@ func (s *slot) get(ctx context.Context, p *pool) (*worker, error) {
 		if errors.As(err, new(*twiceError)) {
 			return nil, p.spoil(err)
 		}
+		p.told.line(0, fmt.Sprintf("worker %d is started again: %v", s.n, err))
 	}
 	if err := p.open(); err != nil {
 		return nil, err

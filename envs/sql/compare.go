@@ -7,8 +7,12 @@ import (
 	"math"
 )
 
-// tolerance is how far numbers may differ, relative to the larger one.
-const tolerance = 1e-6
+// tolerance is how far numbers may differ, relative to the larger one; near zero, where two
+// ways to a sum leave different rests, nothing is larger than small.
+const (
+	tolerance = 1e-6
+	small     = 1e-3
+)
 
 // differ says how got differs from want; "": it does not. Names of columns do not count,
 // their order does; rows are a multiset unless ordered.
@@ -70,7 +74,7 @@ func sameValue(a, b any) bool {
 	x, isX := number(a)
 	y, isY := number(b)
 	if isX || isY {
-		return isX && isY && math.Abs(x-y) <= tolerance*max(math.Abs(x), math.Abs(y))
+		return isX && isY && math.Abs(x-y) <= tolerance*max(math.Abs(x), math.Abs(y), small)
 	}
 	if p, ok := a.([]byte); ok {
 		q, ok := b.([]byte)

@@ -13,6 +13,8 @@ func TestDiffer(t *testing.T) {
 		{"as it is", rows([]any{int64(1), "a"}), rows([]any{int64(1), "a"}), false, true},
 		{"a whole number as a float", rows([]any{int64(3)}), rows([]any{3.0}), false, true},
 		{"a rounding", rows([]any{0.1 + 0.2}), rows([]any{0.3}), false, true},
+		{"the rest of a sum that is zero", rows([]any{int64(0)}), rows([]any{1e-16}), false, true},
+		{"a small number and zero", rows([]any{0.0}), rows([]any{1e-8}), false, false},
 		{"another number", rows([]any{1.0}), rows([]any{1.00001}), false, false},
 		{"large numbers that are near", rows([]any{int64(10_000_000)}), rows([]any{int64(10_000_100)}), false, false},
 		{"NULL and NULL", rows([]any{nil}), rows([]any{nil}), false, true},

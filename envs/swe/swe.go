@@ -251,9 +251,13 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 	in := func(name, shell string, more ...string) backends.Cmd {
 		return backends.Cmd{Argv: append([]string{"sh", "-c", shell, name}, more...), Dir: e.c.Dir, Timeout: time.Minute}
 	}
-	tree, err := w.Exec(ctx, "snapshot", in("snapshot", git+` add -A && `+git+` write-tree`))
+	// a git of the model's that was killed leaves its lock behind
+	tree, err := w.Exec(ctx, "snapshot", in("snapshot", `rm -f .git/index.lock; `+git+` add -A && `+git+` write-tree`))
 	if err != nil {
 		return s, err
+	}
+	if tree.TimedOut {
+		return s, errors.New("snapshot: git add -A and git write-tree did not end within a minute")
 	}
 	if tree.Code != 0 {
 		s.Detail = "the repository is broken: " + clip(string(tree.Stderr)) // setup made it; the model broke it

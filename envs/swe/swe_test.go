@@ -130,6 +130,7 @@ func TestWhatCounts(t *testing.T) {
 		"repaired":                      {repair, 1},
 		"committed":                     {repair + "; cd repo; git -c user.name=a -c user.email=a@b commit -qam x", 1},
 		"with junk beside it":           {repair + "; touch repo/junk", 1},
+		"with the lock of a killed git": {repair + "; touch repo/.git/index.lock", 1},
 		"tests rewritten":               {"printf 'echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n' >repo/check.sh", 0},
 		"tests removed, code repaired":  {repair + "; rm repo/check.sh", 1},
 		"another test broken":           {repair + "; echo false >repo/mul.sh", 0},

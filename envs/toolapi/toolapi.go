@@ -14,6 +14,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"hermes/datasets"
@@ -127,10 +129,10 @@ func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episod
 	if stateOf(t, w).shop.same(c.end) {
 		s.Parts["db"] = 1
 	}
-	said := strings.ReplaceAll(strings.ToLower(spoken(ep.Trace)), ",", "")
+	said := amounts(spoken(ep.Trace))
 	var missing []string
 	for _, text := range c.tell {
-		if !strings.Contains(said, strings.ToLower(text)) {
+		if !said[text] {
 			missing = append(missing, text)
 			s.Parts["communicate"] = 0
 		}
@@ -140,6 +142,19 @@ func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episod
 		s.Detail = fmt.Sprintf("database as wanted: %v; not told: %d", s.Parts["db"] == 1, len(missing))
 	}
 	return s, nil
+}
+
+var number = regexp.MustCompile(`\d[\d,]*(?:\.\d+)?`)
+
+// amounts are the numbers of a text as prices are written: 1,380 and 1380.0 are 1380.00.
+func amounts(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, word := range number.FindAllString(text, -1) {
+		if v, err := strconv.ParseFloat(strings.ReplaceAll(word, ",", ""), 64); err == nil {
+			out[strconv.FormatFloat(v, 'f', 2, 64)] = true
+		}
+	}
+	return out
 }
 
 // spoken is all that the model said to the user.
@@ -223,7 +238,7 @@ type scene struct {
 	opening     string
 	name, email string
 	gold        []action
-	tell        []string
+	tell        []string // prices
 }
 
 type action struct {

@@ -84,6 +84,11 @@ func TestWhatCounts(t *testing.T) {
 			}
 		}
 	}
+	for said, want := range map[string]bool{"It costs $1,380.": true, "1380.0 euros": true, "1380.00.": true, "11380.00": false, "1380.01": false, "13.80": false} {
+		if got := toolapi.Amounts(said)["1380.00"]; got != want {
+			t.Errorf("%q tells 1380.00: %v", said, got)
+		}
+	}
 	if told == 0 {
 		t.Error("no row asks for a fact")
 	}

@@ -1,0 +1,4 @@
+package toolapi
+
+// Amounts is what a text tells.
+var Amounts = amounts
