@@ -21,7 +21,7 @@ type Ordeal struct {
 	Backend  backends.Backend
 	Options  pool.Options
 	Injected func() int                   // faults so far
-	Want     int                          // faults that must happen
+	Want     int                          // faults of calls that must happen, beside boxes that are killed
 	Heal     func()                       // ends the faults, before what is left is removed; nil: they go on
 	Kill     func(backends.Sandbox) error // ends a box from outside, as one more fault; nil: none
 	Answers  bool                         // commands are really carried out
@@ -52,7 +52,7 @@ func Endure(t testing.TB, o Ordeal) pool.Status {
 	for w := range o.Workers {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 1))
-			for i := 0; o.Injected()+int(killed.Load()) < o.Want; i++ {
+			for i := 0; o.Injected() < o.Want; i++ {
 				err := o.rollout(p, fmt.Sprintf("%d-%d", w, i), r, &killed)
 				if errors.Is(err, errWrong) {
 					t.Error(err)
