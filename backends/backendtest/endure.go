@@ -73,7 +73,7 @@ func Endure(t testing.TB, o Ordeal) pool.Status {
 		t.Errorf("close, when nothing went wrong any more: %v", err)
 	}
 	end := p.Status()
-	if end.Used != 0 || end.Leased != 0 || end.Waiting != 0 || end.Created != end.Removed {
+	if end.Used != end.Stuck || end.Leased != 0 || end.Waiting != 0 || end.Created != end.Removed+int64(end.Stuck) || o.Heal != nil && end.Stuck > 0 {
 		t.Errorf("books: %+v", end)
 	}
 	if o.Left != nil {
