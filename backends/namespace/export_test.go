@@ -20,6 +20,16 @@ func (b *Backend) Kill(id string) error {
 	return fmt.Errorf("no box %s", id)
 }
 
+// Groups are the cgroups of a box.
+func (b *Backend) Groups(id string) []string {
+	for _, x := range b.held.All() {
+		if x.id == id {
+			return x.group.dirs
+		}
+	}
+	return nil
+}
+
 // Settle waits until no box is being made ahead.
 func (b *Backend) Settle() { b.spares.Wait() }
 
