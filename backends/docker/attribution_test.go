@@ -26,7 +26,7 @@ func assaults() []string {
 func TestAttribution(t *testing.T) {
 	count := 24
 	if *long {
-		count = 1600
+		count = 1800
 	}
 	b := open(t, docker.Config{})
 	backendtest.Attribute(t, backendtest.Deaths{
@@ -48,7 +48,7 @@ func TestAttribution(t *testing.T) {
 func TestAttributionEngine(t *testing.T) {
 	count := 10
 	if *long {
-		count = 400
+		count = 200
 	}
 	e := ownEngine(t)
 	b, err := docker.Open(t.Context(), docker.Config{Host: e.host, Image: testImage, Slotd: server(t)}, docker.Surroundings{})

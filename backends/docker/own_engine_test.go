@@ -82,12 +82,15 @@ func (e *anEngine) again(sig syscall.Signal, flag string) error {
 	} else if !within(func() bool { return ended(e.pid) }) {
 		return fmt.Errorf("dockerd does not end with %v", sig)
 	}
-	// What dies without an init that collects it keeps its number, which dockerd takes for a containerd that lives.
+	// Its containerd dies with it. Without an init that collects it, it keeps its number, which
+	// the next dockerd takes for a containerd that lives.
 	pidfile := filepath.Join(filepath.Dir(strings.TrimPrefix(e.host, "unix://")), "exec/containerd/containerd.pid")
 	if raw, err := os.ReadFile(pidfile); err == nil {
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil && ended(pid) {
-			os.Remove(pidfile)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+		if err != nil || !within(func() bool { return ended(pid) }) {
+			return fmt.Errorf("containerd %q does not end with dockerd: %v", raw, err)
 		}
+		os.Remove(pidfile)
 	}
 	argv := slices.Clone(e.argv[1:])
 	if flag != "" {
