@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"hermes/backends"
@@ -32,9 +33,15 @@ func (e *Env) cleanup() {
 			e.Errorf("%v", err)
 		}
 	}
-	for _, b := range e.boxes {
-		if err := b.Close(ctx); err != nil {
-			e.Errorf("close box %s: %v", b.ID(), err)
+	errs := make([]error, len(e.boxes)) // all at once: some back-ends need a second for each
+	var closing sync.WaitGroup
+	for i, b := range e.boxes {
+		closing.Go(func() { errs[i] = b.Close(ctx) })
+	}
+	closing.Wait()
+	for i, err := range errs {
+		if err != nil {
+			e.Errorf("close box %s: %v", e.boxes[i].ID(), err)
 		}
 	}
 }
