@@ -1,18 +1,16 @@
 package backends
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 
-	"go.yaml.in/yaml/v3"
+	"hermes/configs"
 )
 
 // Kind makes back-ends of one kind from their section of the run file.
 type Kind struct {
 	Name  string
-	check func(section *yaml.Node) error
-	open  func(ctx context.Context, section *yaml.Node) (Backend, error)
+	check func(configs.Section) error
+	open  func(context.Context, configs.Section) (Backend, error)
 }
 
 // NewKind builds a Kind from the config struct C of a driver (yaml tags; its zero
@@ -21,9 +19,9 @@ type Kind struct {
 func NewKind[C any](name string, open func(context.Context, C) (Backend, error)) Kind {
 	return Kind{
 		Name:  name,
-		check: func(n *yaml.Node) error { _, err := decode[C](name, n); return err },
-		open: func(ctx context.Context, n *yaml.Node) (Backend, error) {
-			c, err := decode[C](name, n)
+		check: func(s configs.Section) error { _, err := decode[C](s); return err },
+		open: func(ctx context.Context, s configs.Section) (Backend, error) {
+			c, err := decode[C](s)
 			if err != nil {
 				return nil, err
 			}
@@ -32,36 +30,21 @@ func NewKind[C any](name string, open func(context.Context, C) (Backend, error))
 	}
 }
 
-// decode reads a section into the config struct of a driver.
-func decode[C any](name string, section *yaml.Node) (c C, err error) {
-	if section == nil || section.IsZero() {
-		return c, nil
+// decode reads a section into the config struct of a driver. Its errors name file and line.
+func decode[C any](s configs.Section) (c C, err error) {
+	if err := configs.Decode(s, &c); err != nil {
+		return c, err
 	}
-	err = strict(section, &c)
-	if own, ok := any(c).(interface{ Check() error }); ok && err == nil {
-		err = own.Check()
+	if own, ok := any(c).(interface{ Check() error }); ok && s.Node != nil {
+		if err := own.Check(); err != nil {
+			return c, s.Errorf("%v", err)
+		}
 	}
-	if err != nil {
-		err = fmt.Errorf("backends.%s: %w", name, err)
-	}
-	return c, err
+	return c, nil
 }
 
 // Check reads the section without opening anything.
-func (k Kind) Check(section *yaml.Node) error { return k.check(section) }
+func (k Kind) Check(s configs.Section) error { return k.check(s) }
 
-// Open makes a back-end from its section; nil is the zero config.
-func (k Kind) Open(ctx context.Context, section *yaml.Node) (Backend, error) {
-	return k.open(ctx, section)
-}
-
-// strict decodes a node and refuses keys that the struct does not have.
-func strict(n *yaml.Node, into any) error {
-	raw, err := yaml.Marshal(n)
-	if err != nil {
-		return err
-	}
-	d := yaml.NewDecoder(bytes.NewReader(raw))
-	d.KnownFields(true)
-	return d.Decode(into)
-}
+// Open makes a back-end from its section; one that nobody wrote is the zero config.
+func (k Kind) Open(ctx context.Context, s configs.Section) (Backend, error) { return k.open(ctx, s) }

@@ -93,7 +93,8 @@ func (c *sandboxList) Run(h *host) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			l.Reason = err.Error()
+			l.Reason = strings.TrimPrefix(err.Error(), "back-end "+k.Name+": ") // the table says both
+			l.Reason = strings.TrimPrefix(l.Reason, backends.ErrUnavailable.Error()+": ")
 		} else {
 			t := b.Traits()
 			l.Ready, l.Isolated, l.Network, l.Images, l.Snapshot = true, t.Isolated, t.Network, t.Images, t.Snapshot

@@ -21,7 +21,7 @@ type Ordeal struct {
 	Backend  backends.Backend
 	Options  pool.Options
 	Injected func() int                   // faults so far
-	Want     int                          // faults that must happen
+	Want     int                          // faults of calls that must happen, beside boxes that are killed
 	Heal     func()                       // ends the faults, before what is left is removed; nil: they go on
 	Kill     func(backends.Sandbox) error // ends a box from outside, as one more fault; nil: none
 	Answers  bool                         // commands are really carried out
@@ -52,7 +52,7 @@ func Endure(t testing.TB, o Ordeal) pool.Status {
 	for w := range o.Workers {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 1))
-			for i := 0; o.Injected()+int(killed.Load()) < o.Want; i++ {
+			for i := 0; o.Injected() < o.Want; i++ {
 				err := o.rollout(p, fmt.Sprintf("%d-%d", w, i), r, &killed)
 				if errors.Is(err, errWrong) {
 					t.Error(err)
@@ -73,7 +73,7 @@ func Endure(t testing.TB, o Ordeal) pool.Status {
 		t.Errorf("close, when nothing went wrong any more: %v", err)
 	}
 	end := p.Status()
-	if end.Used != 0 || end.Leased != 0 || end.Waiting != 0 || end.Created != end.Removed {
+	if end.Used != end.Stuck || end.Leased != 0 || end.Waiting != 0 || end.Created != end.Removed+int64(end.Stuck) || o.Heal != nil && end.Stuck > 0 {
 		t.Errorf("books: %+v", end)
 	}
 	if o.Left != nil {

@@ -2,12 +2,13 @@ package docker
 
 import (
 	"context"
-	"github.com/docker/docker/api/types/container"
 	"strings"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 
+	"hermes/backends"
 	"hermes/backends/egress"
 )
 
@@ -47,6 +48,9 @@ func (b *Backend) ImageEnv(ref string) string {
 
 // SetAlone is how long a copied slotd waits for a call, in boxes made from now on.
 func (b *Backend) SetAlone(d time.Duration) { b.alone = d }
+
+// Cut breaks the connection between hermes and a box on this machine.
+func Cut(x backends.Sandbox) error { return x.(*box).passage.Conn.Close() }
 
 // Stop ends a box as an operator does, who has the engine stop it.
 func (b *Backend) Stop(name string) error {

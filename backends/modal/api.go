@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"hermes/backends/modal/wire"
 	"hermes/backends/slotd"
@@ -84,7 +85,13 @@ func dial(address string, secure bool) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second, PermitWithoutStream: true}))
 }
 
-func (a *api) close() error { return a.conn.Close() }
+// close may be called again.
+func (a *api) close() error {
+	if err := a.conn.Close(); status.Code(err) != codes.Canceled {
+		return err
+	}
+	return nil
+}
 
 // headers are what every call bears.
 func (a *api) headers(ctx context.Context) context.Context {

@@ -41,6 +41,9 @@ type box struct {
 	ended context.CancelFunc
 	kept  sync.WaitGroup
 
+	left   atomic.Bool // it was to be removed, in vain so far
+	undone bool        // it came to nothing, and has no place
+
 	removed sync.Mutex
 	gone    bool
 }
@@ -82,7 +85,13 @@ func (b *Backend) make(ctx context.Context, p *profile, image string, s backends
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.conf.Call)
 		defer cancel()
 		err = p.explain(fmt.Errorf("box %s of image %s: %w", x.name, image, err))
-		return nil, errors.Join(err, x.remove(end))
+		left := x.remove(end)
+		if left != nil { // it stays in the books, for Sweep and Close to try again
+			x.undone = true
+			x.left.Store(true)
+			b.held.Add(x)
+		}
+		return nil, errors.Join(err, left)
 	}
 	return x, nil
 }
@@ -306,11 +315,22 @@ func (x *box) lost() error {
 
 // end removes the box; it is what Close of the client calls.
 func (x *box) end(ctx context.Context) error {
-	err := x.remove(ctx)
-	if x.back.held.Drop(x) {
+	if err := x.remove(ctx); err != nil {
+		x.left.Store(true)
+		return err
+	}
+	if x.back.held.Drop(x) && !x.undone {
 		x.back.free(x.p)
 	}
-	return err
+	return nil
+}
+
+// Close implements backends.Sandbox. One whose removal fails stays in the books.
+func (x *box) Close(ctx context.Context) error {
+	if x.Client == nil {
+		return x.end(ctx)
+	}
+	return x.Client.Close(ctx)
 }
 
 // remove ends the sandbox. One that has ended, or that the service does not know, is

@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hermes/backends/modal"
+	"hermes/configs"
 )
 
 // TestConfig refuses what cannot work before anything is asked, and says what is wrong.
@@ -35,7 +36,7 @@ func TestConfig(t *testing.T) {
 		{"setup: [COPY a b]", "there is no COPY"},
 		{"app: 'a b'", `app "a b"`},
 		{"profiles: {a: {class: 'A'}}", `class "A"`},
-		{"token: secret", "field token not found"},
+		{"token: secret", "run.yaml:1: unknown key token in backends.modal"},
 		{"{}", "variable MODAL_TOKEN_ID is not set"}, // all else is right
 		{"{network: allow-list, allow: [a.example, 10.0.0.0/8], profiles: {a: {network: none}}}", "variable MODAL_TOKEN_ID is not set"},
 	} {
@@ -43,7 +44,7 @@ func TestConfig(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(tt.section), &doc); err != nil {
 			t.Fatal(err)
 		}
-		_, err := modal.Kind(modal.Surroundings{}).Open(t.Context(), doc.Content[0])
+		_, err := modal.Kind(modal.Surroundings{}).Open(t.Context(), configs.Section{Name: "backends.modal", File: "run.yaml", Node: doc.Content[0]})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.section, err, tt.want)
 		}

@@ -38,18 +38,27 @@ func (s *said) String() string {
 	return string(bytes.TrimSpace(s.text))
 }
 
+// unread is how long a command may run on whose input does not arrive.
+const unread = 2 * time.Second
+
 // run runs a command of the service to its end.
 func (r *route) run(ctx context.Context, in io.Reader, argv ...string) (code int, out, complaint string, err error) {
 	c, err := r.start(ctx, slotd.NewID()+slotd.NewID(), argv...)
 	if err != nil {
 		return 0, "", "", err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var o, e said
 	var all sync.WaitGroup
 	defer all.Wait()
-	defer cancel()
-	all.Go(func() { c.write(ctx, in) }) // a command need not read all
+	defer cancel(nil)
+	all.Go(func() {
+		if err := c.write(ctx, in); err != nil { // a command need not read all, but then it ends by itself
+			late := time.AfterFunc(unread, func() { cancel(fmt.Errorf("its input was not taken: %w", err)) })
+			defer late.Stop()
+			<-ctx.Done()
+		}
+	})
 	var reads [2]error
 	var read sync.WaitGroup
 	read.Go(func() { reads[0] = c.read(ctx, wire.Stdout, &o) })
@@ -151,7 +160,12 @@ func (l *lines) join(opening, life context.Context, pipe net.Conn, first *greeti
 		return
 	}
 	var wrote sync.WaitGroup
-	wrote.Go(func() { c.write(ctx, eofReader{pipe}) }) // the caller's Close is the input's end
+	wrote.Go(func() {
+		if err := c.write(ctx, eofReader{pipe}); err != nil { // the caller's Close is the input's end, and no error
+			first.fail(err)
+			cancel() // nobody waits for the answer to what was not said
+		}
+	})
 	err = c.read(ctx, wire.Stdout, first)
 	pipe.Close()
 	grace := time.AfterFunc(hangUp, cancel)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -283,72 +282,5 @@ func TestImages(t *testing.T) {
 	boxOf(t, b, backends.Spec{})
 	if n := f.Calls(wire.ImageGetOrCreate) - before; n != 0 {
 		t.Errorf("a known image was asked for %d times", n)
-	}
-}
-
-// TestFaultsEverywhere has one call in ten fail in a way that passes, or be refused for
-// good: the books balance, and nothing stays.
-func TestFaultsEverywhere(t *testing.T) {
-	f, b := quick(t, modaltest.Options{})
-	r := rand.New(rand.NewPCG(5, 6))
-	var mu sync.Mutex
-	injected := 0
-	f.FailSome(func(call string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.IntN(10) > 0 {
-			return nil
-		}
-		injected++
-		kinds := []codes.Code{codes.Unavailable, codes.Internal, codes.Unknown, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted}
-		kind := kinds[r.IntN(len(kinds))]
-		if kind == codes.ResourceExhausted && call != wire.SandboxCreate {
-			kind = codes.Unavailable
-		}
-		return status.Error(kind, "injected")
-	})
-	var wg sync.WaitGroup
-	var opened, refused, lost int
-	for range 4 {
-		wg.Go(func() {
-			for range 6 {
-				x, err := b.Open(t.Context(), backends.Spec{})
-				mu.Lock()
-				if err != nil {
-					refused++
-					if !errors.Is(err, backends.ErrLost) && !errors.Is(err, backends.ErrUnavailable) {
-						t.Errorf("open: %v", err)
-					}
-					mu.Unlock()
-					continue
-				}
-				opened++
-				mu.Unlock()
-				res, err := x.Exec(t.Context(), backends.Cmd{Shell: "echo $((6*7))"})
-				if err != nil && !errors.Is(err, backends.ErrLost) || err == nil && string(res.Stdout) != "42\n" {
-					t.Errorf("exec: %q, %v", res.Stdout, err)
-				}
-				if err != nil {
-					mu.Lock()
-					lost++
-					mu.Unlock()
-				}
-				if err := x.Close(t.Context()); err != nil {
-					t.Errorf("close: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	f.FailSome(nil)
-	t.Logf("%d faults in %d boxes: %d not opened, %d lost", injected, opened+refused, refused, lost)
-	if injected == 0 || opened == 0 {
-		t.Error("nothing was tried")
-	}
-	if n, err := b.Sweep(t.Context()); n != 0 || err != nil {
-		t.Errorf("sweep: %d, %v", n, err)
-	}
-	if n := f.Running(""); n != 0 {
-		t.Errorf("%d sandboxes left", n)
 	}
 }

@@ -66,10 +66,22 @@ func bootID() string {
 
 // Sweep implements [backends.Sweeper]: it ends the sandboxes of dead owners in the apps
 // of all profiles. What belongs to a living process, or to one that cannot be looked at,
-// is not touched before it expires. What Open removed counts, once.
+// is not touched before it expires. Of our own boxes it ends those whose end failed before.
+// What Open removed counts, once.
 func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
 	removed, err = b.sweep(ctx)
-	return removed + int(b.swept.Swap(0)), err
+	errs := []error{err}
+	for _, x := range b.held.All() {
+		if !x.left.Load() {
+			continue
+		}
+		if err := x.Close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("sweep: %w", err))
+			continue
+		}
+		removed++
+	}
+	return removed + int(b.swept.Swap(0)), errors.Join(errs...)
 }
 
 func (b *Backend) sweep(ctx context.Context) (removed int, err error) {

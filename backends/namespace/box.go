@@ -35,13 +35,14 @@ type box struct {
 	group   *boxGroup
 	client  *slotd.Client
 	key     string           // of the plan that it was built to ahead
-	mu      sync.Mutex       // of group, door and ended
+	mu      sync.Mutex       // of group, door, ended and failed
 	door    *egress.Door     // nil: no way out of the box
 	ended   bool             // pid 1 has; no door is opened any more
-	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed
+	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed, or cannot be
 	state   *os.ProcessState // how it ended; after gone
 	kills   int64            // out-of-memory kills; after gone
-	failed  error            // of removing; after gone
+	failed  error            // of removing its cgroups; after gone
+	left    atomic.Bool      // it was to be removed, in vain so far
 }
 
 // start makes a box.
@@ -202,15 +203,41 @@ func (x *box) lost() error {
 }
 
 // end ends the box. With pid 1 the kernel ends every process of it, and its mounts,
-// network and files vanish.
+// network and files vanish. A box that leaves a cgroup stays in the books: its removal is
+// tried again by the next Close, by Sweep, and at the end.
 func (x *box) end(ctx context.Context) error {
-	defer x.back.held.Drop(x)
 	x.proc.Kill()
 	x.passage.Conn.Close()
+	err := x.removed(ctx)
+	if err != nil {
+		x.left.Store(true)
+		x.back.held.Add(x)
+		return err
+	}
+	x.back.held.Drop(x)
+	return nil
+}
+
+// removed waits for the end of pid 1, and removes the cgroups that could not be removed
+// then.
+func (x *box) removed(ctx context.Context) error {
 	select {
 	case <-x.gone:
-		return x.failed
 	case <-ctx.Done():
 		return fmt.Errorf("close box %s: %w", x.id, ctx.Err())
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.failed != nil && x.left.Load() {
+		x.failed = x.group.remove()
+	}
+	return x.failed
+}
+
+// close ends the box and the calls of its user.
+func (x *box) close(ctx context.Context) error {
+	if x.client == nil { // it was made ahead, or came to nothing
+		return x.end(ctx)
+	}
+	return x.client.Close(ctx)
 }

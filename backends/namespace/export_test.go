@@ -26,6 +26,16 @@ func (c Config) WithProgram(path string) Config {
 	return c
 }
 
+// Groups are the cgroups of a box.
+func (b *Backend) Groups(id string) []string {
+	for _, x := range b.held.All() {
+		if x.id == id {
+			return x.group.dirs
+		}
+	}
+	return nil
+}
+
 // Settle waits until no box is being made ahead.
 func (b *Backend) Settle() { b.spares.Wait() }
 

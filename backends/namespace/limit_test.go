@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -212,6 +213,42 @@ func TestNothingSurvivesTheOwner(t *testing.T) {
 }
 
 // A box whose server is killed from outside is lost; that is nobody's reward.
+// TestCgroupThatStays: a cgroup that cannot be removed with its box is removed by the next
+// sweep, and until then Close says that something is left.
+func TestCgroupThatStays(t *testing.T) {
+	b := open(t, namespace.Config{})
+	x := boxOf(t, b, backends.Spec{})
+	dirs := b.Groups(x.ID())
+	if len(dirs) == 0 {
+		t.Skip("boxes have no cgroups here")
+	}
+	held := filepath.Join(dirs[0], "somebody-elses") // a group with groups in it stays
+	if err := os.Mkdir(held, 0o755); err != nil {
+		t.Skip("no group can be made in a box's: ", err)
+	}
+	defer os.Remove(held)
+	if err := x.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "remove the cgroup "+dirs[0]) {
+		t.Errorf("close, when a cgroup cannot be removed: %v", err)
+	}
+	if _, err := x.Exec(t.Context(), backends.Cmd{Shell: "true"}); !errors.Is(err, backends.ErrClosed) {
+		t.Errorf("exec in a box that was closed in vain: %v", err)
+	}
+	if err := os.Remove(held); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Sweep(t.Context()); n < 1 || err != nil {
+		t.Errorf("sweep: %d, %v", n, err)
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Errorf("close again: %v", err)
+	}
+}
+
 func TestKilledFromOutside(t *testing.T) {
 	word := fmt.Sprintf("9%d.25", os.Getpid())
 	b := open(t, namespace.Config{})

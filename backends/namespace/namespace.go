@@ -115,7 +115,7 @@ func (b *Backend) Traits() backends.Traits {
 
 // Close implements [backends.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.client.Close(ctx) })
+	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.close(ctx) })
 	b.spares.Wait()
 	select {
 	case x := <-b.spare:
@@ -129,8 +129,23 @@ func (b *Backend) Close(ctx context.Context) error {
 	return err
 }
 
-// Sweep implements [backends.Sweeper].
-func (b *Backend) Sweep(ctx context.Context) (removed int, err error) { return Sweep(ctx) }
+// Sweep implements [backends.Sweeper]: what dead owners left, and of our own boxes the
+// cgroups that could not be removed before.
+func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
+	removed, err = Sweep(ctx)
+	errs := []error{err}
+	for _, x := range b.held.All() {
+		if !x.left.Load() {
+			continue
+		}
+		if err := x.close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("sweep: %w", err))
+			continue
+		}
+		removed++
+	}
+	return removed, errors.Join(errs...)
+}
 
 // unavailable wraps the cause for which this machine cannot make boxes.
 func unavailable(cause error) error {

@@ -55,6 +55,7 @@ func (b *Backend) blank(ctx context.Context, key string) (*box, error) {
 	if x := b.ahead(ctx); x != nil {
 		select {
 		case <-x.gone: // somebody killed it
+			x.end(context.Background())
 		default:
 			if x.key == "" || x.key == key {
 				return x, nil

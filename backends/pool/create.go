@@ -41,6 +41,9 @@ func (p *Pool) dispatch() {
 		case p.room(w.spec.Limits.Memory):
 			p.create(k, w.spec)
 			order.pass(w, true)
+		case p.used > 0 && p.used == len(p.stuck): // nothing will come free by itself
+			p.queue.remove(w)
+			w.ready <- granted{err: fmt.Errorf("%w: all %d places have boxes that could not be removed, the last: %w", ErrCapacity, p.used, p.stuck[p.used-1].why)}
 		default:
 			p.evict(w.key)
 			return

@@ -99,7 +99,8 @@ func (p *Pool) again(l *lease) bool {
 	return clean
 }
 
-// remove closes a box, again and again when that fails, and gives its place back.
+// remove closes a box, again and again when that fails, and gives its place back. One that
+// cannot be removed keeps its place: it is there, and takes what it takes.
 func (p *Pool) remove(s *slot) {
 	var err error
 	for try := range removeTries {
@@ -121,38 +122,50 @@ func (p *Pool) remove(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.stuck = append(p.stuck, stuck{s.box, err})
+		p.stuck = append(p.stuck, &stuck{s, err})
+		p.dispatch()
+		return
 	}
+	p.freed(s)
+}
+
+// freed gives the place of a box back that is gone. The pool is locked.
+func (p *Pool) freed(s *slot) {
 	p.count.removed++
 	p.used--
 	p.memory -= s.memory
 	p.dispatch()
 }
 
-// stuck is a box that was given up. It has no place any more, but is tried again with
-// every sweep and at the end.
+// stuck is a box that could not be removed. It keeps its place, and is tried again now and
+// then and at the end.
 type stuck struct {
-	box backends.Sandbox
+	*slot
 	why error
 }
 
-// unstick tries to remove boxes that were given up.
+// unstick tries to remove such boxes.
 func (p *Pool) unstick(ctx context.Context) {
 	p.mu.Lock()
-	all := p.stuck
-	p.stuck = nil
+	all := slices.Clone(p.stuck)
 	p.mu.Unlock()
-	var still []stuck
 	for _, s := range all {
 		own, cancel := context.WithTimeout(ctx, p.opt.CloseTime)
-		if s.why = s.box.Close(own); s.why != nil {
-			still = append(still, s)
-		}
+		err := s.box.Close(own)
 		cancel()
+		p.mu.Lock()
+		i := slices.Index(p.stuck, s)
+		switch {
+		case i < 0: // somebody else was quicker
+		case err != nil:
+			s.why = err
+			p.count.unremoved++
+		default:
+			p.stuck = slices.Delete(p.stuck, i, i+1)
+			p.freed(s.slot)
+		}
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	p.stuck = append(p.stuck, still...)
-	p.mu.Unlock()
 }
 
 // keep looks after idle boxes and sweeps, until the pool ends.
@@ -168,6 +181,7 @@ func (p *Pool) keep() {
 		p.mu.Unlock()
 		select {
 		case <-time.After(wait):
+			p.unstick(p.life)
 			p.expire()
 			p.probe()
 		case <-p.life.Done():
@@ -176,9 +190,8 @@ func (p *Pool) keep() {
 	}
 }
 
-// sweep removes what dead owners left, and of ours what could not be removed.
+// sweep removes what dead owners left.
 func (p *Pool) sweep() {
-	p.unstick(p.life)
 	s, ok := p.driver.(backends.Sweeper)
 	if !ok {
 		return

@@ -106,7 +106,7 @@ type Pool struct {
 	next    time.Time
 	rand    *rand.Rand
 	count   counters
-	stuck   []stuck // boxes that could not be removed
+	stuck   []*stuck // boxes that could not be removed; they keep their places
 	idle    sync.Cond
 	once    sync.Once
 	err     error
@@ -188,7 +188,8 @@ func keyOf(s backends.Spec) string {
 }
 
 // Open implements backends.Backend. It waits for a place and for a box, and fails with
-// [ErrCapacity] after Options.Wait, with the driver's error when no such box can be made.
+// [ErrCapacity] after Options.Wait, or when every place has a box that could not be removed;
+// with the driver's error when no such box can be made.
 func (p *Pool) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("wait for a box: %w", err)
@@ -258,6 +259,8 @@ func (p *Pool) reason(w *waiter) string {
 		return fmt.Sprintf("the last %d could not be made: %v", k.fails, k.why)
 	} else if k != nil && k.creating > 0 {
 		return "it is being made"
+	} else if n := len(p.stuck); n > 0 {
+		return fmt.Sprintf("%d of %d in use, %d of them could not be removed, %d wait", p.used, p.opt.Max, n, p.queue.len())
 	}
 	return fmt.Sprintf("%d of %d in use, %d wait", p.used, p.opt.Max, p.queue.len())
 }

@@ -596,6 +596,62 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestUnremovedBoxKeepsItsPlace: there are never more boxes than places, whatever an engine
+// does not remove. When it does after all, the place is free.
+func TestUnremovedBoxKeepsItsPlace(t *testing.T) {
+	var mu sync.Mutex
+	busy := true
+	synctest.Test(t, bubble(pool.Options{Max: 2, Memory: 4 << 20, Creates: 1}, func(d *driver) {
+		d.close = func(*box) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if busy {
+				return errors.New("device or resource busy")
+			}
+			return nil
+		}
+	}, func(t *testing.T, p *pool.Pool, d *driver) {
+		spec := backends.Spec{Limits: backends.Limits{Memory: 2 << 20}}
+		open(t, p, spec).Close(t.Context())
+		if s := p.Status(); s.Used != 1 || s.Stuck != 1 || s.Removed != 0 || s.Memory != 2<<20 {
+			t.Errorf("one that was not removed: %+v", s)
+		}
+		second := open(t, p, spec)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := p.Open(ctx, spec); err == nil || !strings.Contains(err.Error(), "2 of 2 in use, 1 of them could not be removed") {
+			t.Errorf("a third box: %v", err)
+		}
+		waits := make(chan error, 1)
+		go func() {
+			_, err := p.Open(t.Context(), spec)
+			waits <- err
+		}()
+		synctest.Wait()
+		second.Close(t.Context())
+		for _, err := range []error{<-waits, func() error { _, err := p.Open(t.Context(), spec); return err }()} {
+			if !errors.Is(err, pool.ErrCapacity) || !strings.Contains(err.Error(), "all 2 places have boxes that could not be removed, the last: device or resource busy") {
+				t.Errorf("when every place is taken for good: %v", err)
+			}
+		}
+		if made, live := d.count(); made != 2 || live != 2 {
+			t.Errorf("%d made, %d live", made, live)
+		}
+		var page strings.Builder
+		if err := p.WriteMetrics(&page); err != nil || !strings.Contains(page.String(), `hermes_boxes{backend="test",state="stuck"} 2`) {
+			t.Errorf("%v\n%s", err, page.String())
+		}
+		mu.Lock()
+		busy = false
+		mu.Unlock()
+		time.Sleep(2 * time.Minute) // in which they are tried again
+		if s := p.Status(); s.Used != 0 || s.Stuck != 0 || s.Removed != 2 || s.Memory != 0 {
+			t.Errorf("when they were removed: %+v", s)
+		}
+		open(t, p, spec).Close(t.Context())
+	}))
+}
+
 func TestWarmBoxes(t *testing.T) {
 	synctest.Test(t, bubble(pool.Options{Max: 5, Warm: 2, IdleTime: time.Minute}, nil, func(t *testing.T, p *pool.Pool, d *driver) {
 		b := open(t, p, backends.Spec{})

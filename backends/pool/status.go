@@ -28,7 +28,7 @@ func (p *Pool) tell(f func(*counters)) {
 // Status is a pool at one moment.
 type Status struct {
 	Max         int           `json:"max"`
-	Used        int           `json:"used"` // places: leased, idle, being made, being removed
+	Used        int           `json:"used"` // places: leased, idle, being made, being removed, stuck
 	Leased      int           `json:"leased"`
 	Idle        int           `json:"idle"`
 	Creating    int           `json:"creating"`
@@ -45,7 +45,7 @@ type Status struct {
 	Dirty       int64         `json:"dirty"`       // boxes that were not clean after their reset
 	Quarantined int64         `json:"quarantined"` // idle boxes that did not answer
 	Unremoved   int64         `json:"unremoved"`   // tries to remove a box that failed
-	Stuck       int           `json:"stuck"`       // boxes that were given up
+	Stuck       int           `json:"stuck"`       // boxes that could not be removed so far; they keep their places
 	Swept       int64         `json:"swept"`
 	Adopted     int64         `json:"adopted"`
 	Tripped     int64         `json:"tripped"`   // times that a breaker opened

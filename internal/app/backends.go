@@ -83,13 +83,18 @@ func CheckBackends(section configs.Section, kinds []backends.Kind) error {
 	errs := []error{section.OnlyKeys(append(BackendNames(kinds), poolKey)), err}
 	for _, k := range kinds {
 		if s := section.Sub(k.Name); s.Node != nil {
-			if err := k.Check(s.Node); err != nil {
-				errs = append(errs, s.Errorf("%v", err))
+			err := k.Check(s)
+			if err != nil && slices.Contains(s.Keys(), "egress") && k.Name != namespace.Name && k.Name != docker.Name {
+				err = fmt.Errorf("%w; %s", err, egressAdvice)
 			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// egressAdvice says where boxes can have a list of hosts that they may reach.
+const egressAdvice = "a list of hosts that boxes may reach is to be had with namespace and docker (egress), ssh (egress in its key namespace) and modal (network: allow-list), and with no other back-end"
 
 // OpenBackend opens the kind called name with its part of the section `backends`.
 //
@@ -111,7 +116,7 @@ func OpenBackend(ctx context.Context, name string, section configs.Section, kind
 		}
 		return nil, fmt.Errorf("no back-end %q (have %s, %s%s)", name, AutoBackend, strings.Join(BackendNames(kinds), ", "), near)
 	}
-	b, err := kinds[i].Open(ctx, section.Sub(name).Node)
+	b, err := kinds[i].Open(ctx, section.Sub(name))
 	if err != nil {
 		return nil, fmt.Errorf("back-end %s: %w", name, err)
 	}
@@ -130,7 +135,7 @@ func autoBackend(ctx context.Context, section configs.Section, kinds []backends.
 			causes = append(causes, name+": not built into this program")
 			continue
 		}
-		b, err := kinds[i].Open(ctx, section.Sub(name).Node)
+		b, err := kinds[i].Open(ctx, section.Sub(name))
 		if err == nil && b.Traits().Isolated {
 			return &ChosenBackend{Backend: b, Name: name, Why: "boxes: " + name + ", the first isolated back-end that works here"}, nil
 		}

@@ -51,7 +51,7 @@ func TestOpenBackend(t *testing.T) {
 		{name: "by name, broken", ask: "namespace", kinds: []backends.Kind{kind("namespace", true, broken), kind("local", false, nil)}, want: "back-end namespace: no user namespaces here"},
 		{name: "unknown", ask: "namspace", kinds: []backends.Kind{kind("namespace", true, nil)}, want: "did you mean namespace?"},
 		{name: "unknown kind in the section", ask: "local", section: "lokal: {}", kinds: []backends.Kind{kind("local", false, nil)}, want: "run.yaml:1: unknown key backends.lokal"},
-		{name: "unknown key of a kind", ask: "local", section: "local: {slot: 1}", kinds: []backends.Kind{kind("local", false, nil)}, want: "field slot not found"},
+		{name: "unknown key of a kind", ask: "local", section: "local: {slot: 1}", kinds: []backends.Kind{kind("local", false, nil)}, want: "run.yaml:1: unknown key slot in backends.local (did you mean slots?)"},
 		{name: "good section", ask: "local", section: "local: {slots: 1}", kinds: []backends.Kind{kind("local", false, nil)}, chosen: "local"},
 	}
 	for _, tt := range tests {

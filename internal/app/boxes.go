@@ -1,15 +1,11 @@
 package app
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"hermes/backends"
 	"hermes/backends/pool"
@@ -68,18 +64,5 @@ func (b *parts) openBoxes(ctx context.Context) error {
 
 // poolOptions reads the pool's part of the section.
 func poolOptions(section configs.Section) (o pool.Options, err error) {
-	s := section.Sub(poolKey)
-	if s.Node == nil {
-		return o, nil
-	}
-	raw, err := yaml.Marshal(s.Node)
-	if err != nil {
-		return o, s.Errorf("%v", err)
-	}
-	d := yaml.NewDecoder(bytes.NewReader(raw))
-	d.KnownFields(true)
-	if err := d.Decode(&o); err != nil && !errors.Is(err, io.EOF) {
-		return o, s.Errorf("%v", err)
-	}
-	return o, nil
+	return o, configs.Decode(section.Sub(poolKey), &o)
 }

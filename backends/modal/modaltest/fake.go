@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"hermes/backends"
 	"hermes/backends/modal/wire"
@@ -85,7 +86,8 @@ func New(o Options) (*Fake, error) {
 		done: map[string]*once{}, quota: map[string]int{}, calls: map[string]int{}, seen: map[string]string{}}
 	f.faults = faults{next: map[string][]fault{}, broken: make(chan struct{})}
 	f.life, f.stop = context.WithCancel(context.Background())
-	f.server = grpc.NewServer(grpc.ForceServerCodec(wire.Codec{}), grpc.MaxRecvMsgSize(100<<20), grpc.MaxConcurrentStreams(100))
+	f.server = grpc.NewServer(grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(100<<20), grpc.MaxConcurrentStreams(100),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}))
 	for _, d := range f.services() {
 		f.server.RegisterService(d, f)
 	}

@@ -57,13 +57,22 @@ func unary[In, Out any](name string, do func(context.Context, *In) (*Out, error)
 		if err != nil {
 			return nil, err
 		}
-		after, err := f.faults.draw(name)
-		if err != nil {
+		x := f.faults.draw(name)
+		if x.err != nil && !x.done {
+			return nil, x.err
+		}
+		if err := x.wait(ctx); err != nil {
 			return nil, err
 		}
 		out, err := f.once(ctx, name, func() (any, error) { return do(ctx, in) })
-		if after != nil { // done, but nobody hears of it
-			return nil, after
+		if x.twice && err == nil {
+			out, err = do(ctx, in) // whatever the key: what makes something meets what the first one made
+		}
+		if x.done { // but nobody hears of it
+			return nil, x.err
+		}
+		if x.torn && err == nil {
+			return torn{out}, nil
 		}
 		return out, err
 	}}
@@ -80,11 +89,38 @@ func stream[In, Out any](f *Fake, name string, do func(context.Context, *In, fun
 		if err != nil {
 			return err
 		}
-		if _, err := f.faults.draw(name); err != nil {
+		x := f.faults.draw(name)
+		if x.err != nil && !x.done {
+			return x.err
+		}
+		if err := x.wait(ctx); err != nil {
 			return err
 		}
-		return do(ctx, in, func(o *Out) error { return s.SendMsg(o) })
+		return do(ctx, in, func(o *Out) error {
+			if x.torn {
+				return s.SendMsg(torn{o})
+			}
+			if err := s.SendMsg(o); err != nil {
+				return err
+			}
+			return x.err
+		})
 	}}
+}
+
+// torn is an answer of which one half comes.
+type torn struct{ all any }
+
+// codec writes such answers too.
+type codec struct{ wire.Codec }
+
+func (c codec) Marshal(v any) ([]byte, error) {
+	t, ok := v.(torn)
+	if !ok {
+		return c.Codec.Marshal(v)
+	}
+	raw, err := c.Codec.Marshal(t.all)
+	return raw[:len(raw)/2], err
 }
 
 // admit looks at the metadata of a call.
