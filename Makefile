@@ -8,7 +8,8 @@ export CGO_ENABLED ?= 0
 .PHONY: build slotd demo engine sshd pages test check bench fuzz long tokenizers test-tokenizers clean
 
 build: slotd ## the binaries, in build/
-	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/...
+	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
+	cp backends/slotd/program/slotd build/slotd
 
 slotd: ## the small program of boxes, which hermes embeds
 	$(GO) build -trimpath -ldflags "-s -w" -o backends/slotd/program/slotd ./cmd/slotd

@@ -1,16 +1,23 @@
 package backends
 
-import (
-	"context"
+import "context"
 
-	"hermes/configs"
-)
+// Section is the part of a run file that belongs to a back-end. It is an interface so that
+// the small program in the boxes, which needs this package, starts without a reader of YAML.
+type Section interface {
+	// Written reports whether there is one; else Decode leaves into as it is.
+	Written() bool
+	// Decode reads it into a struct with yaml tags and refuses other keys.
+	Decode(into any) error
+	// Errorf makes an error that names the section's file and line.
+	Errorf(format string, args ...any) error
+}
 
 // Kind makes back-ends of one kind from their section of the run file.
 type Kind struct {
 	Name  string
-	check func(configs.Section) error
-	open  func(context.Context, configs.Section) (Backend, error)
+	check func(Section) error
+	open  func(context.Context, Section) (Backend, error)
 }
 
 // NewKind builds a Kind from the config struct C of a driver (yaml tags; its zero
@@ -19,8 +26,8 @@ type Kind struct {
 func NewKind[C any](name string, open func(context.Context, C) (Backend, error)) Kind {
 	return Kind{
 		Name:  name,
-		check: func(s configs.Section) error { _, err := decode[C](s); return err },
-		open: func(ctx context.Context, s configs.Section) (Backend, error) {
+		check: func(s Section) error { _, err := decode[C](s); return err },
+		open: func(ctx context.Context, s Section) (Backend, error) {
 			c, err := decode[C](s)
 			if err != nil {
 				return nil, err
@@ -31,11 +38,11 @@ func NewKind[C any](name string, open func(context.Context, C) (Backend, error))
 }
 
 // decode reads a section into the config struct of a driver. Its errors name file and line.
-func decode[C any](s configs.Section) (c C, err error) {
-	if err := configs.Decode(s, &c); err != nil {
+func decode[C any](s Section) (c C, err error) {
+	if err := s.Decode(&c); err != nil {
 		return c, err
 	}
-	if own, ok := any(c).(interface{ Check() error }); ok && s.Node != nil {
+	if own, ok := any(c).(interface{ Check() error }); ok && s.Written() {
 		if err := own.Check(); err != nil {
 			return c, s.Errorf("%v", err)
 		}
@@ -44,7 +51,7 @@ func decode[C any](s configs.Section) (c C, err error) {
 }
 
 // Check reads the section without opening anything.
-func (k Kind) Check(s configs.Section) error { return k.check(s) }
+func (k Kind) Check(s Section) error { return k.check(s) }
 
 // Open makes a back-end from its section; one that nobody wrote is the zero config.
-func (k Kind) Open(ctx context.Context, s configs.Section) (Backend, error) { return k.open(ctx, s) }
+func (k Kind) Open(ctx context.Context, s Section) (Backend, error) { return k.open(ctx, s) }

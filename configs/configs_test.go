@@ -300,10 +300,10 @@ func TestSections(t *testing.T) {
 	}
 	s := l.Section("backends")
 	var d docker
-	if err := configs.Decode(s.Sub("docker"), &d); err != nil || d.Image != "a" || d.Slots != 3 {
+	if err := s.Sub("docker").Decode(&d); err != nil || d.Image != "a" || d.Slots != 3 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	err = configs.Decode(s.Sub("dokcer"), &d)
+	err = s.Sub("dokcer").Decode(&d)
 	if err == nil || !strings.Contains(err.Error(), "run.yaml:11: unknown key imgae in backends.dokcer (did you mean image?)") || !strings.Contains(err.Error(), "run.yaml:14: backends.dokcer: want int, got str much") {
 		t.Errorf("strict: %v", err)
 	}
@@ -313,7 +313,7 @@ func TestSections(t *testing.T) {
 	if got := strings.Join(s.Keys(), " "); got != "docker dokcer" {
 		t.Errorf("keys %q", got)
 	}
-	if err := configs.Decode(l.Section("prices"), &d); err != nil || l.Section("prices").Node != nil {
+	if err := l.Section("prices").Decode(&d); err != nil || l.Section("prices").Node != nil {
 		t.Errorf("an absent section: %v", err)
 	}
 }

@@ -6,7 +6,7 @@
 // application and of the chosen command, reads the files, checks every value of every
 // layer against the flag that it sets, and returns [Layers], which is a kong resolver.
 // The sections of a run file that are not flags ([Sections]) are kept as YAML nodes and
-// decoded strictly by those who own them, see [Decode].
+// decoded strictly by those who own them, see [Section.Decode].
 //
 // Secrets come from [Env] only. A [Redactor] built from it keeps their values out of
 // logs. Values of this package do not change after they were built and are safe for

@@ -91,9 +91,12 @@ var (
 	wrongType    = regexp.MustCompile("^line (\\d+): cannot unmarshal (\\S+)(?: `(.*)`)? into (.+)$")
 )
 
+// Written reports whether anybody wrote the section.
+func (s Section) Written() bool { return s.Node != nil }
+
 // Decode reads a section into a struct with yaml tags and refuses keys that it does not
 // have, naming file, line and the nearest key. An absent section leaves into as it is.
-func Decode(s Section, into any) error {
+func (s Section) Decode(into any) error {
 	if s.Node == nil {
 		return nil
 	}

@@ -1,17 +1,14 @@
 package envs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"hermes/configs"
 	"hermes/datasets"
 )
 
@@ -36,8 +33,8 @@ type Kind struct {
 	Name     string
 	Summary  string // one line for people
 	Settings []Setting
-	check    func(section *yaml.Node) error
-	open     func(ctx context.Context, section *yaml.Node) (Bundled, error)
+	check    func(configs.Section) error
+	open     func(context.Context, configs.Section) (Bundled, error)
 }
 
 // Setting is one key of a kind's section.
@@ -51,22 +48,12 @@ type Setting struct {
 // its zero value must be usable or lead to an error that says what to set). Unknown keys
 // of the section are refused.
 func NewKind[C any](name, summary string, open func(context.Context, C) (Bundled, error)) Kind {
-	decode := func(section *yaml.Node) (C, error) {
-		var c C
-		if section == nil || section.IsZero() {
-			return c, nil
-		}
-		err := strict(section, &c)
-		if err != nil {
-			err = fmt.Errorf("envs.%s: %w", name, err)
-		}
-		return c, err
-	}
+	decode := func(s configs.Section) (c C, err error) { return c, s.Decode(&c) }
 	return Kind{
 		Name: name, Summary: summary, Settings: settings(reflect.TypeFor[C]()),
-		check: func(n *yaml.Node) error { _, err := decode(n); return err },
-		open: func(ctx context.Context, n *yaml.Node) (Bundled, error) {
-			c, err := decode(n)
+		check: func(s configs.Section) error { _, err := decode(s); return err },
+		open: func(ctx context.Context, s configs.Section) (Bundled, error) {
+			c, err := decode(s)
 			if err != nil {
 				return nil, err
 			}
@@ -80,12 +67,10 @@ func NewKind[C any](name, summary string, open func(context.Context, C) (Bundled
 }
 
 // Check reads the section without opening anything.
-func (k Kind) Check(section *yaml.Node) error { return k.check(section) }
+func (k Kind) Check(s configs.Section) error { return k.check(s) }
 
-// Open makes an environment from its section; nil is the zero config.
-func (k Kind) Open(ctx context.Context, section *yaml.Node) (Bundled, error) {
-	return k.open(ctx, section)
-}
+// Open makes an environment from its section; one that nobody wrote is the zero config.
+func (k Kind) Open(ctx context.Context, s configs.Section) (Bundled, error) { return k.open(ctx, s) }
 
 // ErrUnknown says that no kind has a name.
 var ErrUnknown = errors.New("no environment")
@@ -117,18 +102,4 @@ func settings(t reflect.Type) []Setting {
 		}
 	}
 	return out
-}
-
-// strict decodes a node and refuses keys that the struct does not have.
-func strict(n *yaml.Node, into any) error {
-	raw, err := yaml.Marshal(n)
-	if err != nil {
-		return err
-	}
-	d := yaml.NewDecoder(bytes.NewReader(raw))
-	d.KnownFields(true)
-	if err := d.Decode(into); !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hermes/backends"
+	"hermes/configs"
 	"hermes/envs"
 )
 
@@ -30,24 +31,25 @@ func TestKind(t *testing.T) {
 	tests := []struct{ name, section, check, open string }{
 		{name: "nothing"},
 		{name: "a key", section: "size: 3"},
-		{name: "unknown key", section: "sise: 3", check: "envs.x: .*sise", open: "envs.x"},
+		{name: "unknown key", section: "sise: 3", check: "unknown", open: "run.yaml:1: unknown key sise in envs.x (did you mean size?)"},
 		{name: "wrong type", section: "size: many", check: "envs.x: .*size|many", open: "envs.x"},
 		{name: "refused", section: "size: -1", open: "envs.x: size is negative"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got = conf{}
-			var n *yaml.Node
+			section := configs.Section{Name: "envs.x", File: "run.yaml"}
 			if tt.section != "" {
-				n = &yaml.Node{}
-				if err := yaml.Unmarshal([]byte(tt.section), n); err != nil {
+				var doc yaml.Node
+				if err := yaml.Unmarshal([]byte(tt.section), &doc); err != nil {
 					t.Fatal(err)
 				}
+				section.Node = doc.Content[0]
 			}
-			if err := k.Check(n); (err != nil) != (tt.check != "") {
+			if err := k.Check(section); (err != nil) != (tt.check != "") {
 				t.Errorf("check: %v", err)
 			}
-			_, err := k.Open(t.Context(), n)
+			_, err := k.Open(t.Context(), section)
 			if (err != nil) != (tt.open != "") || err != nil && !strings.Contains(err.Error(), tt.open) {
 				t.Errorf("open: %v, want %q", err, tt.open)
 			}

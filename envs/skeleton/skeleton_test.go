@@ -3,6 +3,7 @@ package skeleton_test
 import (
 	"testing"
 
+	"hermes/configs"
 	"hermes/envs"
 	"hermes/envs/envtest"
 	"hermes/envs/skeleton"
@@ -10,7 +11,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	env, err := skeleton.Kind.Open(t.Context(), nil)
+	env, err := skeleton.Kind.Open(t.Context(), configs.Section{})
 	if err != nil {
 		t.Fatal(err)
 	}

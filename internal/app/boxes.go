@@ -64,5 +64,5 @@ func (b *parts) openBoxes(ctx context.Context) error {
 
 // poolOptions reads the pool's part of the section.
 func poolOptions(section configs.Section) (o pool.Options, err error) {
-	return o, configs.Decode(section.Sub(poolKey), &o)
+	return o, section.Sub(poolKey).Decode(&o)
 }

@@ -52,11 +52,7 @@ type ChosenEnv struct {
 func CheckEnvs(section configs.Section, kinds []envs.Kind) error {
 	errs := []error{section.OnlyKeys(envs.Names(kinds))}
 	for _, k := range kinds {
-		if s := section.Sub(k.Name); s.Node != nil {
-			if err := k.Check(s.Node); err != nil {
-				errs = append(errs, s.Errorf("%v", err))
-			}
-		}
+		errs = append(errs, k.Check(section.Sub(k.Name)))
 	}
 	return errors.Join(errs...)
 }
@@ -82,7 +78,8 @@ func OpenEnv(ctx context.Context, name string, split envs.Split, set []string, s
 		}
 		return nil, err
 	}
-	node, err := overlay(section.Sub(name).Node, set)
+	own := section.Sub(name)
+	node, err := overlay(own.Node, set)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +97,11 @@ func OpenEnv(ctx context.Context, name string, split envs.Split, set []string, s
 		}
 		e.conf = string(raw)
 	}
-	e.Bundled, err = k.Open(ctx, node)
+	own.Node = node
+	if own.File == "" || len(set) > 0 { // what the file says was checked above
+		own.File = "--set"
+	}
+	e.Bundled, err = k.Open(ctx, own)
 	return e, err
 }
 

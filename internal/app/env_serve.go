@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"hermes/configs"
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/remote"
@@ -96,7 +95,7 @@ func (r *server) check(context.Context) error {
 		return errors.New("env serve trains on tokens, and this policy is text: add --exact with --wire sglang, vllm, llamacpp or chat (see docs/exact.md), or use 'hermes env process' for groups without a trainer")
 	}
 	section := r.host.Section("training")
-	if err := configs.Decode(section, &r.rules); err != nil {
+	if err := section.Decode(&r.rules); err != nil {
 		return err
 	}
 	r.rules.EqualScores = cmp.Or(r.EqualScores, r.rules.EqualScores)
