@@ -56,7 +56,7 @@ long: ## the long forms: a thousand crashes, fifty kills
 	$(GO) test -timeout 60m -run 'Faults|Attribution' ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity ./backends/modal -long
 	$(GO) test -timeout 60m -run 'Escapes|Kills' ./backends/docker -long # skips without HERMES_TEST_DOCKER
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
-	HERMES_ROWS=1000000 $(GO) test -count=1 -timeout 30m -run TestRealRows ./cmd/hermes
+	HERMES_TEST_ROWS=1000000 $(GO) test -count=1 -timeout 30m -run TestRealRows ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -run TestCompressKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run "TestRunAPIKills|TestPipeline" ./cmd/hermes
 
