@@ -75,6 +75,23 @@ func (h *Held[T]) All() []T {
 	return all
 }
 
+// Retry closes those boxes once more whose removal has failed before, as left says, with
+// closing, which takes them out of the books by Drop. It returns how many are gone.
+func (h *Held[T]) Retry(ctx context.Context, left func(T) bool, closing func(context.Context, T) error) (gone int, err error) {
+	var errs []error
+	for _, x := range h.All() {
+		if !left(x) {
+			continue
+		}
+		if err := closing(ctx, x); err != nil {
+			errs = append(errs, fmt.Errorf("sweep: %w", err))
+			continue
+		}
+		gone++
+	}
+	return gone, errors.Join(errs...)
+}
+
 // Shut refuses every later Begin and cancels the openings under way.
 func (h *Held[T]) Shut() {
 	h.mu.Lock()

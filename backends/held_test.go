@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -123,5 +124,25 @@ func TestHeldRace(t *testing.T) {
 		if serial.Load() != closed.Load() || len(h.All()) != 0 {
 			t.Fatalf("%d made, %d closed, %d left", serial.Load(), closed.Load(), len(h.All()))
 		}
+	}
+}
+
+func TestHeldRetry(t *testing.T) {
+	var h backends.Held[int]
+	for x := range 4 {
+		h.Add(x)
+	}
+	closing := func(_ context.Context, x int) error {
+		if x == 2 {
+			return errors.New("it stays")
+		}
+		h.Drop(x)
+		return nil
+	}
+	gone, err := h.Retry(t.Context(), func(x int) bool { return x > 0 }, closing)
+	left := h.All()
+	slices.Sort(left)
+	if gone != 2 || err == nil || !strings.Contains(err.Error(), "it stays") || !slices.Equal(left, []int{0, 2}) {
+		t.Errorf("%d gone, %v; left %v", gone, err, left)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"hermes/backends"
+	"hermes/backends/backendtest"
 	"hermes/backends/docker"
 )
 
@@ -137,22 +138,7 @@ func TestEngineDies(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("starting an engine needs root")
 	}
-	script, err := filepath.Abs("../../scripts/docker.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	run := func(what string) string {
-		cmd := exec.Command(script, what)
-		cmd.Env = append(os.Environ(), "HERMES_ENGINE_DIR="+dir)
-		var errs strings.Builder
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("docker.sh %s: %v\n%s", what, err, errs.String())
-		}
-		return strings.TrimSpace(string(out))
-	}
+	run := backendtest.OwnEngine(t, t.TempDir())
 	host := run("start")
 	defer run("clean")
 	b, err := docker.Open(t.Context(), docker.Config{Host: host, Image: testImage, Slotd: server(t)}, docker.Surroundings{})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
+
+	"hermes/backends/backendtest"
 )
 
 // anEngine is an engine of the test's own.
@@ -33,17 +35,7 @@ func ownEngine(t *testing.T) *anEngine {
 		t.Skip("starting an engine needs root")
 	}
 	dir := t.TempDir()
-	script := func(what string) string {
-		c := exec.Command("../../scripts/docker.sh", what)
-		c.Env = append(os.Environ(), "HERMES_ENGINE_DIR="+dir)
-		var errs strings.Builder
-		c.Stderr = &errs
-		out, err := c.Output()
-		if err != nil {
-			t.Fatalf("docker.sh %s: %v\n%s", what, err, errs.String())
-		}
-		return strings.TrimSpace(string(out))
-	}
+	script := backendtest.OwnEngine(t, dir)
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)

@@ -58,18 +58,8 @@ func bootID() string {
 // whose removal failed before. What Open removed counts, once.
 func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
 	removed, err = b.engine.sweep(ctx)
-	errs := []error{err}
-	for _, x := range b.held.All() {
-		if !x.left.Load() {
-			continue
-		}
-		if err := x.Close(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("sweep: %w", err))
-			continue
-		}
-		removed++
-	}
-	return removed + int(b.swept.Swap(0)), errors.Join(errs...)
+	gone, rerr := b.held.Retry(ctx, func(x *box) bool { return x.left.Load() }, func(ctx context.Context, x *box) error { return x.Close(ctx) })
+	return removed + gone + int(b.swept.Swap(0)), errors.Join(err, rerr)
 }
 
 func (e *engine) sweep(ctx context.Context) (removed int, err error) {

@@ -133,18 +133,8 @@ func (b *Backend) Close(ctx context.Context) error {
 // cgroups that could not be removed before.
 func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
 	removed, err = Sweep(ctx)
-	errs := []error{err}
-	for _, x := range b.held.All() {
-		if !x.left.Load() {
-			continue
-		}
-		if err := x.close(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("sweep: %w", err))
-			continue
-		}
-		removed++
-	}
-	return removed, errors.Join(errs...)
+	gone, rerr := b.held.Retry(ctx, func(x *box) bool { return x.left.Load() }, func(ctx context.Context, x *box) error { return x.close(ctx) })
+	return removed + gone, errors.Join(err, rerr)
 }
 
 // unavailable wraps the cause for which this machine cannot make boxes.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"hermes/backends/backendtest"
 	"hermes/backends/ssh/sshtest"
 	"hermes/internal/fakellm"
 )
@@ -118,22 +119,7 @@ func TestEngineDiesInMidRun(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("starting an engine needs root")
 	}
-	script, err := filepath.Abs("../../scripts/docker.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, of := t.TempDir(), t.TempDir()
-	engine := func(what string) string {
-		c := exec.Command(script, what)
-		c.Env = append(os.Environ(), "HERMES_ENGINE_DIR="+of)
-		var errs strings.Builder
-		c.Stderr = &errs
-		out, err := c.Output()
-		if err != nil {
-			t.Fatalf("docker.sh %s: %v\n%s", what, err, errs.String())
-		}
-		return strings.TrimSpace(string(out))
-	}
+	dir, engine := t.TempDir(), backendtest.OwnEngine(t, t.TempDir())
 	host := engine("start")
 	defer engine("clean")
 	slotd := filepath.Join(dir, "slotd")
