@@ -17,6 +17,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/egress"
+	"hermes/backends/namespace/pid1"
 	"hermes/backends/slotd"
 )
 
@@ -26,13 +27,15 @@ const setupTime = 20 * time.Second
 // serial numbers the boxes of this process.
 var serial = new(atomic.Uint64)
 
-// box is one box as the host sees it; the [slotd.Client] in front of it is what callers get.
+// box is one box as the host sees it; a [sandbox] in front of it is what callers get.
 type box struct {
 	id      string
 	back    *Backend
 	proc    *os.Process
+	first   *pid1.Conn
 	passage slotd.Passage
 	group   *boxGroup
+	plan    plan // once it is built
 	client  *slotd.Client
 	key     string           // of the plan that it was built to ahead
 	mu      sync.Mutex       // of group, door, ended and failed
@@ -43,6 +46,13 @@ type box struct {
 	kills   int64            // out-of-memory kills; after gone
 	failed  error            // of removing its cgroups; after gone
 	left    atomic.Bool      // it was to be removed, in vain so far
+
+	starting sync.RWMutex // held for reading while pid 1 starts a command, for writing while it becomes slotd
+	woken    bool         // nothing is started by pid 1 any more
+	wokenErr error
+	up       chan struct{} // closed when woken
+	marks    atomic.Uint64
+	runs     sync.Map // of *run by *pid1.Child: what pid 1 has started
 }
 
 // start makes a box.
@@ -85,13 +95,17 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 
 // clone makes a process with its own namespaces, in cgroups without limits yet.
 func (b *Backend) clone() (*box, error) {
-	x := &box{id: ownLabel() + strconv.FormatUint(serial.Add(1), 10), back: b, gone: make(chan struct{})}
+	x := &box{id: ownLabel() + strconv.FormatUint(serial.Add(1), 10), back: b, gone: make(chan struct{}), up: make(chan struct{})}
 	var err error
 	if x.group, err = b.groups.make(x.id); err != nil {
 		return nil, err
 	}
-	if err := x.launch(b.ids); err != nil {
+	if err := x.launch(); err != nil {
 		return nil, errors.Join(unavailable(forbidden(err)), x.group.remove())
+	}
+	if err := b.ids.give(x.proc.Pid); err != nil {
+		x.end(context.Background())
+		return nil, unavailable(forbidden(err))
 	}
 	if err := x.group.enter(x.proc.Pid); err != nil {
 		x.end(context.Background())
@@ -100,18 +114,14 @@ func (b *Backend) clone() (*box, error) {
 	return x, nil
 }
 
-// launch clones pid 1 of the box. It waits for its plan.
-func (x *box) launch(ids identities) error {
+// launch clones pid 1 of the box. It waits for what it is to do.
+func (x *box) launch() error {
 	ours, theirs, err := slotd.Pair()
 	if err != nil {
 		return err
 	}
 	defer theirs.Close()
-	o, fds := order{Attr: *ids.attr()}, []int{int(theirs.Fd())}
-	if x.group.v2 != nil {
-		o.Cgroup, fds = true, append(fds, int(x.group.v2.Fd()))
-	}
-	if x.proc, err = x.back.forker.clone(o, fds); err != nil {
+	if x.proc, x.first, err = x.back.forker.clone(ours, theirs, x.group.v2); err != nil {
 		ours.Close()
 		return err
 	}
@@ -136,23 +146,29 @@ func (x *box) await() {
 
 // setUp puts limits on the waiting process and lets it build the box.
 func (x *box) setUp(ctx context.Context, p plan, image int) error {
-	stop := context.AfterFunc(ctx, func() { x.passage.Conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
 	if err := x.limit(p.Limits); err != nil {
 		return err
 	}
+	p.ByRlimit = !x.back.groups.has("memory")
+	var fds []int
 	if image >= 0 {
 		mapImage(image, x.proc.Pid)
+		fds = []int{image}
 	}
-	p.ID, p.OOM, p.ByRlimit = x.id, x.group.oom, !x.back.groups.has("memory")
-	l, err := x.begin(p, image, time.Now().Add(setupTime))
+	list, err := x.back.lists.of(p, x.back.ids)
 	if err != nil {
 		return err
 	}
-	if l != nil {
-		x.opens(l)
+	own, cancel := context.WithTimeoutCause(ctx, setupTime, errors.New("the box did not get ready in time"))
+	defer cancel()
+	if err := x.first.Play(own, list, fds...); err != nil {
+		return fmt.Errorf("set up the box: %w", err)
 	}
+	x.plan = p
 	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})
+	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
+		return x.wake(own)
+	}
 	return nil
 }
 
@@ -182,8 +198,13 @@ func (x *box) opens(l net.Listener) {
 	x.door = x.back.proxy.Serve(x.id, l)
 }
 
-// dial connects to the server in the box.
-func (x *box) dial(context.Context) (net.Conn, error) { return x.passage.Dial() }
+// dial connects to the server in the box, which it brings into being.
+func (x *box) dial(ctx context.Context) (net.Conn, error) {
+	if err := x.wake(ctx); err != nil {
+		return nil, err
+	}
+	return x.passage.Dial()
+}
 
 // lost says whose fault the end of a box was: nil when it was not its commands'.
 func (x *box) lost() error {

@@ -111,9 +111,8 @@ func (l Limits) with(o Limits) (Limits, error) {
 	return l, nil
 }
 
-// plan is what pid 1 of a box is told through its socket.
+// plan is what a box is to be.
 type plan struct {
-	ID       string
 	Image    bool   // the root's mount comes as a descriptor, or from ImageDir
 	ImageDir string // opened by the box itself; "" when the descriptor was passed
 	ReadOnly []string
@@ -123,8 +122,7 @@ type plan struct {
 	Limits   Limits
 	ByRlimit bool // memory has no cgroup
 	Resets   bool
-	Door     bool   // a socket for the proxy is handed out
-	OOM      string // file of the host with the count of out-of-memory kills
+	Door     bool // a socket for the proxy is handed out
 }
 
 // plan turns a Spec into what the box must do.

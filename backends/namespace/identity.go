@@ -6,7 +6,8 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // identities chooses the id of the host that stands behind uid 0 of a box. A plain user
@@ -72,25 +73,29 @@ func largestExtent(file string) (begin, size int64, err error) {
 	return begin, size, nil
 }
 
-// attr returns how pid 1 of a box is cloned.
-func (ids identities) attr() *syscall.SysProcAttr {
+// namespaces are those of a box.
+const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+
+// give puts an id behind uid and gid 0 of a process's user namespace.
+func (ids identities) give(pid int) error {
 	uid, gid := ids.uid, ids.gid
 	if ids.size > 1 {
 		n := int(ids.count.Add(1)) % ids.size
 		uid, gid = uid+n, gid+n
 	}
-	a := &syscall.SysProcAttr{
-		Setsid: true,
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
-			syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}},
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	if !ids.root { // root keeps the right to set groups, to drop those of the host; the box loses it with its capabilities
+		if err := writeFile(dir+"setgroups", []byte("deny")); err != nil {
+			return fmt.Errorf("forbid a box to set groups: %w", err)
+		}
 	}
-	if ids.root {
-		a.GidMappingsEnableSetgroups = true // to drop root's groups; the box loses the right to set any
-		a.Credential = &syscall.Credential{}
+	if err := writeFile(dir+"uid_map", fmt.Appendf(nil, "0 %d 1\n", uid)); err != nil {
+		return fmt.Errorf("map user %d into a box: %w", uid, err)
 	}
-	return a
+	if err := writeFile(dir+"gid_map", fmt.Appendf(nil, "0 %d 1\n", gid)); err != nil {
+		return fmt.Errorf("map group %d into a box: %w", gid, err)
+	}
+	return nil
 }
 
 // forbidden looks for the switch of the host that explains why namespaces are refused.

@@ -27,6 +27,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/egress"
+	"hermes/backends/slotd"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -47,6 +48,9 @@ type Backend struct {
 	ids    identities
 	proxy  *egress.Proxy // nil: boxes have no network
 
+	lists   lists
+	streams *slotd.Streams // of commands that pid 1 of a box has started
+
 	held    backends.Held[*box]
 	spares  sync.WaitGroup
 	spare   chan *box                     // at most one, started and waiting for its plan, or built to the usual one
@@ -66,7 +70,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}}
+	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: slotd.NewStreams()}
 	if c.Egress.On() {
 		if b.proxy, err = egress.New(c.Egress, "backends.namespace.egress", egress.Outside{}); err != nil {
 			return nil, err
@@ -92,7 +96,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	}
 	b.held.Add(x)
 	b.makeAhead() // before end, so that Close sees it
-	return x.client, nil
+	return &sandbox{x.client, x}, nil
 }
 
 // Traits implements [backends.Backend].
@@ -123,6 +127,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	default:
 	}
 	b.forker.close()
+	b.streams.Close()
 	if b.proxy != nil {
 		err = errors.Join(err, b.proxy.Close())
 	}

@@ -45,6 +45,31 @@ func (c *Client) Exec(ctx context.Context, cmd backends.Cmd) (backends.Result, e
 	return r, err
 }
 
+// Join waits for the end of a command that the server has adopted, and ends it where the
+// caller does not wait. The result has no outputs.
+func (c *Client) Join(ctx context.Context, exec string) (backends.Result, error) {
+	path := "exec/" + exec
+	r, broke, err := c.frames(ctx, "exec", "GET", path, nil, 0)
+	if broke && ctx.Err() == nil && c.ctx.Err() == nil {
+		r, _, err = c.frames(ctx, "exec", "GET", path, nil, 0)
+	}
+	if err != nil && ctx.Err() != nil && c.ctx.Err() == nil {
+		c.abandon(path)
+	}
+	return r, err
+}
+
+// Lost says whose doing it is that the box does not answer, with err as the sign of it: the
+// caller's, Close's, its commands' or ours.
+func (c *Client) Lost(ctx context.Context, what string, err error) error {
+	return c.lost(ctx, what, err)
+}
+
+// Bind makes a context that ends with the caller's and with Close.
+func (c *Client) Bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	return c.bind(ctx)
+}
+
 // abandon ends a command whose caller has left.
 func (c *Client) abandon(path string) {
 	ctx, cancel := context.WithTimeout(c.ctx, cancelTime)

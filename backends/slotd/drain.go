@@ -21,24 +21,24 @@ type stream struct {
 const chunk = 16 << 10
 
 // read begins to read f; it is closed at its end.
-func (h *Host) read(f *os.File, to io.Writer) *stream {
-	s := &stream{f: f, settled: make(chan struct{})}
-	h.keep(f)
+func (s *Streams) read(f *os.File, to io.Writer) *stream {
+	x := &stream{f: f, settled: make(chan struct{})}
+	s.keep(f)
 	go func() {
-		buf := h.buffers.Get().(*[chunk]byte)
-		defer h.buffers.Put(buf)
+		buf := s.buffers.Get().(*[chunk]byte)
+		defer s.buffers.Put(buf)
 		plain := struct{ io.Reader }{f}            // a file's own WriteTo would make a buffer each time
 		_, err := io.CopyBuffer(to, plain, buf[:]) // a terminal ends with EIO
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			s.rest(to)
-			close(s.settled)
+			x.rest(to)
+			close(x.settled)
 			io.CopyBuffer(to, plain, buf[:])
 		} else {
-			close(s.settled)
+			close(x.settled)
 		}
-		h.drop(f)
+		s.drop(f)
 	}()
-	return s
+	return x
 }
 
 // settle waits, after the command's end, until its output is complete: the pipe's end, or

@@ -1,12 +1,12 @@
 package slotd
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hermes/backends"
 )
@@ -25,48 +25,23 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if err != nil {
 		return backends.Result{}, err
 	}
-	began := time.Now()
-	out, errs := newCapture(c.MaxOutput, c.Keep), newCapture(c.MaxOutput, c.Keep)
-	p, err := newPipes(c.Stdin != nil, c.Merge)
-	if err != nil {
-		return backends.Result{}, fmt.Errorf("pipes of a command: %w", err)
-	}
-	t, err := h.launch(ctx, c, p.child)
-	p.closeChild()
-	if err != nil {
-		p.closeOurs()
-		var r refusal
-		if errors.As(err, &r) {
-			return refused(c, r, began), nil
+	r, err := h.streams.Run(c, func(in, out, errs *os.File) (func() (backends.Result, error), error) {
+		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs})
+		if err != nil {
+			return nil, err
 		}
-		return backends.Result{}, err
+		started(t)
+		return func() (backends.Result, error) {
+			timedOut, err := h.follow(ctx, t, c.Timeout)
+			return h.result(t, timedOut), err
+		}, nil
+	})
+	if err == nil {
+		err = now.still()
 	}
-	started(t)
-	streams := []*stream{h.read(p.out, out)}
-	if p.er != nil {
-		streams = append(streams, h.read(p.er, errs))
-	}
-	if p.in != nil {
-		h.keep(p.in)
-		go feed(h, p.in, c.Stdin)
-	}
-	timedOut, err := h.follow(ctx, t, c.Timeout)
-	for _, s := range streams {
-		s.settle()
-	}
-	if p.in != nil {
-		h.drop(p.in) // ends a feed that nobody reads
-	}
-	if err = cmp.Or(err, now.still()); err != nil {
+	if err != nil {
 		return backends.Result{}, fmt.Errorf("exec: %w", err)
 	}
-	r := h.result(t, timedOut)
-	r.Took = time.Since(began)
-	var cut1, cut2 int64
-	r.Stdout, r.OutBytes, cut1 = out.seal()
-	r.Stderr, r.ErrBytes, cut2 = errs.seal()
-	r.Dropped = cut1 + cut2
-	r.Truncated = r.Dropped > 0
 	return r, nil
 }
 
@@ -105,16 +80,20 @@ func (h *Host) isClosed() bool {
 	}
 }
 
-// result tells how a finished command ended.
-func (h *Host) result(t *task, timedOut bool) backends.Result {
-	r := backends.Result{TimedOut: timedOut}
-	r.Code = t.ended.ExitStatus()
-	if t.ended.Signaled() {
-		r.Signal = int(t.ended.Signal())
+// Ended is the result of a command by its end alone.
+func Ended(status unix.WaitStatus, used unix.Rusage) backends.Result {
+	r := backends.Result{Code: status.ExitStatus(), CPU: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
+	if status.Signaled() {
+		r.Signal = int(status.Signal())
 		r.Code = 128 + r.Signal
 	}
-	r.CPU = time.Duration(t.used.Utime.Nano() + t.used.Stime.Nano())
-	if timedOut {
+	return r
+}
+
+// result tells how a finished command ended.
+func (h *Host) result(t *task, timedOut bool) backends.Result {
+	r := Ended(t.ended, t.used)
+	if r.TimedOut = timedOut; timedOut {
 		r.Code = 124
 	}
 	if h.opt.OOM != nil {
@@ -181,10 +160,4 @@ func (p *pipes) closeOurs() {
 			f.Close()
 		}
 	}
-}
-
-// feed writes the input of a command, which need not read it.
-func feed(h *Host, f *os.File, data []byte) {
-	f.Write(data)
-	h.drop(f)
 }

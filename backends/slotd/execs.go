@@ -173,7 +173,17 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 	return follow(w, r, e)
 }
 
-// attach joins a command that was begun by exec.
+// adopt makes an execution of a command that runs already.
+func (s *server) adopt(ctx context.Context, a Adopted, t *task) error {
+	_, err := s.execs.begin(ctx, a.Exec, nil, func(ctx context.Context, e *execution) (backends.Result, error) {
+		e.task.Store(t)
+		timedOut, err := s.h.follow(ctx, t, a.Left)
+		return s.h.result(t, timedOut), err
+	})
+	return err
+}
+
+// attach joins a command that was begun by exec, or adopted.
 func (s *server) attach(w http.ResponseWriter, r *http.Request) error {
 	e, err := s.execs.find(r.PathValue("id"))
 	if err != nil {

@@ -246,10 +246,10 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer c.Close()
-	if !s.h.keep(c) {
+	if !s.h.streams.keep(c) {
 		return nil
 	}
-	defer s.h.drop(c)
+	defer s.h.streams.drop(c)
 	c.SetDeadline(time.Time{})
 	fmt.Fprint(c, switching)
 	left := make(chan struct{}) // closed when the client has said all

@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -65,8 +63,21 @@ type Options struct {
 	// Private says that every process, file system and port that this process can see is
 	// the box's own, so that a reset may end, remove and judge all of it.
 	Private bool
+	// Made says that commands ran in the box before: Home was there, and need not be now.
+	Made bool
 	// OOM counts the out-of-memory kills of the box so far; nil: unknown.
 	OOM func() int64
+	// Adopt are commands that run already, as children of this process.
+	Adopt []Adopted
+}
+
+// Adopted is a command that was started by what this program was executed in the place of.
+// Its outputs are somebody else's.
+type Adopted struct {
+	Exec string        `json:"exec"` // the id by which its end can be asked for
+	Mark string        `json:"mark"` // its MarkEnv
+	PID  int           `json:"pid"`
+	Left time.Duration `json:"left_ns,omitempty"` // until its time is over; 0: it has no limit
 }
 
 // Host runs commands and handles files where it lives. It implements
@@ -82,7 +93,8 @@ type Host struct {
 	stop   context.CancelFunc
 	reaped sync.WaitGroup
 
-	buffers sync.Pool // of *[chunk]byte, for outputs
+	streams *Streams
+	adopted []*task // by the order of Options.Adopt
 
 	base *baseline // Resets only
 
@@ -94,7 +106,6 @@ type Host struct {
 	busy   bool // being reset: nothing starts
 	closes chan struct{}
 	tasks  map[*task]bool
-	open   map[io.Closer]bool // pipes still read
 	procs  map[string]*process
 	order  []string // of procs, oldest first
 }
@@ -116,21 +127,20 @@ func NewHost(o Options) (*Host, error) {
 		return nil, fmt.Errorf("home %q is not an absolute path", o.Home)
 	}
 	if s, err := os.Stat(o.Home); err != nil {
-		return nil, fmt.Errorf("home of box: %w", err)
-	} else if !s.IsDir() {
+		if !o.Made {
+			return nil, fmt.Errorf("home of box: %w", err)
+		}
+	} else if !s.IsDir() && !o.Made {
 		return nil, fmt.Errorf("home of box: %s is not a directory", o.Home)
 	}
 	o.Grace = cmp.Or(o.Grace, time.Second)
-	env := map[string]string{"PATH": DefaultPath, "HOME": o.Home, "LANG": "C.UTF-8"}
-	maps.Copy(env, o.Env)
-	o.Env = env
+	o.Env = Defaults(o.Home, o.Env)
 	// What this process was itself handed open must not reach commands.
 	if err := unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
 		return nil, fmt.Errorf("keep open files from commands: %w", err)
 	}
 	h := &Host{opt: o, id: cmp.Or(o.ID, NewID()), dir: at(o.Home, o.Dir), began: ticks(), closes: make(chan struct{}),
-		tasks: map[*task]bool{}, open: map[io.Closer]bool{}, procs: map[string]*process{},
-		buffers: sync.Pool{New: func() any { return new([chunk]byte) }}}
+		tasks: map[*task]bool{}, procs: map[string]*process{}, streams: NewStreams()}
 	var err error
 	if o.Confine {
 		if h.root, err = os.OpenRoot(o.Home); err != nil {
@@ -139,6 +149,9 @@ func NewHost(o Options) (*Host, error) {
 	}
 	if h.spawn, err = newSpawner(o.Spawn); err != nil {
 		return nil, fmt.Errorf("prepare the thread that starts commands: %w", err)
+	}
+	for _, a := range o.Adopt { // before orphans are collected
+		h.adopt(a)
 	}
 	if o.Resets {
 		h.base = h.note()
@@ -217,12 +230,7 @@ func (h *Host) Close(ctx context.Context) error {
 	if left > 0 {
 		errs = append(errs, fmt.Errorf("box %s: %d processes could not be killed", h.id, left))
 	}
-	h.mu.Lock()
-	for c := range h.open {
-		c.Close()
-	}
-	clear(h.open)
-	h.mu.Unlock()
+	h.streams.Close()
 	h.spawn.close()
 	h.stop()
 	h.reaped.Wait()
@@ -230,23 +238,4 @@ func (h *Host) Close(ctx context.Context) error {
 		h.root.Close()
 	}
 	return errors.Join(errs...)
-}
-
-// keep remembers a pipe that Close must close; it reports false when the host is closed.
-func (h *Host) keep(c io.Closer) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return false
-	}
-	h.open[c] = true
-	return true
-}
-
-// drop closes a pipe and forgets it.
-func (h *Host) drop(c io.Closer) {
-	h.mu.Lock()
-	delete(h.open, c)
-	h.mu.Unlock()
-	c.Close()
 }

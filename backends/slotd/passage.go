@@ -21,9 +21,14 @@ import (
 // errPassage is what the box says when the other end sent nonsense.
 var errPassage = errors.New("passage: a byte came without a descriptor")
 
+// Message is data as one message.
+func Message(data []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
+}
+
 // WriteMessage writes one message.
 func WriteMessage(w io.Writer, data []byte) error {
-	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...))
+	_, err := w.Write(Message(data))
 	return err
 }
 

@@ -71,7 +71,7 @@ func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOption
 		return nil, err
 	default:
 		p.t, p.in = t, ours.in
-		h.keep(ours.in)
+		h.streams.keep(ours.in)
 		go p.follow(ours.out, c, began)
 	}
 	h.remember(now, p)
@@ -115,11 +115,11 @@ func streams(o backends.StartOptions) (ends, stdio, error) {
 
 // follow collects output and the end of the process.
 func (p *process) follow(out *os.File, c backends.Cmd, began time.Time) {
-	text := p.h.read(out, p.buf)
+	text := p.h.streams.read(out, p.buf)
 	timedOut, err := p.h.follow(context.Background(), p.t, c.Timeout)
 	text.settle()
 	if !p.tty {
-		p.h.drop(p.in)
+		p.h.streams.drop(p.in)
 	}
 	p.result = p.h.result(p.t, timedOut)
 	p.result.Took = time.Since(began)
@@ -202,7 +202,7 @@ func (p *process) CloseStdin(ctx context.Context) error {
 	if p.tty {
 		return p.Write(ctx, []byte{4})
 	}
-	p.h.drop(p.in)
+	p.h.streams.drop(p.in)
 	return nil
 }
 

@@ -189,11 +189,8 @@ func (w *wipe) processes(ctx context.Context) {
 			w.left("process %d", t.pid)
 		}
 	}
+	h.streams.cut()
 	h.mu.Lock()
-	for c := range h.open {
-		c.Close()
-	}
-	clear(h.open)
 	clear(h.procs)
 	h.order = nil
 	h.mu.Unlock()

@@ -30,6 +30,9 @@ type ServerOptions struct {
 	Leases bool
 	// Orphan ends the server after this time without any call that was authorized. 0: never.
 	Orphan time.Duration
+	// Ready is called when the host is made, before the first connection is accepted. Its
+	// error ends Serve. It may be nil.
+	Ready func() error
 }
 
 // server is a Host behind HTTP.
@@ -54,6 +57,18 @@ func Serve(ctx context.Context, l net.Listener, o ServerOptions) error {
 		return err
 	}
 	s := &server{h: h, token: sha256.Sum256([]byte(o.Token)), open: o.Token == "", execs: newExecs(), boot: NewID(), began: time.Now()}
+	for i, a := range o.Adopt {
+		if err := s.adopt(ctx, a, h.adopted[i]); err != nil {
+			l.Close()
+			return errors.Join(err, h.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	if o.Ready != nil {
+		if err := o.Ready(); err != nil {
+			l.Close()
+			return errors.Join(err, h.Close(context.WithoutCancel(ctx)))
+		}
+	}
 	ctx, drained := context.WithCancel(ctx)
 	defer drained()
 	if o.Leases {

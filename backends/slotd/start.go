@@ -49,7 +49,7 @@ type stdio struct {
 
 // launch starts a command. A refusal is the command's fault, any other error the box's.
 func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, error) {
-	env := h.environ(c)
+	env := Environ(h.opt.Env, c)
 	argv, err := words(c, env["PATH"])
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 		t.ooms = h.opt.OOM()
 	}
 	env[MarkEnv] = t.mark
-	attr := &syscall.ProcAttr{Dir: dir, Env: pairs(env), Files: []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()},
+	attr := &syscall.ProcAttr{Dir: dir, Env: Pairs(env), Files: []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
 	if u := h.opt.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
@@ -88,6 +88,20 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 	h.tasks[t] = true
 	go h.await(t)
 	return t, nil
+}
+
+// adopt makes a command of a child that runs.
+func (h *Host) adopt(a Adopted) {
+	t := &task{mark: a.Mark, pid: a.PID, done: make(chan struct{}), began: time.Now()}
+	if e, ok := readEntry(a.PID); ok { // one that is over is to be collected all the same
+		t.since = e.began
+	}
+	if h.opt.OOM != nil {
+		t.ooms = h.opt.OOM()
+	}
+	h.tasks[t] = true
+	h.adopted = append(h.adopted, t)
+	go h.await(t)
 }
 
 // await collects the command when it ends.
@@ -128,17 +142,25 @@ func cause(err error) error {
 	}
 }
 
-// environ is the environment of a command.
-func (h *Host) environ(c backends.Cmd) map[string]string {
+// Defaults is the environment of a box: what every command needs, and under it what the box says.
+func Defaults(home string, env map[string]string) map[string]string {
+	all := map[string]string{"PATH": DefaultPath, "HOME": home, "LANG": "C.UTF-8"}
+	maps.Copy(all, env)
+	return all
+}
+
+// Environ is the environment of a command in a box with these defaults.
+func Environ(defaults map[string]string, c backends.Cmd) map[string]string {
 	env := map[string]string{}
 	if !c.ClearEnv {
-		maps.Copy(env, h.opt.Env)
+		maps.Copy(env, defaults)
 	}
 	maps.Copy(env, c.Env)
 	return env
 }
 
-func pairs(env map[string]string) []string {
+// Pairs is an environment as programs get it.
+func Pairs(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, k+"="+env[k])
@@ -173,8 +195,8 @@ func lookup(name, dir, path string) (string, error) {
 		return runnable(name, at(dir, name))
 	}
 	denied := error(nil)
-	for _, d := range filepath.SplitList(searchPath(path)) {
-		full, err := runnable(name, at(dir, d)+"/"+name)
+	for _, file := range Candidates(name, dir, path) {
+		full, err := runnable(name, file)
 		if err == nil {
 			return full, nil
 		}
@@ -186,6 +208,18 @@ func lookup(name, dir, path string) (string, error) {
 		return "", denied
 	}
 	return "", refusal{127, name + ": command not found"}
+}
+
+// Candidates are the files of which a command is the first that exists.
+func Candidates(name, dir, path string) []string {
+	if strings.Contains(name, "/") {
+		return []string{at(dir, name)}
+	}
+	var all []string
+	for _, d := range filepath.SplitList(searchPath(path)) {
+		all = append(all, at(dir, d)+"/"+name)
+	}
+	return all
 }
 
 func runnable(name, full string) (string, error) {

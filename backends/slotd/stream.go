@@ -36,15 +36,15 @@ func (h *Host) Stream(ctx context.Context, c backends.Cmd, s backends.Streams) (
 		res.Stdout, res.Stderr = nil, nil
 		return res, nil
 	}
-	reads := []*stream{h.read(p.out, out)}
+	reads := []*stream{h.streams.read(p.out, out)}
 	if p.er != nil {
-		reads = append(reads, h.read(p.er, errs))
+		reads = append(reads, h.streams.read(p.er, errs))
 	}
 	if p.in != nil {
-		h.keep(p.in)
+		h.streams.keep(p.in)
 		go func() {
 			io.Copy(p.in, s.In)
-			h.drop(p.in)
+			h.streams.drop(p.in)
 		}()
 	}
 	timedOut, err := h.follow(ctx, t, c.Timeout)
@@ -52,7 +52,7 @@ func (h *Host) Stream(ctx context.Context, c backends.Cmd, s backends.Streams) (
 		r.settle()
 	}
 	if p.in != nil {
-		h.drop(p.in)
+		h.streams.drop(p.in)
 	}
 	outBytes, errBytes := out.shut(), errs.shut()
 	if err != nil {

@@ -68,10 +68,10 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer conn.Close()
-	if !s.h.keep(conn) {
+	if !s.h.streams.keep(conn) {
 		return nil
 	}
-	defer s.h.drop(conn)
+	defer s.h.streams.drop(conn)
 	conn.SetDeadline(time.Time{})
 	fmt.Fprint(conn, switching)
 	ctx, cancel := context.WithCancelCause(context.Background())

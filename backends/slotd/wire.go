@@ -101,7 +101,7 @@ func encodeCommand(c backends.Cmd, o backends.StartOptions) ([]byte, error) {
 	for _, a := range c.Argv {
 		w.Argv = append(w.Argv, []byte(a))
 	}
-	for _, kv := range pairs(c.Env) {
+	for _, kv := range Pairs(c.Env) {
 		w.Env = append(w.Env, []byte(kv))
 	}
 	head, err := json.Marshal(w)

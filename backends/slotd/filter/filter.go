@@ -4,7 +4,9 @@ package filter
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -52,46 +54,47 @@ var missing = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URI
 // Load installs the filter on the calling thread, and so on every command that it
 // starts. A call of another architecture, the 32-bit one too, does not exist. In a box
 // with oneUser, changes of a file's owner are accepted and do nothing.
-func Load(oneUser bool) error { return load(commands(oneUser)) }
+func Load(oneUser bool) error { return load(Program(oneUser)) }
 
-// commands builds the filter as a classic BPF program.
-func commands(oneUser bool) []unix.SockFilter {
-	a := &assembler{}
-	a.load(atArch)
-	a.unless(auditArch, absent)
-	a.load(atNumber)
-	if x32Bit != 0 {
-		a.code = append(a.code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: x32Bit, Jf: 1}, ret(absent))
+// Program is the filter as a classic BPF program. The kernel runs it for every number
+// there is when it is loaded, to know those that are always allowed: so numbers are
+// searched by halves, which makes the loading, once for every command of some boxes, cost
+// a third of what a list does.
+func Program(oneUser bool) []unix.SockFilter {
+	t := table{}
+	for _, nr := range append(slices.Clone(refused), refusedHere...) {
+		t.answer(nr, refuse)
 	}
-	a.any(append(refused, refusedHere...), refuse)
-	a.any(missing, absent)
-	a.call(unix.SYS_CLONE, func() {
+	for _, nr := range missing {
+		t.answer(nr, absent)
+	}
+	t[unix.SYS_CLONE] = func(a *assembler) {
 		a.arg(0)
 		a.code = append(a.code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: newNamespaces, Jf: 1}, ret(refuse), ret(allow))
-	})
-	a.call(unix.SYS_SOCKET, func() {
+	}
+	t[unix.SYS_SOCKET] = func(a *assembler) {
 		a.arg(0)
 		a.any([]uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}, allow)
 		a.unless(unix.AF_NETLINK, noFamily)
 		a.arg(2)
 		a.unless(unix.NETLINK_ROUTE, noFamily)
 		a.code = append(a.code, ret(allow))
-	})
-	a.call(unix.SYS_PTRACE, func() { // only what the server itself needs to hold a command at its start
+	}
+	t[unix.SYS_PTRACE] = func(a *assembler) { // only what the server itself needs to hold a command at its start
 		a.arg(0)
 		a.any([]uint32{unix.PTRACE_TRACEME, unix.PTRACE_DETACH}, allow)
 		a.code = append(a.code, ret(refuse))
-	})
-	a.call(unix.SYS_IOCTL, func() {
+	}
+	t[unix.SYS_IOCTL] = func(a *assembler) {
 		a.arg(1)
 		a.any([]uint32{unix.TIOCSTI, tioclinux}, refuse)
 		a.code = append(a.code, ret(allow))
-	})
+	}
 	for nr, first := range chowns {
 		if !oneUser {
 			break
 		}
-		a.call(nr, func() {
+		t[nr] = func(a *assembler) {
 			for i := range 2 { // an owner that the box does not have
 				a.arg(first + i)
 				a.code = append(a.code,
@@ -100,10 +103,58 @@ func commands(oneUser bool) []unix.SockFilter {
 					ret(pretend))
 			}
 			a.code = append(a.code, ret(allow))
-		})
+		}
 	}
-	a.code = append(a.code, ret(allow))
+	a := &assembler{}
+	a.load(atArch)
+	a.unless(auditArch, absent)
+	a.load(atNumber)
+	a.search(t.ranges())
 	return a.code
+}
+
+// table holds what is done about a call, by its number. What is not in it is allowed.
+type table map[uint32]func(*assembler)
+
+// answer makes the filter answer a call.
+func (t table) answer(nr, answer uint32) {
+	t[nr] = func(a *assembler) { a.code = append(a.code, ret(answer)) }
+}
+
+// numbers is what is done about all calls from a number up to that of the next range.
+type numbers struct {
+	from uint32
+	body func(*assembler)
+}
+
+// ranges are all numbers, in order.
+func (t table) ranges() []numbers {
+	allowed := func(a *assembler) { a.code = append(a.code, ret(allow)) }
+	all := []numbers{{0, allowed}}
+	for _, nr := range slices.Sorted(maps.Keys(t)) {
+		if last := len(all) - 1; all[last].from == nr { // right after the one before
+			all = all[:last]
+		}
+		all = append(all, numbers{nr, t[nr]}, numbers{nr + 1, allowed})
+	}
+	if x32Bit != 0 {
+		all = append(all, numbers{x32Bit, func(a *assembler) { a.code = append(a.code, ret(absent)) }})
+	}
+	return all
+}
+
+// search adds what finds the range of the loaded number, and their bodies.
+func (a *assembler) search(all []numbers) {
+	if len(all) == 1 {
+		all[0].body(a)
+		return
+	}
+	middle := len(all) / 2
+	at := len(a.code)
+	a.code = append(a.code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: all[middle].from, Jf: 1}, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA})
+	a.search(all[:middle])
+	a.code[at+1].K = uint32(len(a.code) - at - 2)
+	a.search(all[middle:])
 }
 
 // tioclinux pastes into a console (linux/tty.h).
@@ -132,14 +183,6 @@ func (a *assembler) any(ks []uint32, answer uint32) {
 		a.code = append(a.code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jt: uint8(len(ks) - i)})
 	}
 	a.code = append(a.code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA, K: 1}, ret(answer))
-}
-
-// call adds the instructions of body, which must end, for one system call.
-func (a *assembler) call(nr uint32, body func()) {
-	at := len(a.code)
-	a.code = append(a.code, unix.SockFilter{})
-	body()
-	a.code[at] = unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jf: uint8(len(a.code) - at - 1)}
 }
 
 func load(code []unix.SockFilter) error {

@@ -1,0 +1,204 @@
+package namespace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"hermes/backends"
+	"hermes/backends/namespace/pid1"
+	"hermes/backends/slotd"
+)
+
+// sandbox is a box as callers see it. As long as nothing but commands was asked for, pid 1
+// starts them itself; slotd takes its place at the first call of any other kind, and when a
+// command has to be ended, for which its whole tree must be found.
+type sandbox struct {
+	*slotd.Client
+	box *box
+}
+
+// errAwake says that slotd has taken the place of pid 1.
+var errAwake = errors.New("slotd serves the box")
+
+// Exec implements [backends.Sandbox].
+func (s *sandbox) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	r, err := s.box.exec(ctx, c)
+	if errors.Is(err, errAwake) || errors.Is(err, pid1.ErrRefused) || errors.Is(err, pid1.ErrTooLong) { // nothing of the command ran
+		return s.Client.Exec(ctx, c)
+	}
+	return r, err
+}
+
+// run is a command that pid 1 has started.
+type run struct {
+	child    *pid1.Child
+	mark     string
+	deadline time.Time // zero: none
+}
+
+// exec is the id under which slotd is asked about the run, when it has adopted it.
+func (r *run) exec() string { return "first-" + strconv.FormatUint(r.child.ID, 10) }
+
+// exec runs a command as a child of pid 1.
+func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return backends.Result{}, fmt.Errorf("exec: %w", err)
+	}
+	if (len(c.Argv) > 0) == (c.Shell != "") {
+		return backends.Result{}, errAwake // slotd says what is wrong with it
+	}
+	select {
+	case <-x.up:
+		return backends.Result{}, errAwake
+	default:
+	}
+	began, before := time.Now(), x.group.kills()
+	mark := x.id + ":first-" + strconv.FormatUint(x.marks.Add(1), 10)
+	list := x.command(c, mark)
+	r, err := x.back.streams.Run(c, func(in, out, errs *os.File) (func() (backends.Result, error), error) {
+		x.starting.RLock()
+		defer x.starting.RUnlock()
+		if x.woken {
+			return nil, errAwake
+		}
+		child, err := x.first.Start(list, int(in.Fd()), int(out.Fd()), int(errs.Fd()))
+		if errors.Is(err, pid1.ErrGone) {
+			return nil, x.client.Lost(ctx, "exec", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		run := &run{child: child, mark: mark}
+		if c.Timeout > 0 {
+			run.deadline = began.Add(c.Timeout)
+		}
+		x.runs.Store(child, run)
+		return func() (backends.Result, error) {
+			defer x.runs.Delete(child)
+			return x.follow(ctx, run)
+		}, nil
+	})
+	if err == nil {
+		r.OOM = r.OOM || x.group.kills() > before
+	}
+	return r, err
+}
+
+// follow waits for the end of a command. One whose time is over, or whose caller leaves, is
+// slotd's to end.
+func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
+	var over <-chan time.Time
+	if !r.deadline.IsZero() {
+		timer := time.NewTimer(time.Until(r.deadline))
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case end, ok := <-r.child.Ended:
+		return x.told(ctx, r, end, ok)
+	case <-over:
+	case <-ctx.Done():
+	case <-x.up:
+	}
+	if err := x.wake(ctx); err != nil {
+		return backends.Result{}, x.client.Lost(ctx, "exec", err)
+	}
+	select {
+	case end, ok := <-r.child.Ended: // before slotd was there
+		return x.told(ctx, r, end, ok)
+	default:
+	}
+	return x.client.Join(ctx, r.exec())
+}
+
+// told is the result of a command whose end pid 1 has told.
+func (x *box) told(ctx context.Context, r *run, end pid1.Report, ok bool) (backends.Result, error) {
+	if !ok {
+		return backends.Result{}, x.client.Lost(ctx, "exec", pid1.ErrGone)
+	}
+	status, used, err := r.child.Exit(end)
+	if err != nil {
+		return backends.Result{}, err
+	}
+	return slotd.Ended(status, used), nil
+}
+
+// wake makes slotd of pid 1, which stays what it is: the same process with the same
+// children and the same socket. It is not ended by ctx: others wait for it too.
+func (x *box) wake(ctx context.Context) error {
+	x.starting.Lock()
+	defer x.starting.Unlock()
+	if x.woken {
+		return x.wokenErr
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), setupTime, errors.New("slotd did not start in time"))
+	defer cancel()
+	x.woken, x.wokenErr = true, x.become(ctx)
+	if x.wokenErr != nil {
+		x.wokenErr = fmt.Errorf("bring slotd into box %s: %w", x.id, x.wokenErr)
+		x.proc.Kill() // half of it is of no use to anybody
+	}
+	close(x.up)
+	return x.wokenErr
+}
+
+// become has pid 1 execute slotd, and hands it what runs.
+func (x *box) become(ctx context.Context) error {
+	s := settings{Plan: x.plan, ID: x.id}
+	fds := []int{int(x.back.forker.file.Fd())}
+	if x.group.oom != "" {
+		counter, err := os.Open(x.group.oom)
+		if err != nil {
+			return err
+		}
+		defer counter.Close()
+		s.Counter, fds = true, append(fds, int(counter.Fd()))
+	}
+	children, err := x.first.Children(ctx)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		v, ok := x.runs.Load(child)
+		if !ok {
+			continue // its caller is gone already
+		}
+		r := v.(*run)
+		a := slotd.Adopted{Exec: r.exec(), Mark: r.mark, PID: child.PID}
+		if !r.deadline.IsZero() {
+			a.Left = max(time.Until(r.deadline), 1)
+		}
+		s.Running = append(s.Running, a)
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode the settings of a server: %w", err)
+	}
+	if len(raw) > maxSettings {
+		return fmt.Errorf("the settings of a server have %d bytes, more than %d: too large an environment", len(raw), maxSettings)
+	}
+	complaint, err := x.first.Become(ctx, become(s.Counter), slotd.Message(raw), fds...)
+	if err != nil {
+		return err
+	}
+	if complaint != "" {
+		return errors.New(complaint)
+	}
+	if !x.plan.Door {
+		return nil
+	}
+	l, err := slotd.ReceiveDoor(x.passage.Conn)
+	if err != nil {
+		return err
+	}
+	x.opens(l)
+	return nil
+}
+
+// maxSettings bounds the settings of a server.
+const maxSettings = 8 << 20

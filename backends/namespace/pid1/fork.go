@@ -1,0 +1,150 @@
+package pid1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A helper makes the processes, because a new user namespace makes fork copy the page
+// tables of the whole process: 50 ms for each gigabyte of heap. It does nothing else, and
+// what it makes are children of hermes all the same (CLONE_PARENT).
+
+// order asks the helper for a process. Its socket, and its cgroup of version 2 if there
+// is one, come as descriptors.
+type order struct {
+	flags uint64 // CLONE_NEW…
+	group uint64 // 1: a cgroup came too
+}
+
+// answer is what the helper says: first, as a greeting, where lists have their data, then
+// the number of each process, or why there is none.
+type answer struct {
+	value uint64
+	errno uint64
+}
+
+// Serve is the helper: it makes processes until hermes closes the socket, or dies. It
+// returns the exit code.
+func Serve(control int) int {
+	runtime.LockOSThread()
+	a, err := newArea()
+	if err != nil {
+		return 1
+	}
+	if write(control, answer{value: a.dataAt()}) != nil {
+		return 1
+	}
+	for {
+		o, fds, err := readOrder(control)
+		if err != nil {
+			return map[bool]int{true: 0, false: 1}[errors.Is(err, io.EOF)]
+		}
+		pid, errno := a.fork(o, fds)
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		if write(control, answer{value: uint64(pid), errno: uint64(errno)}) != nil {
+			return 1
+		}
+	}
+}
+
+// fork makes one process.
+func (a *area) fork(o order, fds []int) (pid uintptr, errno syscall.Errno) {
+	a.socket = uint64(fds[0])
+	args := cloneArgs{flags: o.flags | unix.CLONE_PARENT} // the parent's signal is sent at its end
+	if o.group != 0 {
+		args.flags |= unix.CLONE_INTO_CGROUP
+		args.cgroup = uint64(fds[1])
+	}
+	all, old := ^uint64(0), uint64(0)
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0)
+	pid, errno = a.clone(&args)
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
+	return pid, errno
+}
+
+// readOrder waits for the next order; io.EOF says that hermes is gone.
+func readOrder(control int) (o order, fds []int, err error) {
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&o)), unsafe.Sizeof(o))
+	var oob [64]byte
+	n, oobn, _, _, err := unix.Recvmsg(control, raw, oob[:], unix.MSG_CMSG_CLOEXEC)
+	for err == unix.EINTR {
+		n, oobn, _, _, err = unix.Recvmsg(control, raw, oob[:], unix.MSG_CMSG_CLOEXEC)
+	}
+	switch {
+	case err != nil:
+		return o, nil, fmt.Errorf("read an order: %w", err)
+	case n == 0:
+		return o, nil, io.EOF
+	case n < len(raw):
+		return o, nil, io.ErrUnexpectedEOF
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(messages) != 1 {
+		return o, nil, fmt.Errorf("an order without descriptors (%v)", err)
+	}
+	if fds, err = unix.ParseUnixRights(&messages[0]); err != nil || len(fds) != 1+int(o.group) {
+		return o, nil, fmt.Errorf("an order with %d descriptors (%v)", len(fds), err)
+	}
+	return o, fds, nil
+}
+
+func write(fd int, a answer) error {
+	_, err := unix.Write(fd, unsafe.Slice((*byte)(unsafe.Pointer(&a)), unsafe.Sizeof(a)))
+	return err
+}
+
+// Helper is hermes' end of the helper. It is not safe for concurrent use.
+type Helper struct {
+	conn *net.UnixConn
+	base uint64
+}
+
+// NewHelper reads the greeting of a helper that was just started.
+func NewHelper(conn *net.UnixConn) (*Helper, error) {
+	h := &Helper{conn: conn}
+	a, err := h.read()
+	h.base = a.value
+	return h, err
+}
+
+// Fork makes a process with namespaces (CLONE_NEW…), the box's end of a socket pair, and in
+// a cgroup of version 2 unless group is nil. It is a child of this process, waits on the
+// socket for lists, and has nothing else open. The second error is one of the helper
+// itself, which is of no more use then.
+func (h *Helper) Fork(flags uint64, socket *os.File, group *os.File) (pid int, refused, broken error) {
+	o, fds := order{flags: flags}, []int{int(socket.Fd())}
+	if group != nil {
+		o.group, fds = 1, append(fds, int(group.Fd()))
+	}
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&o)), unsafe.Sizeof(o))
+	if _, _, err := h.conn.WriteMsgUnix(raw, unix.UnixRights(fds...), nil); err != nil {
+		return 0, nil, err
+	}
+	a, err := h.read()
+	if err != nil {
+		return 0, nil, err
+	}
+	if a.errno != 0 {
+		return 0, syscall.Errno(a.errno), nil
+	}
+	return int(a.value), nil, nil
+}
+
+// Conn returns the host's end of a process that this helper has made.
+func (h *Helper) Conn(socket *net.UnixConn) *Conn { return newConn(socket, h.base) }
+
+// read reads one answer.
+func (h *Helper) read() (a answer, err error) {
+	_, err = io.ReadFull(h.conn, unsafe.Slice((*byte)(unsafe.Pointer(&a)), unsafe.Sizeof(a)))
+	return a, err
+}

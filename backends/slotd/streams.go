@@ -1,0 +1,116 @@
+package slotd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"hermes/backends"
+)
+
+// Streams are our ends of the pipes of commands, while they are read and fed. A [Host] has
+// its own; a driver that has commands started by something else than a Host makes one with
+// [NewStreams]. It is safe for concurrent use.
+type Streams struct {
+	buffers sync.Pool // of *[chunk]byte
+	mu      sync.Mutex
+	shut    bool
+	open    map[io.Closer]bool
+}
+
+// NewStreams returns an empty Streams.
+func NewStreams() *Streams {
+	return &Streams{open: map[io.Closer]bool{}, buffers: sync.Pool{New: func() any { return new([chunk]byte) }}}
+}
+
+// keep remembers a pipe that Close must close; it reports false after Close.
+func (s *Streams) keep(c io.Closer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut {
+		return false
+	}
+	s.open[c] = true
+	return true
+}
+
+// drop closes a pipe and forgets it.
+func (s *Streams) drop(c io.Closer) {
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+	c.Close()
+}
+
+// Close closes every pipe for good: processes in the background write to nobody.
+func (s *Streams) Close() {
+	s.mu.Lock()
+	s.shut = true
+	s.mu.Unlock()
+	s.cut()
+}
+
+// cut closes every pipe that is open now.
+func (s *Streams) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		c.Close()
+	}
+	clear(s.open)
+}
+
+// Run makes the pipes of a command, has it started with their other ends, which start must
+// not keep, and returns its bounded outputs with the end that wait reports: a result
+// without outputs. What a process in the background writes after the command's end is not
+// in them. Errors of start and wait are returned as they are, but for a refusal, which is a
+// result.
+func (s *Streams) Run(c backends.Cmd, start func(in, out, err *os.File) (wait func() (backends.Result, error), _ error)) (backends.Result, error) {
+	began := time.Now()
+	out, errs := newCapture(c.MaxOutput, c.Keep), newCapture(c.MaxOutput, c.Keep)
+	p, err := newPipes(c.Stdin != nil, c.Merge)
+	if err != nil {
+		return backends.Result{}, fmt.Errorf("pipes of a command: %w", err)
+	}
+	wait, err := start(p.child.in, p.child.out, p.child.err)
+	p.closeChild()
+	if err != nil {
+		p.closeOurs()
+		var r refusal
+		if errors.As(err, &r) {
+			return refused(c, r, began), nil
+		}
+		return backends.Result{}, err
+	}
+	reads := []*stream{s.read(p.out, out)}
+	if p.er != nil {
+		reads = append(reads, s.read(p.er, errs))
+	}
+	if p.in != nil {
+		s.keep(p.in)
+		go func() { // the command need not read it
+			p.in.Write(c.Stdin)
+			s.drop(p.in)
+		}()
+	}
+	r, err := wait()
+	for _, x := range reads {
+		x.settle()
+	}
+	if p.in != nil {
+		s.drop(p.in) // ends a feed that nobody reads
+	}
+	if err != nil {
+		return backends.Result{}, err
+	}
+	r.Took = time.Since(began)
+	var cut1, cut2 int64
+	r.Stdout, r.OutBytes, cut1 = out.seal()
+	r.Stderr, r.ErrBytes, cut2 = errs.seal()
+	r.Dropped = cut1 + cut2
+	r.Truncated = r.Dropped > 0
+	return r, nil
+}
