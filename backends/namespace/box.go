@@ -216,8 +216,10 @@ func (x *box) lost() error {
 	if x.kills > 0 {
 		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", x.id, backends.ErrBroken)
 	}
-	// Nothing in the box can send pid 1 a SIGKILL; any other end came from inside.
-	if status, ok := x.state.Sys().(syscall.WaitStatus); ok && !(status.Signaled() && status.Signal() == syscall.SIGKILL) {
+	// Nothing in the box can send pid 1 a SIGKILL, or has a way to its socket; any other end came from inside.
+	status, ok := x.state.Sys().(syscall.WaitStatus)
+	ours := status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() && (status.ExitStatus() == pid1.ExitHelpless || status.ExitStatus() == pid1.ExitNonsense)
+	if ok && !ours {
 		return fmt.Errorf("box %s: its server ended (%s): %w", x.id, x.state, backends.ErrBroken)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"time"
@@ -183,6 +184,9 @@ func (x *box) become(ctx context.Context) error {
 		return fmt.Errorf("the settings of a server have %d bytes, more than %d: too large an environment", len(raw), maxSettings)
 	}
 	complaint, err := x.first.Become(ctx, become(s.Counter), slotd.Message(raw), fds...)
+	if errors.Is(err, fs.ErrNotExist) { // not of the file, which is open, but of what it names as its loader
+		err = fmt.Errorf("%w: a hermes that is linked dynamically does not run in every box; build it with make build, or CGO_ENABLED=0", err)
+	}
 	if err != nil {
 		return err
 	}

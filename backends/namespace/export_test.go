@@ -74,3 +74,15 @@ func (b *Backend) Memory() (total int64) {
 	}
 	return total
 }
+
+// Woken says whether slotd serves a box, or its first process still starts commands itself.
+func (b *Backend) Woken(id string) bool {
+	for _, x := range b.held.All() {
+		if x.id == id {
+			x.starting.RLock()
+			defer x.starting.RUnlock()
+			return x.woken
+		}
+	}
+	return false
+}

@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -79,23 +80,27 @@ func (f *forker) start() error {
 
 // execute starts the helper from the small slotd, or from this program where that is not
 // built in, or this machine runs nothing from memory.
-func (f *forker) execute(attr *os.ProcAttr) (proc *os.Process, err error) {
-	files := []func() (*os.File, error){func() (*os.File, error) { return f.file, nil }}
-	if f.file == nil {
-		files = []func() (*os.File, error){f.small, func() (*os.File, error) { return os.Open("/proc/self/exe") }}
+func (f *forker) execute(attr *os.ProcAttr) (*os.Process, error) {
+	from := func(file *os.File) (*os.Process, error) {
+		return os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), []string{slotd.Name, forkCommand}, attr)
 	}
-	for _, open := range files {
-		if f.file, err = open(); err != nil {
-			continue
-		}
-		proc, err = os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", f.file.Fd()), []string{slotd.Name, forkCommand}, attr)
+	if f.file != nil {
+		return from(f.file)
+	}
+	var errs []error
+	for _, open := range []func() (*os.File, error){f.small, func() (*os.File, error) { return os.Open("/proc/self/exe") }} {
+		file, err := open()
 		if err == nil {
-			return proc, nil
+			var proc *os.Process
+			if proc, err = from(file); err == nil {
+				f.file = file
+				return proc, nil
+			}
+			file.Close()
 		}
-		f.file.Close()
+		errs = append(errs, err)
 	}
-	f.file = nil
-	return nil, err
+	return nil, errors.Join(errs...)
 }
 
 // small opens the small slotd.

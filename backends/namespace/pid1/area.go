@@ -25,6 +25,13 @@ const (
 	Free = 5
 )
 
+// How pid 1 ends when it is not the kernel's or the host's doing. A server that took its
+// place has codes of its own.
+const (
+	ExitHelpless = 103 // it could not get the descriptors that it needs
+	ExitNonsense = 104 // what came through the socket was no request
+)
+
 // The kinds of messages. Those to pid 1 are a request, its operations and its data; those
 // from it a report. Both have the byte order and the alignment of the machine: nobody else
 // reads them.
@@ -98,9 +105,10 @@ type area struct {
 	table   [children]child
 
 	socket  uint64
-	mask    uint64     // a signal set
-	action  [4]uint64  // struct sigaction: the default
-	poll    [2]pollFD  //
+	mask    uint64    // a signal set
+	action  [4]uint64 // struct sigaction: the default
+	poll    [2]pollFD
+	now     [2]uint64  // struct timespec: at once
 	info    [128]byte  // struct signalfd_siginfo
 	status  uint64     // of wait4
 	usage   [18]uint64 // struct rusage

@@ -43,17 +43,22 @@ func (a *area) serve() {
 	a.mask = 1 << (uint(unix.SIGCHLD) - 1)
 	fd, _, errno := syscall.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&a.mask)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 || fd != deaths {
-		exit(3)
+		exit(ExitHelpless)
 	}
+	more := false
 	for {
 		a.poll[0].fd, a.poll[0].events = Socket, unix.POLLIN
 		a.poll[1].fd, a.poll[1].events = deaths, unix.POLLIN
-		n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&a.poll)), 2, 0, 0, 0, 0)
-		if errno != 0 || n == 0 {
+		timeout := uintptr(0)
+		if more {
+			timeout = uintptr(unsafe.Pointer(&a.now))
+		}
+		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&a.poll)), 2, timeout, 0, 0, 0)
+		if errno != 0 {
 			continue
 		}
-		if a.poll[1].revents != 0 {
-			a.collect()
+		if a.poll[1].revents != 0 || more {
+			more = a.collect()
 		}
 		if a.poll[0].revents != 0 {
 			a.receive()
@@ -72,17 +77,17 @@ func exit(code uintptr) {
 }
 
 // collect takes the ends of children, and of orphans that fell to pid 1, and reports
-// those of the table.
+// those of the table. It stops after many, so that orphans without end keep nobody waiting.
 //
 //go:norace
 //go:nosplit
 //go:nocheckptr
-func (a *area) collect() {
+func (a *area) collect() (more bool) {
 	syscall.RawSyscall6(unix.SYS_READ, deaths, uintptr(unsafe.Pointer(&a.info)), 128, 0, 0, 0)
-	for {
+	for range 1000 {
 		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&a.status)), unix.WNOHANG, uintptr(unsafe.Pointer(&a.usage)), 0, 0)
 		if errno != 0 || pid == 0 {
-			return
+			return false
 		}
 		for i := range a.table {
 			c := &a.table[i]
@@ -96,6 +101,7 @@ func (a *area) collect() {
 			break
 		}
 	}
+	return true
 }
 
 // send writes the report. A host that does not take it is gone, and pid 1 with it.
@@ -152,7 +158,7 @@ func (a *area) receive() {
 		exit(0) // the host closed the box, or died
 	}
 	if n != unsafe.Sizeof(a.request) || a.request.ops > maxOps || a.request.data > maxData {
-		exit(4)
+		exit(ExitNonsense)
 	}
 	fds := uint64(0)
 	if a.message.controlLen >= 16 && a.control.level == unix.SOL_SOCKET && a.control.kind == unix.SCM_RIGHTS {
@@ -180,7 +186,7 @@ func (a *area) receive() {
 		a.report = Report{Kind: listed}
 		a.send()
 	default:
-		exit(4)
+		exit(ExitNonsense)
 	}
 	if size := uintptr(a.request.ops)*unsafe.Sizeof(op{}) + uintptr(a.request.data); size > 32<<10 {
 		// A long list is not kept: its pages are the box's memory.
