@@ -91,6 +91,33 @@ func processorTime(b *testing.B) (all time.Duration) {
 	return all
 }
 
+// BenchmarkServed is what a rollout with files needs at least: a new box, a file written, a command,
+// a file read.
+func BenchmarkServed(b *testing.B) {
+	back := shipped(b, namespace.Config{})
+	used := processorTime(b)
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		x := boxOf(b, back, backends.Spec{})
+		if err := x.WriteFile(b.Context(), "a", []byte("text"), 0); err != nil {
+			b.Fatal(err)
+		}
+		if r, err := x.Exec(b.Context(), backends.Cmd{Argv: []string{"/bin/true"}}); err != nil || r.Code != 0 {
+			b.Fatal(r, err)
+		}
+		if _, err := x.ReadFile(b.Context(), "a", 0); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+		if err := x.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((processorTime(b)-used).Microseconds())/1000/float64(len(took)), "cpu-ms/box")
+	median(b, took)
+}
+
 // BenchmarkExec is one command in a box that is there.
 func BenchmarkExec(b *testing.B) {
 	x := boxOf(b, shipped(b, namespace.Config{}), backends.Spec{})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -52,7 +53,9 @@ type box struct {
 	wokenErr error
 	up       chan struct{} // closed when woken
 	marks    atomic.Uint64
-	runs     sync.Map // of *run by *pid1.Child: what pid 1 has started
+	needed   atomic.Bool // slotd was, by a call that pid 1 cannot do
+	given    atomic.Bool // to a caller, and not counted yet in what is usual
+	runs     sync.Map    // of *run by *pid1.Child: what pid 1 has started
 }
 
 // start makes a box.
@@ -165,7 +168,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		return fmt.Errorf("set up the box: %w", err)
 	}
 	x.plan = p
-	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost})
+	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost, Called: x.called})
 	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
 		return x.wake(own)
 	}
@@ -196,6 +199,13 @@ func (x *box) opens(l net.Listener) {
 		return
 	}
 	x.door = x.back.proxy.Serve(x.id, l)
+}
+
+// called notes calls that need slotd.
+func (x *box) called(path string) {
+	if !strings.HasPrefix(path, "exec/") {
+		x.needed.Store(true)
+	}
 }
 
 // dial connects to the server in the box, which it brings into being.
@@ -231,6 +241,9 @@ func (x *box) lost() error {
 func (x *box) end(ctx context.Context) error {
 	x.proc.Kill()
 	x.passage.Conn.Close()
+	if x.given.CompareAndSwap(true, false) {
+		x.back.usual.ended(x.needed.Load())
+	}
 	err := x.removed(ctx)
 	if err != nil {
 		x.left.Store(true)

@@ -94,6 +94,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	if err != nil {
 		return nil, err
 	}
+	x.given.Store(true)
 	b.held.Add(x)
 	b.makeAhead() // before end, so that Close sees it
 	return &sandbox{x.client, x}, nil

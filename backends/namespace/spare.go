@@ -9,7 +9,8 @@ import (
 // One box is always made ahead. Where the last two boxes were asked for with the same
 // plan, it is built to that plan, so that Open has nothing left to do; else it is a
 // process with its own namespaces that waits for its plan. A box with an image is not
-// built ahead: the image may change or go.
+// built ahead: the image may change or go. Where most boxes came to need slotd, it is
+// brought in ahead too.
 
 // usual is the plan that is asked for again and again.
 type usual struct {
@@ -17,6 +18,24 @@ type usual struct {
 	last  string // key of the last plan
 	again bool   // it was also the last but one
 	plan  plan
+	needs int // how far the last boxes needed slotd: 0 to mostNeeds
+}
+
+// Of the last boxes a few more must have needed slotd than not for it to be brought in ahead.
+const (
+	manyNeeds = 2
+	mostNeeds = 4
+)
+
+// ended notes whether a box had needed slotd.
+func (u *usual) ended(needed bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if needed {
+		u.needs = min(u.needs+1, mostNeeds)
+	} else {
+		u.needs = max(u.needs-1, 0)
+	}
 }
 
 // key names plans that make the same box; "" is never met again.
@@ -40,14 +59,14 @@ func (u *usual) asked(p plan) (key string) {
 	return key
 }
 
-// next is the plan to build ahead, if there is one.
-func (u *usual) next() (p plan, key string) {
+// next is the plan to build ahead, if there is one, and whether slotd will be needed.
+func (u *usual) next() (p plan, key string, needed bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.again {
-		return plan{}, ""
+		return plan{}, "", false
 	}
-	return u.plan, u.last
+	return u.plan, u.last, u.needs >= manyNeeds
 }
 
 // blank returns a box that waits for its plan, or is built to the one with this key.
@@ -125,8 +144,12 @@ func (b *Backend) prepare() *box {
 	if err != nil {
 		return nil
 	}
-	if p, key := b.usual.next(); key != "" {
-		if err := x.setUp(context.Background(), p, -1); err != nil {
+	if p, key, needed := b.usual.next(); key != "" {
+		err := x.setUp(context.Background(), p, -1)
+		if err == nil && needed {
+			err = x.wake(context.Background())
+		}
+		if err != nil {
 			x.end(context.Background())
 			return nil
 		}

@@ -47,3 +47,44 @@ func TestBoxMadeAheadIsKilled(t *testing.T) {
 		t.Errorf("code %d, %q", code, out)
 	}
 }
+
+// TestServerIsMadeAhead: where boxes come to need slotd, it is brought in ahead, and where
+// they do not, it no longer is.
+func TestServerIsMadeAhead(t *testing.T) {
+	b := open(t, namespace.Config{})
+	next := func(file bool) (ahead bool) {
+		t.Helper()
+		b.Settle()
+		x := boxOf(t, b, backends.Spec{})
+		ahead = b.Woken(x.ID())
+		if file {
+			if err := x.WriteFile(t.Context(), "f", []byte("x"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, out := sh(t, x, "echo fine"); code != 0 || out != "fine" {
+			t.Fatal(code, out)
+		}
+		if err := x.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return ahead
+	}
+	for range 4 {
+		if next(false) {
+			t.Error("slotd was there for commands alone")
+		}
+	}
+	for range 6 {
+		next(true)
+	}
+	if !next(true) {
+		t.Error("slotd was not brought in ahead, although all boxes needed it")
+	}
+	for range 8 {
+		next(false)
+	}
+	if next(false) {
+		t.Error("slotd is brought in although no box needs it any more")
+	}
+}

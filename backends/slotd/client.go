@@ -27,6 +27,8 @@ type ClientOptions struct {
 	// Close removes the box itself. It is called by the first Close, and by later ones as
 	// long as it fails.
 	Close func(ctx context.Context) error
+	// Called hears the path of every call, below /v1/, before it is sent. nil: nobody does.
+	Called func(path string)
 	// Lost tells why a box went away: an error that wraps backends.ErrBroken when its
 	// own commands did it. nil, or a nil answer, means backends.ErrLost.
 	Lost func() error
@@ -120,6 +122,7 @@ func (c *Client) lost(ctx context.Context, what string, err error) error {
 
 // send sends one request. Its error is a lost connection.
 func (c *Client) send(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Response, error) {
+	c.called(path)
 	r, err := http.NewRequestWithContext(ctx, method, "http://slotd/v1/"+path, body)
 	if err != nil {
 		return nil, err
@@ -127,6 +130,13 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 	r.URL.RawQuery = q.Encode()
 	c.sign(r)
 	return c.web.Do(r)
+}
+
+// called tells who wants to hear it about a call.
+func (c *Client) called(path string) {
+	if c.opt.Called != nil {
+		c.opt.Called(path)
+	}
 }
 
 // sign says who asks and in which version.

@@ -228,6 +228,7 @@ func (c *Client) Forward(ctx context.Context, port int) (io.ReadWriteCloser, err
 
 // upgrade opens a connection that is no longer HTTP after its first answer.
 func (c *Client) upgrade(ctx context.Context, what, path string) (*forwarded, error) {
+	c.called(path)
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, c.lost(ctx, what, err)
