@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -48,6 +49,8 @@ func forkServer() int {
 		return 1
 	}
 	unix.CloseOnExec(pid1.Socket)
+	name, _ := unix.ByteSliceFromString("hermes-fork")
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0) // else it would be a descriptor's number
 	return pid1.Serve(pid1.Socket)
 }
 
