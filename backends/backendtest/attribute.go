@@ -42,6 +42,10 @@ func Attribute(t testing.TB, d Deaths) {
 	var all sync.WaitGroup
 	for range max(1, d.Workers) {
 		all.Go(func() {
+			defer func() {
+				for range next { // a worker that gave up keeps nobody waiting
+				}
+			}()
 			for i := range next {
 				x, err := d.Open(t.Context())
 				if err != nil {

@@ -76,7 +76,10 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func (c *Client) ID() string { return c.opt.ID }
 
 // Dial opens a connection to the server, for a program that passes it on.
-func (c *Client) Dial(ctx context.Context) (net.Conn, error) { return c.dial(ctx) }
+func (c *Client) Dial(ctx context.Context) (net.Conn, error) {
+	c.called("dial")
+	return c.dial(ctx)
+}
 
 // Close implements backends.Sandbox. Calls under way end with backends.ErrClosed. One that
 // could not remove the box may be called again, and tries again.

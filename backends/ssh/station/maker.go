@@ -57,7 +57,7 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 	if err != nil {
 		return nil, err
 	}
-	client, ok := backends.As[*slotd.Client](x)
+	client, ok := backends.As[served](x)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("box %s has no server that could be reached", x.ID()), x.Close(context.WithoutCancel(ctx)))
 	}
@@ -77,6 +77,12 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 			p.all.Wait()
 			return err
 		}}, nil
+}
+
+// served is a box whose slotd can be reached from outside.
+type served interface {
+	Dial(ctx context.Context) (net.Conn, error)
+	Health(ctx context.Context) (slotd.Health, error)
 }
 
 // passing passes connections on.
