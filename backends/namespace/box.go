@@ -53,9 +53,10 @@ type box struct {
 	wokenErr error
 	up       chan struct{} // closed when woken
 	marks    atomic.Uint64
-	needed   atomic.Bool // slotd was, by a call that pid 1 cannot do
-	given    atomic.Bool // to a caller, and not counted yet in what is usual
-	runs     sync.Map    // of *run by *pid1.Child: what pid 1 has started
+	leaving  sync.RWMutex // held for reading while a command is ended whose caller has left
+	needed   atomic.Bool  // slotd was, by a call that pid 1 cannot do
+	given    atomic.Bool  // to a caller, and not counted yet in what is usual
+	runs     sync.Map     // of *run by *pid1.Child: what pid 1 has started
 }
 
 // start makes a box.
@@ -244,6 +245,7 @@ func (x *box) end(ctx context.Context) error {
 	if x.given.CompareAndSwap(true, false) {
 		x.back.usual.ended(x.needed.Load())
 	}
+	x.allLeft()
 	err := x.removed(ctx)
 	if err != nil {
 		x.left.Store(true)

@@ -28,6 +28,7 @@ var errAwake = errors.New("slotd serves the box")
 
 // Exec implements [backends.Sandbox].
 func (s *sandbox) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	s.box.allLeft()
 	r, err := s.box.exec(ctx, c)
 	if errors.Is(err, errAwake) || errors.Is(err, pid1.ErrRefused) || errors.Is(err, pid1.ErrTooLong) { // nothing of the command ran
 		return s.Client.Exec(ctx, c)
@@ -79,10 +80,7 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 			run.deadline = began.Add(c.Timeout)
 		}
 		x.runs.Store(child, run)
-		return func() (backends.Result, error) {
-			defer x.runs.Delete(child)
-			return x.follow(ctx, run)
-		}, nil
+		return func() (backends.Result, error) { return x.follow(ctx, run) }, nil
 	})
 	if err == nil {
 		r.OOM = r.OOM || x.group.kills() > before
@@ -91,7 +89,8 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 }
 
 // follow waits for the end of a command. One whose time is over, or whose caller leaves, is
-// slotd's to end.
+// slotd's to end. The caller does not wait for that: where thousands leave at once, most
+// close their boxes next, which is the end of all that is in them.
 func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 	var over <-chan time.Time
 	if !r.deadline.IsZero() {
@@ -104,9 +103,12 @@ func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 		return x.told(ctx, r, end, ok)
 	case <-over:
 	case <-ctx.Done():
+		x.leave(r)
+		return backends.Result{}, x.client.Lost(ctx, "exec", context.Cause(ctx))
 	case <-x.up:
 	}
 	if err := x.wake(ctx); err != nil {
+		x.runs.Delete(r.child)
 		return backends.Result{}, x.client.Lost(ctx, "exec", err)
 	}
 	select {
@@ -114,11 +116,33 @@ func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 		return x.told(ctx, r, end, ok)
 	default:
 	}
+	defer x.runs.Delete(r.child)
 	return x.client.Join(ctx, r.exec())
+}
+
+// leave ends a command whose caller has left, before the next one begins.
+func (x *box) leave(r *run) {
+	x.leaving.RLock()
+	go func() { // end waits for it, by the lock
+		defer x.leaving.RUnlock()
+		defer x.runs.Delete(r.child)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if x.wake(ctx) == nil {
+			x.client.Join(ctx, r.exec()) // to nobody: slotd ends it
+		}
+	}()
+}
+
+// allLeft waits until what callers left behind has been ended.
+func (x *box) allLeft() {
+	x.leaving.Lock()
+	defer x.leaving.Unlock()
 }
 
 // told is the result of a command whose end pid 1 has told.
 func (x *box) told(ctx context.Context, r *run, end pid1.Report, ok bool) (backends.Result, error) {
+	x.runs.Delete(r.child)
 	if !ok {
 		return backends.Result{}, x.client.Lost(ctx, "exec", pid1.ErrGone)
 	}

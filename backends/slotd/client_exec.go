@@ -34,15 +34,26 @@ func (c *Client) Exec(ctx context.Context, cmd backends.Cmd) (backends.Result, e
 	path := "exec/" + NewID() + NewID()
 	r, broke, err := c.frames(ctx, "exec", "POST", path, body, cmd.MaxOutput)
 	if broke && ctx.Err() == nil && c.ctx.Err() == nil {
-		r, _, err = c.frames(ctx, "exec", "GET", path, nil, cmd.MaxOutput)
-		if errors.As(err, new(*remoteError)) && !errors.Is(err, backends.ErrBroken) { // the server does not know it
-			err = c.lost(ctx, "exec", err)
-		}
+		r, err = c.join(ctx, path, cmd.MaxOutput)
 	}
+	return r, c.left(ctx, path, err)
+}
+
+// join asks for the end of a command that the server may know.
+func (c *Client) join(ctx context.Context, path string, limit int64) (backends.Result, error) {
+	r, _, err := c.frames(ctx, "exec", "GET", path, nil, limit)
+	if errors.As(err, new(*remoteError)) && !errors.Is(err, backends.ErrBroken) { // the server does not know it
+		err = c.lost(ctx, "exec", err)
+	}
+	return r, err
+}
+
+// left ends a command whose caller has left, of which err is the sign.
+func (c *Client) left(ctx context.Context, path string, err error) error {
 	if err != nil && ctx.Err() != nil && c.ctx.Err() == nil {
 		c.abandon(path)
 	}
-	return r, err
+	return err
 }
 
 // Join waits for the end of a command that the server has adopted, and ends it where the
@@ -51,23 +62,15 @@ func (c *Client) Join(ctx context.Context, exec string) (backends.Result, error)
 	path := "exec/" + exec
 	r, broke, err := c.frames(ctx, "exec", "GET", path, nil, 0)
 	if broke && ctx.Err() == nil && c.ctx.Err() == nil {
-		r, _, err = c.frames(ctx, "exec", "GET", path, nil, 0)
+		r, err = c.join(ctx, path, 0)
 	}
-	if err != nil && ctx.Err() != nil && c.ctx.Err() == nil {
-		c.abandon(path)
-	}
-	return r, err
+	return r, c.left(ctx, path, err)
 }
 
 // Lost says whose doing it is that the box does not answer, with err as the sign of it: the
 // caller's, Close's, its commands' or ours.
 func (c *Client) Lost(ctx context.Context, what string, err error) error {
 	return c.lost(ctx, what, err)
-}
-
-// Bind makes a context that ends with the caller's and with Close.
-func (c *Client) Bind(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	return c.bind(ctx)
 }
 
 // abandon ends a command whose caller has left.

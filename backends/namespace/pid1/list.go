@@ -148,7 +148,7 @@ func (s Step) Into(slot Slot) Slot {
 	return slot
 }
 
-// Err is what went wrong at a call, or nil.
+// err is what went wrong at a call, or nil.
 func (l *List) err(r Report) error {
 	if r.Errno == 0 {
 		return nil
