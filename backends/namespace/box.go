@@ -169,7 +169,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		return fmt.Errorf("set up the box: %w", err)
 	}
 	x.plan = p
-	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost, Called: x.called})
+	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost, Called: x.called, Silent: x.goOn})
 	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
 		return x.wake(own)
 	}

@@ -98,6 +98,8 @@ func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 		defer timer.Stop()
 		over = timer.C
 	}
+	late := time.AfterFunc(stuckAfter, x.unstick)
+	defer late.Stop()
 	select {
 	case end, ok := <-r.child.Ended:
 		return x.told(ctx, r, end, ok)
@@ -184,7 +186,7 @@ func (x *box) become(ctx context.Context) error {
 		defer counter.Close()
 		s.Counter, fds = true, append(fds, int(counter.Fd()))
 	}
-	children, err := x.first.Children(ctx)
+	children, err := x.children(ctx)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ type ClientOptions struct {
 	Close func(ctx context.Context) error
 	// Called hears the path of every call, below /v1/, before it is sent. nil: nobody does.
 	Called func(path string)
+	// Silent is called, now and then, while the server says nothing to a call for longer than
+	// a second, and says whether there was anything to do about it. nil: there never is.
+	Silent func() (did bool)
 	// Lost tells why a box went away: an error that wraps backends.ErrBroken when its
 	// own commands did it. nil, or a nil answer, means backends.ErrLost.
 	Lost func() error
@@ -158,6 +161,7 @@ func (c *Client) call(ctx context.Context, what, method, path string, q url.Valu
 	}
 	own, cancel := c.bind(ctx)
 	defer cancel(nil)
+	defer c.listen().stop()
 	r, err := c.send(own, method, path, q, body)
 	if err != nil {
 		return c.lost(ctx, what, err)

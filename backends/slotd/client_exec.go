@@ -91,6 +91,8 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 	defer cancel(nil)
 	watch := time.AfterFunc(silence, func() { cancel(errors.New("no sign of life")) })
 	defer watch.Stop()
+	quiet := c.listen()
+	defer quiet.stop()
 	resp, err := c.send(own, method, path, nil, bytes.NewReader(body))
 	if err != nil {
 		return r, true, c.lost(ctx, what, err)
@@ -109,6 +111,7 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 			return backends.Result{}, true, c.lost(ctx, what, err)
 		}
 		watch.Reset(silence)
+		quiet.heard()
 		switch kind {
 		case frameOut:
 			r.Stdout = append(r.Stdout, data...)

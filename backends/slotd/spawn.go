@@ -117,7 +117,7 @@ func limitStopped(pid int, limits []Rlimit) error {
 		break
 	}
 	if !ws.Stopped() {
-		return fmt.Errorf("it ended before its exec (status %#x)", uint32(ws))
+		return fmt.Errorf("%w (status %#x)", errUnborn, uint32(ws))
 	}
 	for _, l := range limits {
 		want := unix.Rlimit{Cur: l.Value, Max: l.Value}

@@ -80,7 +80,13 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 	if _, err := h.turn(ctx, "start"); err != nil {
 		return nil, err
 	}
-	t.pid, err = h.spawn.start(prog, argv, attr, h.opt.Rlimits)
+	stop := unstick()
+	for range startTries {
+		if t.pid, err = h.spawn.start(prog, argv, attr, h.opt.Rlimits); !errors.Is(err, errUnborn) {
+			break
+		}
+	}
+	stop()
 	runtime.KeepAlive(s)
 	if err != nil {
 		return nil, startFault(argv[0], err)
@@ -119,7 +125,7 @@ func startFault(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the interpreter of a script is missing
 		return refusal{127, fmt.Sprintf("%s: cannot be run: %v", name, cause(err))}
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, errUnborn): // nobody but its commands has done that
 		return fmt.Errorf("start %q: %w: %w", name, backends.ErrBroken, err)
 	case errors.Is(err, os.ErrClosed):
 		return fmt.Errorf("start %q: %w", name, backends.ErrClosed)
