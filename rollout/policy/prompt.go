@@ -3,7 +3,6 @@ package policy
 import (
 	"encoding/binary"
 	"slices"
-	"strconv"
 	"sync/atomic"
 
 	"hermes/rollout/policy/wire"
@@ -101,10 +100,16 @@ func (p *Prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
 }
 
 func (p *Prompt) hash(list ...place) {
-	p.buf = p.buf[:0]
+	n := 0
+	for _, x := range list {
+		n += 4 * len(x.tokens)
+	}
+	p.buf = slices.Grow(p.buf[:0], n)[:n]
+	rest := p.buf
 	for _, x := range list {
 		for _, t := range x.tokens {
-			p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(t))
+			binary.LittleEndian.PutUint32(rest, uint32(t))
+			rest = rest[4:]
 		}
 	}
 	p.sum.Bytes(p.buf)
@@ -112,29 +117,14 @@ func (p *Prompt) hash(list ...place) {
 
 // spell is the place of tokens behind all others.
 func (p *Prompt) spell(tokens []trajectory.Token) place {
-	size := 0
-	for _, t := range tokens {
-		size += 1 + digits(t)
+	text := make([]byte, 0, 1+trajectory.DecimalLen(tokens))
+	if p.n > 0 && len(tokens) > 0 {
+		text = append(text, ',')
 	}
-	text := make([]byte, 0, size)
-	for i, t := range tokens {
-		if p.n+i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, int64(t), 10)
-	}
+	text = trajectory.AppendDecimal(text, tokens)
 	p.spelled += int64(len(text))
 	p.n += len(tokens)
 	return place{node: trajectory.None, tokens: tokens, text: text, end: p.n}
-}
-
-// digits is the length of a token's spelling; ids are not negative.
-func digits(t trajectory.Token) int {
-	n := 1
-	for ; t > 9; t /= 10 {
-		n++
-	}
-	return n
 }
 
 // goOn appends tokens that belong to no message yet.
