@@ -167,9 +167,15 @@ func (e *exact) share(lists [][]trajectory.Token, run []chattemplate.Piece, ids 
 // it has just opened.
 func opensThought(pieces []chattemplate.Piece) bool {
 	const most = 256
-	end := ""
-	for i := len(pieces) - 1; i >= 0 && len(end) < most; i-- {
-		end = pieces[i].Text[max(0, len(pieces[i].Text)-most):] + end
+	from, size := len(pieces), 0
+	for from > 0 && size < most {
+		from--
+		size += min(most, len(pieces[from].Text))
 	}
-	return chattemplate.InReasoning(end)
+	var end strings.Builder
+	end.Grow(size)
+	for _, p := range pieces[from:] {
+		end.WriteString(p.Text[max(0, len(p.Text)-most):])
+	}
+	return chattemplate.InReasoning(end.String())
 }
