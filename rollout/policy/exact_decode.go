@@ -100,7 +100,7 @@ func (e *exact) feed(p parsers.Stream, ids []trajectory.Token) ([]int, error) {
 	}
 	for i, id := range ids {
 		starts[i] = size
-		if _, ok := e.special[id]; ok {
+		if e.isSpecial(id) {
 			held = append(held, id)
 		}
 		text, err := s.Push(id)
@@ -111,6 +111,14 @@ func (e *exact) feed(p parsers.Stream, ids []trajectory.Token) ([]int, error) {
 	}
 	give(s.Finish())
 	return starts, nil
+}
+
+func (e *exact) isSpecial(id trajectory.Token) bool {
+	if id < e.lowest || id > e.highest {
+		return false
+	}
+	_, ok := e.special[id]
+	return ok
 }
 
 func (e *exact) outside(id trajectory.Token) error {
