@@ -146,7 +146,7 @@ func (e *exact) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &exactSampler{p: e, o: o, tools: tools, line: line, prompt: newPrompt(seed), cache: map[string][]trajectory.Token{}}, nil
+	return &exactSampler{p: e, o: o, key: o.Key.String(), tools: tools, line: line, prompt: newPrompt(seed), cache: map[string][]trajectory.Token{}}, nil
 }
 
 // identity is the digest of what makes a request this request, but for its tokens. The

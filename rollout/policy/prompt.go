@@ -84,7 +84,7 @@ func (p *Prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
 		if p.at[i].node == id && id != trajectory.None {
 			return
 		}
-		if p.at[i].node == trajectory.None && slices.Equal(p.at[i].tokens, tokens) {
+		if p.at[i].node == trajectory.None && same(p.at[i].tokens, tokens) {
 			p.at[i].node = id
 			return
 		}
@@ -93,10 +93,15 @@ func (p *Prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
 	before := p.chain()
 	x := p.spell(tokens)
 	p.sum.Reset("tokens")
-	p.sum.Bytes(before[:])
+	p.sum.Digest(before)
 	p.hash(x)
 	x.node, x.chain = id, p.sum.Sum()
 	p.at = append(p.at, x)
+}
+
+// same reports whether two lists hold the same tokens; most often they are one list.
+func same(a, b []trajectory.Token) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 func (p *Prompt) hash(list ...place) {
@@ -153,7 +158,7 @@ func (p *Prompt) pieces(head, tail []byte) [][]byte {
 func (p *Prompt) digest(turn, part int, seed *uint64) [32]byte {
 	chain := p.chain()
 	p.sum.Reset("request")
-	p.sum.Bytes(chain[:])
+	p.sum.Digest(chain)
 	p.sum.Int(int64(turn))
 	p.sum.Int(int64(part))
 	p.hash(p.rest...) // what an aborted answer left
