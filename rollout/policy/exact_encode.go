@@ -19,11 +19,16 @@ import (
 // that token; the pieces are then tokenized one by one and the spelling stays text.
 func (e *exact) encode(cache map[string][]trajectory.Token, after *trajectory.Token, pieces []chattemplate.Piece, n int) (lists [][]trajectory.Token, bytes int, err error) {
 	var text strings.Builder
-	skip := 0
-	if after != nil && e.control[*after] {
-		text.WriteString(e.special[*after])
-		skip = 1
+	size, skip := 0, 0
+	for _, p := range pieces {
+		size += len(p.Text)
 	}
+	if after != nil && e.control[*after] {
+		skip = 1
+		text.Grow(len(e.special[*after]) + size)
+		text.WriteString(e.special[*after])
+	}
+	text.Grow(size)
 	for _, p := range pieces {
 		text.WriteString(p.Text)
 	}

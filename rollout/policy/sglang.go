@@ -58,7 +58,7 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 			return true
 		}
 		if i == 0 {
-			a.IDs, ok = s.tokens(64)
+			a.IDs, ok = s.tokens(128)
 			return ok
 		}
 		m := &a.Meta
