@@ -23,6 +23,9 @@ func (s *stream) Feed(text string, ids []trajectory.Token) {
 	if len(ids) > 0 && s.opt.Special != nil {
 		s.note(text, ids)
 	}
+	if s.buf == nil {
+		s.buf = make([]byte, 0, 512+len(text)) // most answers
+	}
 	s.buf = append(s.buf, text...)
 }
 

@@ -318,8 +318,9 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 func (a *attempt) responder(user envs.Responder, l *HermesAgentLoop) func(context.Context, *trajectory.Trace, trajectory.Stop) ([]trajectory.Message, error) {
 	random := rand.New(rand.NewPCG(a.job.Seed, 0x75736572))
 	d := a.runner.o.Deadlines.Respond
+	late := fmt.Errorf("the environment's response took longer than %v", d)
 	return func(ctx context.Context, t *trajectory.Trace, stop trajectory.Stop) ([]trajectory.Message, error) {
-		rctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the environment's response took longer than %v", d))
+		rctx, cancel := context.WithTimeoutCause(ctx, d, late)
 		defer cancel()
 		w := a.world(a.box.opened())
 		w.Rand = random

@@ -1,5 +1,7 @@
 package jinja
 
+import "slices"
+
 func (s scope) exprs(list []expr) []evalFn {
 	out := make([]evalFn, len(list))
 	for i, e := range list {
@@ -226,6 +228,9 @@ func (s scope) unary(n *unaryNode) evalFn {
 }
 
 func (s scope) binary(n *binaryNode) evalFn {
+	if n.op == "+" {
+		return s.sum(n)
+	}
 	left, right := s.expr(n.left), s.expr(n.right)
 	switch op := n.op; op {
 	case "and":
@@ -242,16 +247,53 @@ func (s scope) binary(n *binaryNode) evalFn {
 			}
 			return right(st, f)
 		}
-	case "+":
-		return func(st *state, f *frame) any {
-			v := left(st, f)
-			return st.add(v, right(st, f))
-		}
 	default:
 		return func(st *state, f *frame) any {
 			v := left(st, f)
 			return st.arith(op, v, right(st, f))
 		}
+	}
+}
+
+// sum is a chain of additions. Texts, of which templates make their messages, are joined
+// once, at the end, and charged as if each addition had made one.
+func (s scope) sum(n *binaryNode) evalFn {
+	var terms []expr
+	first := expr(n)
+	for {
+		b, ok := first.(*binaryNode)
+		if !ok || b.op != "+" {
+			break
+		}
+		first, terms = b.left, append(terms, b.right)
+	}
+	slices.Reverse(terms)
+	of, rest := s.expr(first), s.exprs(terms)
+	return func(st *state, f *frame) any {
+		v := of(st, f)
+		var room [8]string
+		texts, size := room[:0], 0 // in place of v, where there are any
+		for _, e := range rest {
+			next := e(st, f)
+			if text, ok := next.(string); ok {
+				if begin, ok := v.(string); ok && len(texts) == 0 {
+					texts, size = append(texts, begin), len(begin)
+				}
+				if len(texts) > 0 {
+					texts, size = append(texts, text), size+len(text)
+					st.size(size)
+					continue
+				}
+			}
+			if len(texts) > 0 {
+				v, texts = join(texts, size), texts[:0]
+			}
+			v = st.add(v, next)
+		}
+		if len(texts) > 0 {
+			return join(texts, size)
+		}
+		return v
 	}
 }
 

@@ -3,6 +3,7 @@ package jinja
 import (
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -48,6 +49,9 @@ func NewList(items ...any) *List {
 	}
 	return l
 }
+
+// Grow makes room for n more items.
+func (l *List) Grow(n int) { l.items = slices.Grow(l.items, n) }
 
 // Append adds an item; only for building a list before rendering.
 func (l *List) Append(v any) { l.items = append(l.items, fromGo(v)) }

@@ -80,8 +80,9 @@ func (b bridged) pieces(last string, isStop func(string) bool) []Piece {
 // question and an answer, and calls that are done.
 type past struct{ rounds, calls int }
 
-func (p past) messages() []trajectory.Message {
-	var out []trajectory.Message
+// messages has room for more of them behind.
+func (p past) messages(more int) []trajectory.Message {
+	out := make([]trajectory.Message, 0, 2*p.rounds+3+more)
 	for range p.rounds {
 		out = append(out, user("u"), assistant("a"))
 	}
@@ -151,7 +152,7 @@ func probes(answer trajectory.Message) []trajectory.Message {
 }
 
 func (t *Template) cutAfter(answer trajectory.Message, tail []trajectory.Message, tools []trajectory.ToolSpec, earlier past) (bridged, error) {
-	opening := append(earlier.messages(), answer)
+	opening := append(earlier.messages(1+len(tail)), answer)
 	alone, err := t.alone(opening, tools)
 	if err != nil {
 		return bridged{}, fmt.Errorf("bridge: render a probe conversation: %w", err)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"hermes/internal/jinja"
 	"hermes/parsers"
@@ -97,9 +98,9 @@ func sameJSON(a, b string) bool {
 
 // InReasoning reports whether a rendered prompt ends inside an open think block.
 func InReasoning(prompt string) bool {
+	prompt = strings.TrimRightFunc(prompt, unicode.IsSpace)
 	for _, tag := range thinkTags {
-		i := strings.LastIndex(prompt, tag[0])
-		if i >= 0 && strings.TrimSpace(prompt[i+len(tag[0]):]) == "" {
+		if strings.HasSuffix(prompt, tag[0]) {
 			return true
 		}
 	}

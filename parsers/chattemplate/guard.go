@@ -55,6 +55,14 @@ func (g *guard) text(s string) string {
 	return b.String()
 }
 
+// note keeps a spelling; most values contain none.
+func (g *guard) note(tok string) {
+	if g.found == nil {
+		g.found = map[string]bool{}
+	}
+	g.found[tok] = true
+}
+
 // marks are the bytes of s at which a character must be exchanged, in order.
 func (g *guard) marks(s string) []int {
 	var out []int
@@ -72,7 +80,7 @@ func (g *guard) marks(s string) []int {
 		}
 		if n > 0 {
 			tok := s[i : i+n]
-			g.found[tok] = true
+			g.note(tok)
 			if g.spare[tok] {
 				continue
 			}

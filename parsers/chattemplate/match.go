@@ -13,12 +13,13 @@ type matcher struct {
 	width int         // columns, the first says whether a token ends
 	next  []int32     // table of nodes: the row of the node after a byte, 0 is none; the root is row 0
 	leaf  []bool      // nothing goes on
+	only  int         // the byte that begins all tokens; -1: there are several
 }
 
 // newMatcher leaves out what is only white space: that is text, whatever a
 // vocabulary calls it.
 func newMatcher(tokens []string) *matcher {
-	m := &matcher{width: 1}
+	m := &matcher{width: 1, only: -1}
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(tok string) bool { return strings.TrimSpace(tok) == "" })
 	for _, tok := range tokens {
 		m.first[tok[0]] = true
@@ -27,6 +28,12 @@ func newMatcher(tokens []string) *matcher {
 				m.class[tok[i]] = uint16(m.width)
 				m.width++
 			}
+		}
+	}
+	for _, tok := range tokens {
+		if m.only = int(tok[0]); m.only != int(tokens[0][0]) {
+			m.only = -1
+			break
 		}
 	}
 	m.row()
@@ -74,8 +81,15 @@ func (m *matcher) match(s string) (n int, partial bool) {
 
 // find lists the tokens in s as [start, end), leftmost and longest first.
 func (m *matcher) find(s string) [][2]int {
-	out := make([][2]int, 0, 16+len(s)/32)
+	out := make([][2]int, 0, min(16, len(s)))
 	for i := 0; i < len(s); {
+		if m.only >= 0 { // most vocabularies begin them all with <
+			at := strings.IndexByte(s[i:], byte(m.only))
+			if at < 0 {
+				break
+			}
+			i += at
+		}
 		if m.first[s[i]] {
 			if n, _ := m.match(s[i:]); n > 0 {
 				out = append(out, [2]int{i, i + n})

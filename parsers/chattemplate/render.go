@@ -29,10 +29,10 @@ type rendering struct {
 //
 // The text is always that of the plain rendering.
 func (t *Template) render(msgs []trajectory.Message, tools []trajectory.ToolSpec, generate bool) (rendering, error) {
-	g := &guard{specials: t.specials, base: planes[0], found: map[string]bool{}}
+	g := &guard{specials: t.specials, base: planes[0]}
 	guarded, err := t.run(msgs, tools, generate, g)
 	for plane := 1; g.clash() && plane <= len(planes); plane++ {
-		next := &guard{specials: t.specials, found: map[string]bool{}}
+		next := &guard{specials: t.specials}
 		if plane < len(planes) {
 			next.base = planes[plane]
 		}
@@ -50,7 +50,7 @@ func (t *Template) render(msgs []trajectory.Message, tools []trajectory.ToolSpec
 		return t.marked(guarded, g, plain), nil
 	}
 	for _, spare := range t.spares(g) {
-		again := &guard{specials: t.specials, base: g.base, spare: spare, found: map[string]bool{}}
+		again := &guard{specials: t.specials, base: g.base, spare: spare}
 		if guarded, err = t.run(msgs, tools, generate, again); err == nil && again.restore(guarded.Text) == plain.Text {
 			r := t.marked(guarded, again, plain)
 			r.disown(spare, msgs, tools)
@@ -128,7 +128,7 @@ func (t *Template) toolList(v values, tools []trajectory.ToolSpec, g *guard) (an
 	var before guard
 	if g != nil {
 		before = *g
-		g.used, g.found, g.saw = 0, map[string]bool{}, [2]bool{}
+		g.used, g.found, g.saw = 0, nil, [2]bool{}
 	}
 	list, err := v.tools(tools)
 	if err != nil {
@@ -139,7 +139,9 @@ func (t *Template) toolList(v values, tools []trajectory.ToolSpec, g *guard) (an
 			t.tools.put(tools, list)
 		}
 		g.used += before.used
-		maps.Copy(g.found, before.found)
+		for tok := range before.found {
+			g.note(tok)
+		}
 		g.saw = [2]bool{g.saw[0] || before.saw[0], g.saw[1] || before.saw[1]}
 	}
 	return list, nil

@@ -30,6 +30,7 @@ type values struct {
 
 func (v values) messages(msgs []trajectory.Message) (*jinja.List, error) {
 	list := jinja.NewList()
+	list.Grow(len(msgs))
 	names := map[string]string{} // of calls, by id
 	for i, m := range msgs {
 		d, err := v.message(m, names)
@@ -41,6 +42,21 @@ func (v values) messages(msgs []trajectory.Message) (*jinja.List, error) {
 	return list, nil
 }
 
+// role is the value of a role; those of every turn cost no allocation.
+func role(r trajectory.Role) any {
+	switch r {
+	case trajectory.User:
+		return "user"
+	case trajectory.Assistant:
+		return "assistant"
+	case trajectory.Tool:
+		return "tool"
+	case trajectory.System:
+		return "system"
+	}
+	return string(r)
+}
+
 func (v values) message(m trajectory.Message, names map[string]string) (*jinja.Dict, error) {
 	texts := make([]string, 0, 4)
 	for _, p := range m.Parts {
@@ -50,7 +66,7 @@ func (v values) message(m trajectory.Message, names map[string]string) (*jinja.D
 		texts = append(texts, p.Text)
 	}
 	content := strings.Join(texts, "") // no copy of a single one
-	d := jinja.NewDict().Set("role", string(m.Role))
+	d := jinja.NewDict().Set("role", role(m.Role))
 	if m.Reasoning != "" && v.reasoning == inline {
 		content = "<think>\n" + strings.Trim(m.Reasoning, "\n") + "\n</think>\n\n" + content
 	}

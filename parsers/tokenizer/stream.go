@@ -21,6 +21,8 @@ type Stream struct {
 	spell func(trajectory.Token) (string, error)
 	first func(string) // of the chain of stages
 	ends  []func()     // that finish each stage
+	only  stage        // in place of a chain: most tokenizers have one stage
+	last  func(string) // takes what it decides
 	out   strings.Builder
 	one   string  // what stands for out as long as it is one piece
 	far   *window // decodes elsewhere; then the rest is unused
@@ -57,14 +59,23 @@ func (e *engine) Stream(o StreamOptions) *Stream {
 // itself: spell returns those of a token, none for one that is skipped. Bytes that are no
 // text become U+FFFD, one for each maximal subpart. A token costs its own bytes.
 func NewByteStream(spell func(trajectory.Token) (string, error)) *Stream {
-	return chained(spell, []stage{&bytesStage{raw: true}})
+	return alone(spell, &bytesStage{raw: true})
 }
 
 // errSkipped stands for a token that is not decoded at all, unlike one that is empty.
 var errSkipped = errors.New("skipped")
 
+func alone(spell func(trajectory.Token) (string, error), only stage) *Stream {
+	s := &Stream{spell: spell, only: only}
+	s.last = s.write
+	return s
+}
+
 // chained makes the functions between the stages once, not for each token.
 func chained(spell func(trajectory.Token) (string, error), stages []stage) *Stream {
+	if len(stages) == 1 {
+		return alone(spell, stages[0])
+	}
 	s := &Stream{spell: spell, ends: make([]func(), len(stages))}
 	s.first = s.write
 	for i := len(stages) - 1; i >= 0; i-- {
@@ -94,6 +105,9 @@ func (s *Stream) Finish() string {
 	}
 	for _, end := range s.ends {
 		end()
+	}
+	if s.only != nil {
+		s.only.finish(s.last)
 	}
 	return s.flush()
 }
@@ -143,10 +157,15 @@ func (s *Stream) push(id trajectory.Token) error {
 	if errors.Is(err, errSkipped) {
 		return nil
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case s.only != nil:
+		s.only.feed(text, s.last)
+	default:
 		s.first(text)
 	}
-	return err
+	return nil
 }
 
 // bytesStage is the ByteLevel decoder.

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -78,32 +77,12 @@ func (c codec) read(r io.ReaderAt, f frame) ([]byte, error) {
 // its trace (and of its children's, in order) the tokens and log-probabilities as raw
 // little-endian numbers.
 func appendRecord(room []byte, r *trajectory.Record) ([]byte, error) {
-	b := bytes.NewBuffer(append(room[:0], 0, 0, 0, 0))
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(withTools(r)); err != nil {
+	out, err := appendJSON(append(room[:0], 0, 0, 0, 0), r)
+	if err != nil {
 		return room, fmt.Errorf("record %s: %w", r.Key, err)
 	}
-	b.Truncate(b.Len() - 1) // the newline of the encoder
-	out := b.Bytes()
 	binary.LittleEndian.PutUint32(out, uint32(len(out)-4))
 	return appendBlocks(out, r), nil
-}
-
-// withTools copies what a trace alone knows of its tools into the record, where they are
-// stored; the record itself stays as it is.
-func withTools(r *trajectory.Record) *trajectory.Record {
-	c := *r
-	if c.Tools == nil && c.Trace != nil {
-		c.Tools = c.Trace.Tools
-	}
-	if len(r.Children) > 0 {
-		c.Children = make([]*trajectory.Record, len(r.Children))
-		for i, child := range r.Children {
-			c.Children[i] = withTools(child)
-		}
-	}
-	return &c
 }
 
 func appendBlocks(b []byte, r *trajectory.Record) []byte {
@@ -111,13 +90,16 @@ func appendBlocks(b []byte, r *trajectory.Record) []byte {
 		for _, n := range r.Trace.Nodes {
 			b = slices.Grow(b, 2*binary.MaxVarintLen64+4*(len(n.Delta.Tokens)+len(n.Delta.LogProbs)))
 			b = binary.AppendUvarint(b, uint64(len(n.Delta.Tokens)))
-			for _, t := range n.Delta.Tokens {
-				b = binary.LittleEndian.AppendUint32(b, uint32(t))
+			rest := b[len(b) : len(b)+4*len(n.Delta.Tokens)]
+			for i, t := range n.Delta.Tokens {
+				binary.LittleEndian.PutUint32(rest[4*i:], uint32(t))
 			}
-			b = binary.AppendUvarint(b, uint64(len(n.Delta.LogProbs)))
-			for _, p := range n.Delta.LogProbs {
-				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(p))
+			b = binary.AppendUvarint(b[:len(b)+len(rest)], uint64(len(n.Delta.LogProbs)))
+			rest = b[len(b) : len(b)+4*len(n.Delta.LogProbs)]
+			for i, p := range n.Delta.LogProbs {
+				binary.LittleEndian.PutUint32(rest[4*i:], math.Float32bits(p))
 			}
+			b = b[:len(b)+len(rest)]
 		}
 	}
 	for _, child := range r.Children {

@@ -101,8 +101,8 @@ func (c *conversation) add(id trajectory.NodeID, m *trajectory.Message, own [32]
 	c.msgs = b
 	before := c.chain()
 	c.sum.Reset("messages")
-	c.sum.Bytes(before[:])
-	c.sum.Bytes(own[:])
+	c.sum.Digest(before)
+	c.sum.Digest(own)
 	c.at = append(c.at, entry{end: len(b), node: id, own: own, chain: c.sum.Sum()})
 	return nil
 }
@@ -144,7 +144,7 @@ func (c *conversation) digest(m *trajectory.Message) [32]byte {
 func (c *conversation) request(turn int, seed *uint64) [32]byte {
 	chain := c.chain()
 	c.sum.Reset("request")
-	c.sum.Bytes(chain[:])
+	c.sum.Digest(chain)
 	c.sum.Int(int64(turn))
 	if seed != nil {
 		c.sum.Int(int64(*seed))
@@ -162,9 +162,10 @@ func (c *conversation) body(head, tail []byte) func() wire.Body {
 	}
 }
 
-// parts reads slices, one after the other. It owns the list, not the slices.
+// parts reads slices, one after the other. It owns neither them nor, at first, the list.
 type parts struct {
 	list net.Buffers
+	own  bool // the list is a copy
 	left int64
 }
 
@@ -180,6 +181,7 @@ func newParts(list ...[]byte) *parts {
 func (p *parts) Len() int64 { return p.left }
 
 func (p *parts) Read(b []byte) (n int, err error) {
+	p.take()
 	for len(p.list) > 0 && n < len(b) {
 		k := copy(b[n:], p.list[0])
 		n += k
@@ -194,6 +196,14 @@ func (p *parts) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
+// take copies the list before it is used up. Most bodies are written by their pieces, and
+// never need it.
+func (p *parts) take() {
+	if !p.own {
+		p.list, p.own = slices.Clone(p.list), true
+	}
+}
+
 // Close does nothing: the slices are the conversation's.
 func (p *parts) Close() error { return nil }
 
@@ -202,14 +212,15 @@ func (p *parts) Pieces(list net.Buffers) net.Buffers { return append(list, p.lis
 
 // WriteTo writes what is left, at once where w can do that.
 func (p *parts) WriteTo(w io.Writer) (int64, error) {
+	p.take()
 	n, err := p.list.WriteTo(w)
 	p.left -= n
 	return n, err
 }
 
-// turnSeed derives the seed of one turn; 31 bits, which every server takes.
-func turnSeed(seed uint64, turn int) uint64 {
-	d := wire.NewDigest("turn seed")
+// turnSeed derives the seed of one turn; 31 bits, which every server takes. d is used anew.
+func turnSeed(d *wire.Digest, seed uint64, turn int) uint64 {
+	d.Reset("turn seed")
 	d.Int(int64(seed))
 	d.Int(int64(turn))
 	sum := d.Sum()

@@ -69,6 +69,8 @@ type exact struct {
 	control map[trajectory.Token]bool   // those that text never becomes
 	spelled []string
 	stops   []trajectory.Token
+
+	lowest, highest trajectory.Token // of special: most tokens lie outside
 }
 
 // NewExact returns the token-exact policy of one model. It proves on a probe
@@ -113,6 +115,10 @@ func NewExact(p Parts) (Policy, error) {
 func newExact(p Parts) *exact {
 	e := &exact{Parts: p, special: map[trajectory.Token]string{}, control: map[trajectory.Token]bool{}, stops: p.Renderer.StopTokens(p.Tokenizer.ID)}
 	for _, s := range p.Tokenizer.Specials() {
+		if len(e.special) == 0 {
+			e.lowest, e.highest = s.ID, s.ID
+		}
+		e.lowest, e.highest = min(e.lowest, s.ID), max(e.highest, s.ID)
 		e.special[s.ID], e.control[s.ID] = s.Text, s.Special
 		e.spelled = append(e.spelled, s.Text)
 	}
@@ -140,7 +146,7 @@ func (e *exact) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &exactSampler{p: e, o: o, tools: tools, line: line, prompt: newPrompt(seed), cache: map[string][]trajectory.Token{}}, nil
+	return &exactSampler{p: e, o: o, key: o.Key.String(), tools: tools, line: line, prompt: newPrompt(seed), cache: map[string][]trajectory.Token{}}, nil
 }
 
 // identity is the digest of what makes a request this request, but for its tokens. The

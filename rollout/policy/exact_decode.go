@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"hermes/parsers"
@@ -12,7 +12,7 @@ import (
 // read decodes and parses an answer; thought is the number of its tokens that are
 // reasoning. Only real special tokens are markers, never their spelling in text.
 func (s *exactSampler) read(c Completion) (m trajectory.Message, thought int, err error) {
-	p := s.p.Family.New(s.p.reading(s.tools, s.think, s.calls, fmt.Sprintf("%s/%d", s.o.Key, s.turn)))
+	p := s.p.Family.New(s.p.reading(s.tools, s.think, s.calls, s.key+"/"+strconv.Itoa(s.turn)))
 	ids := c.Tokens
 	if n := len(ids); s.p.ends(ids) {
 		ids = ids[:n-1]
@@ -100,7 +100,7 @@ func (e *exact) feed(p parsers.Stream, ids []trajectory.Token) ([]int, error) {
 	}
 	for i, id := range ids {
 		starts[i] = size
-		if _, ok := e.special[id]; ok {
+		if e.isSpecial(id) {
 			held = append(held, id)
 		}
 		text, err := s.Push(id)
@@ -111,6 +111,14 @@ func (e *exact) feed(p parsers.Stream, ids []trajectory.Token) ([]int, error) {
 	}
 	give(s.Finish())
 	return starts, nil
+}
+
+func (e *exact) isSpecial(id trajectory.Token) bool {
+	if id < e.lowest || id > e.highest {
+		return false
+	}
+	_, ok := e.special[id]
+	return ok
 }
 
 func (e *exact) outside(id trajectory.Token) error {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"hermes/parsers/chattemplate"
@@ -18,11 +19,16 @@ import (
 // that token; the pieces are then tokenized one by one and the spelling stays text.
 func (e *exact) encode(cache map[string][]trajectory.Token, after *trajectory.Token, pieces []chattemplate.Piece, n int) (lists [][]trajectory.Token, bytes int, err error) {
 	var text strings.Builder
-	skip := 0
-	if after != nil && e.control[*after] {
-		text.WriteString(e.special[*after])
-		skip = 1
+	size, skip := 0, 0
+	for _, p := range pieces {
+		size += len(p.Text)
 	}
+	if after != nil && e.control[*after] {
+		skip = 1
+		text.Grow(len(e.special[*after]) + size)
+		text.WriteString(e.special[*after])
+	}
+	text.Grow(size)
 	for _, p := range pieces {
 		text.WriteString(p.Text)
 	}
@@ -34,6 +40,9 @@ func (e *exact) encode(cache map[string][]trajectory.Token, after *trajectory.To
 		ids = nil
 	} else {
 		ids = ids[skip:]
+		if cap(ids) > len(ids)+len(ids)/4 {
+			ids = slices.Clone(ids) // they are kept as long as the rollout lives
+		}
 		if lists, ok, err := e.assign(cache, pieces, ids, n); ok || err != nil {
 			return lists, text.Len(), err
 		}
@@ -48,7 +57,7 @@ func (e *exact) encode(cache map[string][]trajectory.Token, after *trajectory.To
 			if err != nil {
 				return nil, bytes, err
 			}
-			lists[at] = append(lists[at], own...)
+			lists[at] = append(slices.Clip(lists[at]), own...)
 			i++
 			continue
 		}
@@ -66,7 +75,15 @@ func (e *exact) encode(cache map[string][]trajectory.Token, after *trajectory.To
 			return nil, bytes, err
 		}
 	}
-	return lists, bytes, nil
+	return clipped(lists), bytes, nil
+}
+
+// clipped has no list reach into the next one, with which it shares its memory.
+func clipped(lists [][]trajectory.Token) [][]trajectory.Token {
+	for i := range lists {
+		lists[i] = slices.Clip(lists[i])
+	}
+	return lists
 }
 
 // one tokenizes the spelling of a control token.
@@ -83,7 +100,7 @@ func (e *exact) one(cache map[string][]trajectory.Token, text string) ([]traject
 }
 
 // assign walks over pieces and tokens together. It is not ok where the control tokens
-// among ids are not those of the pieces: a message spells one.
+// among ids are not those of the pieces: a message spells one. The lists are parts of ids.
 func (e *exact) assign(cache map[string][]trajectory.Token, pieces []chattemplate.Piece, ids []trajectory.Token, n int) ([][]trajectory.Token, bool, error) {
 	lists := make([][]trajectory.Token, n)
 	at, run := 0, 0 // in ids; the first piece of the run of text under way
@@ -111,17 +128,32 @@ func (e *exact) assign(cache map[string][]trajectory.Token, pieces []chattemplat
 			return nil, false, err
 		}
 		m := min(max(p.Message, 0), n-1)
-		lists[m] = append(lists[m], ids[end])
+		lists[m] = longer(lists[m], ids[end:end+1])
 		at, run = end+1, i+1
 	}
 	if e.nextControl(ids, at) < len(ids) {
 		return nil, false, nil
 	}
-	return lists, true, flush(len(pieces), len(ids))
+	err := flush(len(pieces), len(ids))
+	return clipped(lists), true, err
+}
+
+// longer is list with ids behind it: without a copy where they stand there already.
+func longer(list, ids []trajectory.Token) []trajectory.Token {
+	n := len(list)
+	switch {
+	case len(ids) == 0:
+		return list
+	case n == 0:
+		return ids
+	case n < cap(list) && &list[:n+1][n] == &ids[0]:
+		return list[:n+len(ids)]
+	}
+	return append(slices.Clip(list), ids...)
 }
 
 func (e *exact) nextControl(ids []trajectory.Token, at int) int {
-	for at < len(ids) && !e.control[ids[at]] {
+	for at < len(ids) && (ids[at] < e.lowest || ids[at] > e.highest || !e.control[ids[at]]) {
 		at++
 	}
 	return at
@@ -142,18 +174,18 @@ func (e *exact) share(lists [][]trajectory.Token, run []chattemplate.Piece, ids 
 		if len(run) > 0 {
 			m = min(max(run[0].Message, 0), n-1)
 		}
-		lists[m] = append(lists[m], ids...)
+		lists[m] = longer(lists[m], ids)
 		return nil
 	}
 	s := e.Tokenizer.Stream(tokenizer.StreamOptions{})
 	piece, end, seen := 0, len(run[0].Text), 0
-	for _, id := range ids {
+	for i, id := range ids {
 		for seen >= end && piece < len(run)-1 {
 			piece++
 			end += len(run[piece].Text)
 		}
 		m := min(max(run[piece].Message, 0), n-1)
-		lists[m] = append(lists[m], id)
+		lists[m] = longer(lists[m], ids[i:i+1])
 		text, err := s.Push(id)
 		if err != nil {
 			return fmt.Errorf("tokens of a prompt: %w", err)
@@ -167,9 +199,15 @@ func (e *exact) share(lists [][]trajectory.Token, run []chattemplate.Piece, ids 
 // it has just opened.
 func opensThought(pieces []chattemplate.Piece) bool {
 	const most = 256
-	end := ""
-	for i := len(pieces) - 1; i >= 0 && len(end) < most; i-- {
-		end = pieces[i].Text[max(0, len(pieces[i].Text)-most):] + end
+	from, size := len(pieces), 0
+	for from > 0 && size < most {
+		from--
+		size += min(most, len(pieces[from].Text))
 	}
-	return chattemplate.InReasoning(end)
+	var end strings.Builder
+	end.Grow(size)
+	for _, p := range pieces[from:] {
+		end.WriteString(p.Text[max(0, len(p.Text)-most):])
+	}
+	return chattemplate.InReasoning(end.String())
 }

@@ -17,6 +17,7 @@ const maxParts = 1000
 type exactSampler struct {
 	p      *exact
 	o      Options
+	key    string
 	tools  []trajectory.ToolSpec
 	line   Line
 	prompt *Prompt
@@ -199,7 +200,7 @@ func (s *exactSampler) sample(ctx context.Context, taped bool) (Completion, []tr
 	defer func() { s.prompt.cut(base) }()
 	var seed *uint64
 	if s.o.Seed != nil {
-		n := turnSeed(*s.o.Seed, s.turn)
+		n := turnSeed(s.prompt.sum, *s.o.Seed, s.turn)
 		seed = &n
 	}
 	for part := 0; ; part++ {

@@ -136,6 +136,7 @@ func (s *server) Form() string { return s.form.name }
 type line struct {
 	s          *server
 	o          Options
+	key        string
 	route      *wire.Route
 	head, tail []byte
 }
@@ -174,7 +175,7 @@ func (s *server) Open(o Options, stops []trajectory.Token) (Line, error) {
 	if err := s.extra(body, sampling, o.Extra); err != nil {
 		return nil, err
 	}
-	l := &line{s: s, o: o, route: wire.NewRoute(routeKey(o, s.o.ByGroup))}
+	l := &line{s: s, o: o, key: o.Key.String(), route: wire.NewRoute(routeKey(o, s.o.ByGroup))}
 	l.head = body.open(s.form.prompt)
 	l.tail = []byte("]")
 	if s.form.nested {
@@ -256,7 +257,7 @@ func (l *line) body(p *Prompt, a Ask) func() wire.Body {
 	tail = append(tail, '}')
 	list := p.pieces(l.head, tail)
 	return func() wire.Body {
-		b := newParts(slices.Clone(list)...)
+		b := newParts(list...)
 		p.sent.Add(b.Len())
 		return b
 	}
@@ -267,7 +268,7 @@ func (l *line) Generate(ctx context.Context, p *Prompt, a Ask) (Completion, erro
 	f := l.s.form
 	var c Completion
 	var began time.Time
-	r := &wire.Request{Path: f.path, Body: l.body(p, a), Digest: a.Digest, Key: l.o.Key.String(), Route: l.route,
+	r := &wire.Request{Path: f.path, Body: l.body(p, a), Digest: a.Digest, Key: l.key, Route: l.route,
 		Tape: l.o.Tape, Notes: l.o.Notes, Admit: l.s.o.Budget.Admit, Taped: a.Taped}
 	got, err := l.s.w.Do(ctx, r, func(ctx context.Context, d wire.Doer) error {
 		began = time.Now()
@@ -291,13 +292,10 @@ func (l *line) Generate(ctx context.Context, p *Prompt, a Ask) (Completion, erro
 	return c, nil
 }
 
-// post sends the request of an attempt and returns the whole answer.
+// post sends the request of an attempt and returns the whole answer. Address and body are
+// the doer's business.
 func post(ctx context.Context, d wire.Doer) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model", nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
+	req := (&http.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": jsonType}}).WithContext(ctx)
 	resp, err := d.Do(req)
 	if err != nil {
 		return nil, err

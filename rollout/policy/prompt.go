@@ -3,7 +3,6 @@ package policy
 import (
 	"encoding/binary"
 	"slices"
-	"strconv"
 	"sync/atomic"
 
 	"hermes/rollout/policy/wire"
@@ -85,7 +84,7 @@ func (p *Prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
 		if p.at[i].node == id && id != trajectory.None {
 			return
 		}
-		if p.at[i].node == trajectory.None && slices.Equal(p.at[i].tokens, tokens) {
+		if p.at[i].node == trajectory.None && same(p.at[i].tokens, tokens) {
 			p.at[i].node = id
 			return
 		}
@@ -94,17 +93,28 @@ func (p *Prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
 	before := p.chain()
 	x := p.spell(tokens)
 	p.sum.Reset("tokens")
-	p.sum.Bytes(before[:])
+	p.sum.Digest(before)
 	p.hash(x)
 	x.node, x.chain = id, p.sum.Sum()
 	p.at = append(p.at, x)
 }
 
+// same reports whether two lists hold the same tokens; most often they are one list.
+func same(a, b []trajectory.Token) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
+}
+
 func (p *Prompt) hash(list ...place) {
-	p.buf = p.buf[:0]
+	n := 0
+	for _, x := range list {
+		n += 4 * len(x.tokens)
+	}
+	p.buf = slices.Grow(p.buf[:0], n)[:n]
+	rest := p.buf
 	for _, x := range list {
 		for _, t := range x.tokens {
-			p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(t))
+			binary.LittleEndian.PutUint32(rest, uint32(t))
+			rest = rest[4:]
 		}
 	}
 	p.sum.Bytes(p.buf)
@@ -112,29 +122,14 @@ func (p *Prompt) hash(list ...place) {
 
 // spell is the place of tokens behind all others.
 func (p *Prompt) spell(tokens []trajectory.Token) place {
-	size := 0
-	for _, t := range tokens {
-		size += 1 + digits(t)
+	text := make([]byte, 0, 1+trajectory.DecimalLen(tokens))
+	if p.n > 0 && len(tokens) > 0 {
+		text = append(text, ',')
 	}
-	text := make([]byte, 0, size)
-	for i, t := range tokens {
-		if p.n+i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, int64(t), 10)
-	}
+	text = trajectory.AppendDecimal(text, tokens)
 	p.spelled += int64(len(text))
 	p.n += len(tokens)
 	return place{node: trajectory.None, tokens: tokens, text: text, end: p.n}
-}
-
-// digits is the length of a token's spelling; ids are not negative.
-func digits(t trajectory.Token) int {
-	n := 1
-	for ; t > 9; t /= 10 {
-		n++
-	}
-	return n
 }
 
 // goOn appends tokens that belong to no message yet.
@@ -163,7 +158,7 @@ func (p *Prompt) pieces(head, tail []byte) [][]byte {
 func (p *Prompt) digest(turn, part int, seed *uint64) [32]byte {
 	chain := p.chain()
 	p.sum.Reset("request")
-	p.sum.Bytes(chain[:])
+	p.sum.Digest(chain)
 	p.sum.Int(int64(turn))
 	p.sum.Int(int64(part))
 	p.hash(p.rest...) // what an aborted answer left

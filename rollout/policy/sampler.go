@@ -100,7 +100,7 @@ func (s *sampler) get(ctx context.Context, p trajectory.Prefix, pending []trajec
 func (s *sampler) request(stream bool) *wire.Request {
 	var seed *uint64
 	if s.o.Seed != nil {
-		n := turnSeed(*s.o.Seed, s.turn)
+		n := turnSeed(s.body.sum, *s.o.Seed, s.turn)
 		seed = &n
 	}
 	head := s.heads.plain

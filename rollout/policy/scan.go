@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 
@@ -20,13 +21,21 @@ type scan struct {
 const maxScan = 64
 
 func (s *scan) space() {
-	for s.at < len(s.b) && (s.b[s.at] == ' ' || s.b[s.at] == '\n' || s.b[s.at] == '\t' || s.b[s.at] == '\r') {
+	for s.at < len(s.b) && s.b[s.at] <= ' ' && (s.b[s.at] == ' ' || s.b[s.at] == '\n' || s.b[s.at] == '\t' || s.b[s.at] == '\r') {
 		s.at++
 	}
 }
 
 // next steps over white space and c, if that comes.
 func (s *scan) next(c byte) bool {
+	if s.at < len(s.b) && s.b[s.at] == c { // nearly always
+		s.at++
+		return true
+	}
+	return s.later(c)
+}
+
+func (s *scan) later(c byte) bool {
 	if s.space(); s.at < len(s.b) && s.b[s.at] == c {
 		s.at++
 		return true
@@ -256,15 +265,17 @@ func (s *scan) digits() int {
 // int reads a whole number that is not negative and has at most 18 digits.
 func (s *scan) int() (n int64, ok bool) {
 	s.space()
-	from := s.at
-	for s.at < len(s.b) && '0' <= s.b[s.at] && s.b[s.at] <= '9' {
-		n = n*10 + int64(s.b[s.at]-'0')
-		s.at++
+	b, at := s.b, s.at
+	for at < len(b) && b[at]-'0' < 10 {
+		n = n*10 + int64(b[at]-'0')
+		at++
 	}
-	if k := s.at - from; k == 0 || k > 18 || k > 1 && s.b[from] == '0' {
+	from := s.at
+	s.at = at
+	if k := at - from; k == 0 || k > 18 || k > 1 && b[from] == '0' {
 		return 0, false
 	}
-	if s.at < len(s.b) && (s.b[s.at] == '.' || s.b[s.at]|0x20 == 'e') {
+	if at < len(b) && (b[at] == '.' || b[at]|0x20 == 'e') {
 		return 0, false
 	}
 	return n, true
@@ -279,18 +290,30 @@ func (s *scan) token() (trajectory.Token, bool) {
 // tokens reads a list of token ids; room is about how many they are.
 func (s *scan) tokens(room int) (list []trajectory.Token, ok bool) {
 	list = make([]trajectory.Token, 0, room)
-	ok = s.list(func() bool {
+	if !s.next('[') {
+		return list, false
+	}
+	if s.next(']') {
+		return list, true
+	}
+	for {
 		id, ok := s.token()
-		list = append(list, id)
-		return ok
-	})
-	return list, ok
+		if list = append(list, id); !ok {
+			return list, false
+		}
+		if !s.next(',') {
+			return list, s.next(']')
+		}
+	}
 }
 
 // logProb reads a log-probability; null, which stands for one that is not finite, is NaN.
 func (s *scan) logProb() (float32, bool) {
-	if s.null() {
-		return nan(), true
+	if s.space(); s.at < len(s.b) && s.b[s.at] == 'n' {
+		return nan(), s.null()
+	}
+	if v, ok := s.fraction(); ok {
+		return v, true
 	}
 	w, ok := s.number()
 	if !ok {
@@ -298,4 +321,55 @@ func (s *scan) logProb() (float32, bool) {
 	}
 	v, err := strconv.ParseFloat(string(w), 32)
 	return float32(v), err == nil
+}
+
+// exactTens are the powers of ten that a float64 holds exactly and that a log-probability
+// may be divided by.
+var exactTens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+
+// fraction reads a number without an exponent, of at most 18 digits, as strconv would: its
+// digits as a whole number, divided by a power of ten, are at most two steps of a float64
+// away from the nearest one. Rounded once more that is the nearest float32, unless it lies
+// about in the middle of two, or below the normal ones. Neither is ok, nor what is no such
+// number; s.at is where it was then.
+func (s *scan) fraction() (float32, bool) {
+	b, at := s.b, s.at
+	minus := at < len(b) && b[at] == '-'
+	if minus {
+		at++
+	}
+	n, from := uint64(0), at
+	for at < len(b) && b[at]-'0' < 10 && at-from < 19 {
+		n = n*10 + uint64(b[at]-'0')
+		at++
+	}
+	whole := at - from
+	if whole == 0 || whole > 1 && b[from] == '0' {
+		return 0, false
+	}
+	places := 0
+	if at < len(b) && b[at] == '.' {
+		at++
+		dot := at
+		for at < len(b) && b[at]-'0' < 10 && at-from < 19 {
+			n = n*10 + uint64(b[at]-'0')
+			at++
+		}
+		if places = at - dot; places == 0 {
+			return 0, false
+		}
+	}
+	if at < len(b) && (b[at]-'0' < 10 || b[at]|0x20 == 'e') {
+		return 0, false
+	}
+	v := float64(n) / exactTens[places]
+	const middle, lost, near = 1 << 28, 1<<29 - 1, 4 // of the bits that a float32 has no room for
+	if math.Float64bits(v)&lost-(middle-near) <= 2*near || v > math.MaxFloat32 || v < 0x1p-126 && n != 0 {
+		return 0, false
+	}
+	s.at = at
+	if minus {
+		v = -v
+	}
+	return float32(v), true
 }

@@ -58,7 +58,7 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 			return true
 		}
 		if i == 0 {
-			a.IDs, ok = s.tokens(64)
+			a.IDs, ok = s.tokens(128)
 			return ok
 		}
 		m := &a.Meta
@@ -88,25 +88,35 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 // triples reads a list of [log-prob, id, text or null]; room is about how many they are.
 func (s *scan) triples(room int) (t triples, ok bool) {
 	t.ids, t.logProbs = make([]trajectory.Token, 0, room), make([]float32, 0, room)
-	ok = s.list(func() bool {
-		v, ok := float32(0), s.next('[')
-		if ok {
-			v, ok = s.logProb()
+	if !s.next('[') {
+		return triples{}, false
+	}
+	if s.next(']') {
+		return triples{}, true
+	}
+	for {
+		if !s.next('[') {
+			return t, false
 		}
-		id, known := trajectory.Token(0), false
-		if ok && s.next(',') {
-			id, known = s.token()
+		v, ok := s.logProb()
+		if !ok || !s.next(',') {
+			return t, false
+		}
+		id, ok := s.token()
+		if !ok {
+			return t, false
 		}
 		t.ids, t.logProbs = append(t.ids, id), append(t.logProbs, v)
-		if known && s.next(',') && !s.null() {
-			known = s.text()
+		if s.next(',') && !s.null() && !s.text() {
+			return t, false
 		}
-		return known && s.next(']')
-	})
-	if len(t.ids) == 0 {
-		return triples{}, ok
+		if !s.next(']') {
+			return t, false
+		}
+		if !s.next(',') {
+			return t, s.next(']')
+		}
 	}
-	return t, ok
 }
 
 func readSGLang(raw []byte, want Capture) (Completion, error) {
@@ -157,6 +167,9 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 
 // sglangFinish reads {"type": …}, or the bare word that some servers give.
 func sglangFinish(raw json.RawMessage) (trajectory.Finish, error) {
+	if word, ok := scanFinish(raw); ok {
+		return finishOf(word)
+	}
 	var f struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
@@ -169,6 +182,34 @@ func sglangFinish(raw json.RawMessage) (trajectory.Finish, error) {
 		return "", wire.Classify(f.Status, nil, []byte(f.Message), time.Time{})
 	}
 	return finishOf(f.Type)
+}
+
+// scanFinish reads the usual {"type":"stop","matched":…}; an abort, which may tell more, is
+// not ok.
+func scanFinish(raw []byte) (word string, ok bool) {
+	s := scan{b: raw}
+	ok = s.object([]string{"type", "message", "status_code"}, func(i int) (ok bool) {
+		v, ok := s.raw()
+		if ok = ok && i == 0; ok {
+			word, ok = plainASCII(v)
+		}
+		return ok && word != "abort"
+	})
+	return word, ok && s.end()
+}
+
+// plainASCII is the text of a JSON string without escapes, which is what stands in it.
+func plainASCII(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	raw = raw[1 : len(raw)-1]
+	for _, c := range raw {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(raw), true
 }
 
 // finishOf maps the word with which servers end an answer.
@@ -190,6 +231,9 @@ func finishOf(word string) (trajectory.Finish, error) {
 
 // plainText is a JSON string's text, or the raw JSON; null is empty.
 func plainText(raw json.RawMessage) string {
+	if s, ok := plainASCII(raw); ok {
+		return s
+	}
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s

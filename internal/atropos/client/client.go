@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -149,10 +150,14 @@ func (c *Client) named(ctx context.Context, key, method, path string, body []byt
 	defer cancel()
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	req, err := c.request(ctx, method, path, body)
+	req, sent, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return &Error{Op: op, Err: err}
 	}
+	defer func() { // a server may answer before it has read everything: what it did not take is not sent any more
+		cancel()
+		sent.Wait()
+	}()
 	if key != "" {
 		req.Header.Set(keyHeader, key)
 	}
@@ -195,32 +200,39 @@ func (c *Client) named(ctx context.Context, key, method, path string, body []byt
 	return nil
 }
 
-// request builds a request; big bodies are compressed where that makes them smaller.
-func (c *Client) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
+// request builds a request; big bodies are compressed where that makes them smaller. Once
+// it was sent and sent.Wait has returned nobody reads body any more.
+func (c *Client) request(ctx context.Context, method, path string, body []byte) (req *http.Request, sent *sync.WaitGroup, err error) {
 	packed := false
 	if len(body) >= gzipFrom && !c.near {
 		var b bytes.Buffer
 		w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if _, err := w.Write(body); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := w.Close(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if packed = b.Len() < len(body); packed {
 			body = b.Bytes()
 		}
 	}
-	var r io.Reader
-	if body != nil {
-		r = bytes.NewReader(body)
+	if req, err = http.NewRequestWithContext(ctx, method, c.base+path, nil); err != nil {
+		return nil, nil, c.hide(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, r)
-	if err != nil {
-		return nil, c.hide(err)
+	sent = &sync.WaitGroup{}
+	if len(body) > 0 {
+		req.ContentLength = int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) {
+			sent.Add(1)
+			return &lent{Reader: bytes.NewReader(body), back: sync.OnceFunc(sent.Done)}, nil
+		}
+		if req.Body, err = req.GetBody(); err != nil {
+			return nil, nil, err
+		}
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -231,7 +243,20 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 	if c.o.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.o.Token)
 	}
-	return req, nil
+	return req, sent, nil
+}
+
+// lent is a body that tells when the transport lets go of it: that may be after the answer
+// has come.
+type lent struct {
+	*bytes.Reader
+	back func()
+}
+
+// Close gives the body back.
+func (l *lent) Close() error {
+	l.back()
+	return nil
 }
 
 // hide keeps the address, which may hold a token, out of errors.

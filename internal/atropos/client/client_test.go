@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hermes/internal/atropos/client"
@@ -167,6 +168,41 @@ func TestBigBodiesAreCompressed(t *testing.T) {
 			t.Errorf("%+v %v", p, err)
 		}
 	}
+}
+
+// late is a transport that goes on with a body after the answer has come, as net/http does
+// where a server answers before it has read everything.
+type late struct{ after func() }
+
+func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
+	go func() {
+		<-r.Context().Done()
+		l.after()
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = r.Body.Close()
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"status":"received"}`)), Request: r}, nil
+}
+
+// TestBodyIsGivenBack: nobody reads a group when Post has returned, so that its memory can
+// be used again.
+func TestBodyIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := client.New("http://127.0.0.1:1", client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Through(late{func() { time.Sleep(time.Second) }})
+		group := []byte(`{"tokens":[[1]]}`)
+		begun := time.Now()
+		if _, err := c.Post(t.Context(), "k", group); err != nil {
+			t.Fatal(err)
+		}
+		clear(group)
+		if took := time.Since(begun); took < time.Second {
+			t.Errorf("returned after %v, while the group was being read", took)
+		}
+	})
 }
 
 // TestKeys: the key of a post is sent, and the client knows whether the server makes

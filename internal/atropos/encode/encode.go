@@ -82,9 +82,40 @@ func Group(recs []*trajectory.Record, scores []trajectory.Score, generation map[
 	return g, left, nil
 }
 
-// Sample aligns the last path of a trace. Nodes that an earlier path has trained already
-// are context.
-func Sample(t *trajectory.Trace) (s Sequence) {
+// Room is where the lists of a group are made. Its memory is used again after
+// [Room.Reset], which is why a group that is settled costs no garbage. The zero value is
+// usable; it is not safe for concurrent use.
+type Room struct {
+	tokens, masks []trajectory.Token
+	logprobs      []Logprob
+}
+
+// maxKept bounds what a room keeps of a large group, in tokens.
+const maxKept = 1 << 20
+
+// Reset takes back what the room has given.
+func (r *Room) Reset() {
+	if cap(r.tokens) > maxKept {
+		*r = Room{}
+	}
+	r.tokens, r.masks, r.logprobs = r.tokens[:0], r.masks[:0], r.logprobs[:0]
+}
+
+// need makes room for n tokens. What was given before stays where it is.
+func (r *Room) need(n int) {
+	if cap(r.tokens)-len(r.tokens) >= n {
+		return
+	}
+	n = max(n, 2*cap(r.tokens))
+	*r = Room{make([]trajectory.Token, 0, n), make([]trajectory.Token, 0, n), make([]Logprob, 0, n)}
+}
+
+// Sample aligns the last path of a trace.
+func Sample(t *trajectory.Trace) Sequence { return new(Room).Sample(t) }
+
+// Sample aligns the last path of a trace, in lists that are the room's. Nodes that an
+// earlier path has trained already are context.
+func (r *Room) Sample(t *trajectory.Trace) (s Sequence) {
 	s.Tokens, s.Masks, s.Logprobs = []trajectory.Token{}, []trajectory.Token{}, []Logprob{}
 	var last *trajectory.Sequence
 	for one := range t.Sequences() {
@@ -100,23 +131,25 @@ func Sample(t *trajectory.Trace) (s Sequence) {
 	for _, id := range last.Nodes {
 		n += len(t.Nodes[id].Delta.Tokens)
 	}
-	s.Tokens, s.Masks, s.Logprobs = make([]trajectory.Token, 0, n), make([]trajectory.Token, 0, n), make([]Logprob, 0, n)
+	r.need(n)
+	from := len(r.tokens)
 	for _, id := range last.Nodes {
 		d := &t.Nodes[id].Delta
 		for _, v := range d.Versions {
 			if k := len(s.Versions); k == 0 || s.Versions[k-1].Version != v.Version {
-				s.Versions = append(s.Versions, trajectory.Span{From: len(s.Tokens) + d.Given + v.From, Version: v.Version})
+				s.Versions = append(s.Versions, trajectory.Span{From: len(r.tokens) - from + d.Given + v.From, Version: v.Version})
 			}
 		}
-		s.Tokens = append(s.Tokens, d.Tokens...)
+		r.tokens = append(r.tokens, d.Tokens...)
 		for range d.Given {
-			s.Masks, s.Logprobs = append(s.Masks, Ignored), append(s.Logprobs, NotSampled)
+			r.masks, r.logprobs = append(r.masks, Ignored), append(r.logprobs, NotSampled)
 		}
-		s.Masks = append(s.Masks, d.Tokens[d.Given:]...)
+		r.masks = append(r.masks, d.Tokens[d.Given:]...)
 		for _, p := range d.LogProbs {
-			s.Logprobs = append(s.Logprobs, Logprob(p))
+			r.logprobs = append(r.logprobs, Logprob(p))
 		}
 		s.Sampled += len(d.LogProbs)
 	}
+	s.Tokens, s.Masks, s.Logprobs = r.tokens[from:len(r.tokens):len(r.tokens)], r.masks[from:len(r.masks):len(r.masks)], r.logprobs[from:len(r.logprobs):len(r.logprobs)]
 	return s
 }

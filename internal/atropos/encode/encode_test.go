@@ -2,6 +2,7 @@ package encode_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -56,5 +57,32 @@ func TestEncode(t *testing.T) {
 	}
 	if _, _, err := encode.Group([]*trajectory.Record{{}}, []trajectory.Score{{}}, nil); err == nil {
 		t.Error("a sample without a trace is encoded")
+	}
+}
+
+// TestRoom: what a room has given stays as it is while more is given, and its memory serves
+// again after that.
+func TestRoom(t *testing.T) {
+	rec := exact(t)
+	want := encode.Sample(rec.Trace)
+	var r encode.Room
+	for range 3 {
+		r.Reset()
+		var all []encode.Sequence
+		for range 5 {
+			all = append(all, r.Sample(rec.Trace))
+		}
+		_ = append(all[0].Tokens, 1) // does not reach the next one
+		for i, got := range all {
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("sample %d: %+v, want %+v", i, got, want)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		r.Reset()
+		r.Sample(rec.Trace)
+	}); n > testing.AllocsPerRun(10, func() { encode.Sample(rec.Trace) })-3 {
+		t.Errorf("%v allocations", n)
 	}
 }

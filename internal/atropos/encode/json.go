@@ -3,6 +3,7 @@ package encode
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"hermes/trajectory"
@@ -19,8 +20,8 @@ func (g *ScoredDataGroup) AppendJSON(b []byte) (_ []byte, err error) {
 		}
 		return append(b, raw...)
 	}
-	b = appendLists(append(b, `{"tokens":`...), g.Tokens, appendToken)
-	b = appendLists(append(b, `,"masks":`...), g.Masks, appendToken)
+	b = appendLists(append(b, `{"tokens":`...), g.Tokens, trajectory.AppendDecimal)
+	b = appendLists(append(b, `,"masks":`...), g.Masks, appendMasks)
 	b = rest(b, "scores", g.Scores)
 	b = rest(b, "advantages", g.Advantages)
 	b = rest(b, "ref_logprobs", g.RefLogprobs)
@@ -33,7 +34,7 @@ func (g *ScoredDataGroup) AppendJSON(b []byte) (_ []byte, err error) {
 			}
 		}
 	}
-	b = appendLists(append(b, `,"inference_logprobs":`...), g.InferenceLogprobs, appendLogprob)
+	b = appendLists(append(b, `,"inference_logprobs":`...), g.InferenceLogprobs, appendLogprobs)
 	b = rest(b, "overrides", g.Overrides)
 	b = rest(b, "group_overrides", g.GroupOverrides)
 	b = rest(b, "images", g.Images)
@@ -56,7 +57,7 @@ func (g *ScoredDataGroup) Room() int {
 	return n
 }
 
-func appendLists[T any](b []byte, lists [][]T, item func([]byte, T) []byte) []byte {
+func appendLists[T any](b []byte, lists [][]T, items func([]byte, []T) []byte) []byte {
 	if lists == nil {
 		return append(b, "null"...)
 	}
@@ -69,23 +70,66 @@ func appendLists[T any](b []byte, lists [][]T, item func([]byte, T) []byte) []by
 			b = append(b, "null"...)
 			continue
 		}
-		b = append(b, '[')
-		for k, v := range list {
-			if k > 0 {
-				b = append(b, ',')
-			}
-			b = item(b, v)
-		}
-		b = append(b, ']')
+		b = append(items(append(b, '['), list), ']')
 	}
 	return append(b, ']')
 }
 
-func appendToken(b []byte, v trajectory.Token) []byte {
-	if v == Ignored {
-		return append(b, "-100"...)
+// What the context of a sample consists of, many times over: most of a group is copied.
+const (
+	manyIgnored    = "-100,-100,-100,-100,-100,-100,-100,-100,-100,-100,-100,-100,-100,-100,-100,-100,"
+	manyNotSampled = "1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,1.0,"
+)
+
+// appendMasks writes masks by runs: those of the context, then those of an answer.
+func appendMasks(b []byte, list []trajectory.Token) []byte {
+	for len(list) > 0 {
+		n := run(list, Ignored)
+		if b = repeat(b, manyIgnored, len("-100,"), n); n == len(list) {
+			return b[:len(b)-1]
+		}
+		list = list[n:]
+		if n = slices.Index(list, Ignored); n < 0 {
+			return trajectory.AppendDecimal(b, list)
+		}
+		b = append(trajectory.AppendDecimal(b, list[:n]), ',')
+		list = list[n:]
 	}
-	return strconv.AppendInt(b, int64(v), 10)
+	return b
+}
+
+func appendLogprobs(b []byte, list []Logprob) []byte {
+	for len(list) > 0 {
+		n := run(list, NotSampled)
+		if b = repeat(b, manyNotSampled, len("1.0,"), n); n == len(list) {
+			return b[:len(b)-1]
+		}
+		if b = appendLogprob(b, list[n]); n+1 < len(list) {
+			b = append(b, ',')
+		}
+		list = list[n+1:]
+	}
+	return b
+}
+
+// run is how many times list begins with v.
+func run[T comparable](list []T, v T) int {
+	for i, x := range list {
+		if x != v {
+			return i
+		}
+	}
+	return len(list)
+}
+
+// repeat appends the first size bytes of many, which repeats them, n times.
+func repeat(b []byte, many string, size, n int) []byte {
+	for n *= size; n > 0; {
+		k := min(n, len(many))
+		b = append(b, many[:k]...)
+		n -= k
+	}
+	return b
 }
 
 // appendLogprob writes the number as encoding/json writes a float32.

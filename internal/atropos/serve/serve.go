@@ -282,8 +282,9 @@ func (s *Server) Run(ctx context.Context, drain <-chan struct{}) (sum engine.Sum
 	conductor.Go(func() { s.conduct(wctx) })
 	for range settlers {
 		workers.Go(func() {
+			var r room
 			for g := range s.ready {
-				s.settle(wctx, g)
+				s.settle(wctx, g, &r)
 			}
 		})
 	}

@@ -19,15 +19,26 @@ import (
 // mostFills bounds how many samples are rolled out for one group: this many times its size.
 const mostFills = 3
 
+// room is where one settler makes its groups, one after the other: as garbage a group's lists
+// and its JSON would be a quarter of all that is allocated.
+type room struct {
+	lists encode.Room
+	json  []byte
+}
+
+// maxJSON bounds what a room keeps of a large group, in bytes.
+const maxJSON = 16 << 20
+
 // settle shapes a complete group and sends it, drops it with a reason, or asks for more
 // samples.
-func (s *Server) settle(ctx context.Context, g *group) {
+func (s *Server) settle(ctx context.Context, g *group, in *room) {
+	in.lists.Reset()
 	if s.old(g) {
 		s.settled(ctx, g, "rewound")
 		return
 	}
 	slices.SortFunc(g.recs, func(a, b *trajectory.Record) int { return cmp.Compare(a.Sample, b.Sample) })
-	recs, encoded := s.usable(g)
+	recs, encoded := s.usable(g, in)
 	fin, err := s.finished(ctx, g, recs)
 	if err != nil {
 		s.o.Log.Warn("a group cannot be scored", "group", g.name, "err", err)
@@ -59,7 +70,7 @@ func (s *Server) settle(ctx context.Context, g *group) {
 		s.settled(ctx, g, "invalid")
 		return
 	}
-	s.deliver(ctx, g, wire, out, samples)
+	s.deliver(ctx, g, wire, out, samples, in)
 }
 
 // old reports whether the trainer has gone back behind a group.
@@ -71,7 +82,7 @@ func (s *Server) old(g *group) bool {
 
 // usable leaves the samples that can train: with a score, with exact tokens, not longer
 // than the trainer takes.
-func (s *Server) usable(g *group) (recs []*trajectory.Record, list []encode.Sequence) {
+func (s *Server) usable(g *group, in *room) (recs []*trajectory.Record, list []encode.Sequence) {
 	s.mu.Lock()
 	maxLen := s.maxLen
 	s.mu.Unlock()
@@ -88,7 +99,7 @@ func (s *Server) usable(g *group) (recs []*trajectory.Record, list []encode.Sequ
 		case r.Trace == nil || r.Trace.Mode != trajectory.ModeExact:
 			why = "not_exact"
 		default:
-			why = s.encode(g, r, maxLen, &x)
+			why = s.encode(g, r, maxLen, &x, in)
 		}
 		if why != "" {
 			s.met.dropSamples(g.env, why, 1)
@@ -99,8 +110,8 @@ func (s *Server) usable(g *group) (recs []*trajectory.Record, list []encode.Sequ
 	return recs, list
 }
 
-func (s *Server) encode(g *group, r *trajectory.Record, maxLen int, x *encode.Sequence) (why string) {
-	*x = encode.Sample(r.Trace)
+func (s *Server) encode(g *group, r *trajectory.Record, maxLen int, x *encode.Sequence, in *room) (why string) {
+	*x = in.lists.Sample(r.Trace)
 	s.met.forks(g.env, x.Left)
 	switch n := len(x.Tokens); {
 	case x.Sampled == 0:
@@ -262,7 +273,7 @@ func (s *Server) key(g *group) string {
 
 // deliver posts a group: once the server has it, or may have it, it is not sent again,
 // unless the server knows posts by their keys.
-func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample) {
+func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample, in *room) {
 	key, unsure, raw := s.key(g), false, []byte(nil)
 	drop := func(why string) {
 		if unsure {
@@ -289,7 +300,10 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 			continue
 		}
 		w.EnvID = &id
-		raw, err = w.AppendJSON(make([]byte, 0, w.Room()))
+		raw, err = w.AppendJSON(slices.Grow(in.json[:0], w.Room()))
+		if in.json = raw; cap(raw) > maxJSON {
+			in.json = nil
+		}
 		if err != nil {
 			s.o.Log.Warn("a group cannot be written", "group", g.name, "err", err)
 			s.settled(ctx, g, "invalid")

@@ -69,8 +69,11 @@ func (t *Tokenizer) next(text string, special bool) (trajectory.Token, int) {
 			}
 		}
 	}
+	if len(text) == 1 {
+		return trajectory.Token(text[0]), 1
+	}
 	for _, id := range t.starting[text[0]] {
-		if s := t.spelling(id); strings.HasPrefix(text, s) {
+		if s := t.spelling(id); s[1] == text[1] && strings.HasPrefix(text, s) { // most differ there
 			return id, len(s)
 		}
 	}

@@ -46,8 +46,15 @@ func (d *Digest) Int(n int64) {
 	d.h.Write(d.len[:])
 }
 
+// Digest adds another digest, as [Digest.Bytes] does, without a copy of it on the heap.
+func (d *Digest) Digest(sum [32]byte) {
+	d.buf = append(d.buf[:0], sum[:]...)
+	d.Bytes(d.buf)
+}
+
 // Sum is the digest of the fields so far.
 func (d *Digest) Sum() (sum [32]byte) {
-	d.h.Sum(sum[:0])
+	d.buf = d.h.Sum(d.buf[:0])
+	copy(sum[:], d.buf)
 	return sum
 }
