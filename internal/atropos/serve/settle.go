@@ -39,7 +39,7 @@ func (s *Server) settle(ctx context.Context, g *group) {
 		samples[i] = shape.Sample{Reward: fin.Scores[i].Reward, Truncated: r.Outcome == trajectory.Truncated, Length: encoded[i].Sampled}
 	}
 	out := s.o.Rules.Group(samples, s.o.GroupSize, shape.Chances{
-		Fill: g.sample < mostFills*(s.o.GroupSize+s.o.Rules.Oversample), Resample: g.again < s.o.Rules.Resamples})
+		Fill: g.sample < mostFills*(s.o.GroupSize+s.o.Rules.Oversample), Resample: g.again < s.o.Rules.Again()})
 	s.met.dropSamples(g.env, "truncated", out.Dropped)
 	switch out.Verdict {
 	case shape.Fill, shape.Resample:
