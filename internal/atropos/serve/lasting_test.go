@@ -189,7 +189,13 @@ func TestSlowRows(t *testing.T) {
 	b.api.Batch()
 	o := b.options(2)
 	o.TotalSteps = -1
-	e := one("e", halves, 0)
+	reading := make(chan struct{})
+	e := one("e", func(ctx context.Context, j rollout.Job) (*trajectory.Record, error) {
+		if j.Row.Index == 2 {
+			<-reading
+		}
+		return halves(ctx, j)
+	}, 0)
 	e.Rows = func(ctx context.Context, _ int) iter.Seq2[datasets.Row, error] {
 		return func(yield func(datasets.Row, error) bool) {
 			for row, err := range numbered(3)(ctx, 0) {
@@ -197,6 +203,7 @@ func TestSlowRows(t *testing.T) {
 					return
 				}
 			}
+			close(reading)
 			<-ctx.Done()
 			yield(datasets.Row{}, context.Cause(ctx))
 		}
@@ -215,22 +222,25 @@ func TestLastEvaluation(t *testing.T) {
 	b.api.Register(2, 0, 0, 6)
 	b.api.Batch()
 	o := b.options(2)
-	o.StepsPerEval, o.EvalHandling = 5, serve.NoHandling
-	e := one("e", halves, 100)
-	began, goOn := make(chan struct{}), make(chan struct{})
-	e.Evaluate = func(ctx context.Context) (map[string]float64, error) {
-		close(began)
-		select {
-		case <-goOn:
-			return map[string]float64{"reward": 0.25}, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	o.StepsPerEval, o.EvalHandling, o.OffPolicy = 5, serve.NoHandling, 1
+	done := make(chan struct{})
+	o.Say = func(text string) {
+		if strings.Contains(text, "has what it needs") {
+			close(done)
 		}
+	}
+	e := one("e", halves, 100)
+	e.Evaluate = func(ctx context.Context) (map[string]float64, error) {
+		<-done
+		for range 200 { // the others have come to their end meanwhile
+			if _, err := b.c.Info(t.Context()); err != nil {
+				return nil, err
+			}
+		}
+		return map[string]float64{"reward": 0.25}, ctx.Err()
 	}
 	_, ended := b.start(t, o, e)
 	b.train(6)
-	<-began
-	close(goOn)
 	if r := <-ended; r.err != nil {
 		t.Fatal(r.err)
 	}
