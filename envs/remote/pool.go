@@ -82,7 +82,7 @@ func (p *pool) call(ctx context.Context, method string, params any, s *scene) (j
 		if err == nil || try == tries || !errors.Is(err, errLost) || !safe(method) || ctx.Err() != nil {
 			return res, err
 		}
-		p.told.line(0, fmt.Sprintf("%s is asked again: %v", method, err))
+		p.told.warn(fmt.Sprintf("%s is asked again: %v", method, err))
 	}
 }
 
@@ -142,7 +142,7 @@ func (s *slot) get(ctx context.Context, p *pool) (*worker, error) {
 			return s.w, nil
 		}
 		s.w.running.Wait()
-		p.told.line(0, fmt.Sprintf("worker %d is started again: %v", s.n, err))
+		p.told.warn(fmt.Sprintf("worker %d is started again: %v", s.n, err))
 	}
 	if err := p.open(); err != nil {
 		return nil, err

@@ -1,11 +1,13 @@
 package remote_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -299,11 +301,19 @@ func TestWebAnswersTwice(t *testing.T) {
 	}
 }
 
-// TestCrashIsMended has a worker crash once: the request is asked again, of a new one.
+// TestCrashIsMended has a worker crash once: the request is asked again, of a new one, and
+// that is told.
 func TestCrashIsMended(t *testing.T) {
 	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "crashed")
 	e := open(t, remote.Config{Command: program(t, "crash once", mark), Workers: 1})
+	var log bytes.Buffer
+	e.(interface{ LogTo(*slog.Logger) }).LogTo(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	defer func() {
+		if !strings.Contains(log.String(), "worker 1 is started again") {
+			t.Errorf("nobody was told: %q", &log)
+		}
+	}()
 	if s, err := scoreOnce(t, e, "x"); err != nil || s.Reward != 1 {
 		t.Errorf("%v, %v", s, err)
 	}
