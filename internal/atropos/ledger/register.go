@@ -9,7 +9,7 @@ import (
 
 // ErrState is a request that Atropos' server answers with 500, its state being such that
 // the request makes no sense.
-var ErrState = errors.New("nothing is registered")
+var ErrState = errors.New("not registered")
 
 // Refused is a request that would stall the training without a word; it says what to
 // change. It does not come from a strict state.
@@ -223,7 +223,7 @@ const minWeight = 0.01
 func (s *State) Status(id int64, now time.Time) (st EnvStatus, err error) {
 	e := s.env(id)
 	if e == nil {
-		return st, fmt.Errorf("environment %d: %w (%d environments)", id, ErrState, len(s.Envs))
+		return st, fmt.Errorf("environment %d is %w (%d are)", id, ErrState, len(s.Envs))
 	}
 	e.seen = now
 	var total, allocated float64

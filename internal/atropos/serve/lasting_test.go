@@ -370,3 +370,20 @@ func TestRegistrationThatFails(t *testing.T) {
 		t.Errorf("environments %+v", list)
 	}
 }
+
+// TestAnotherTrainer: one that comes with sizes that do not fit, after a reset, ends the run
+// with what to change.
+func TestAnotherTrainer(t *testing.T) {
+	b := ours(t, 4)
+	o := b.options(2)
+	o.TotalSteps = -1
+	_, ended := b.start(t, o, one("e", halves, 1000))
+	b.batches(t, 2)
+	b.ask(t, http.MethodGet, "/reset_data", nil, nil) // plain text
+	reg := map[string]any{"wandb_group": "", "wandb_project": "", "batch_size": 3, "max_token_len": 0, "checkpoint_dir": "", "save_checkpoint_interval": 0, "starting_step": 0, "num_steps": -1}
+	b.ask(t, http.MethodPost, "/register", reg, nil)
+	b.ask(t, http.MethodGet, "/batch", nil, nil)
+	if r := <-ended; r.err != nil || r.sum.Stopped == nil || !strings.Contains(r.sum.Stopped.Error(), "not a multiple of group_size 2") {
+		t.Errorf("%v, stopped: %v", r.err, r.sum.Stopped)
+	}
+}

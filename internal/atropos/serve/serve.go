@@ -137,6 +137,7 @@ type Server struct {
 	file *ledger
 
 	stop  context.CancelCauseFunc // ends admission, with a reason
+	quit  func()                  // ends all waiting for the server
 	ready chan *group
 	evals sync.WaitGroup
 
@@ -290,6 +291,7 @@ func (s *Server) Run(ctx context.Context, drain <-chan struct{}) (sum engine.Sum
 	}
 	wctx, quit := context.WithCancel(ctx) // of those who serve the engine
 	defer quit()
+	s.quit = quit
 	cctx, leave := context.WithCancel(ctx)
 	defer leave()
 	ectx, cut := context.WithCancel(ctx)

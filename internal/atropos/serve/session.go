@@ -239,8 +239,9 @@ func (s *Server) lost(ctx context.Context, err error) error {
 	s.o.Log.Warn("the trajectory server does not know this environment any more: registering again", "err", err)
 	before := s.step
 	if err := s.register(ctx); err != nil {
-		if ctx.Err() == nil && !errors.As(err, &e) { // sizes that do not fit
-			s.stop(err)
+		if ctx.Err() == nil && (!errors.As(err, &e) || e.Status >= 400 && e.Status < 500 && !e.Busy()) { // sizes that do not fit
+			s.stop(fmt.Errorf("the trajectory server was reset or started again: %w", err))
+			s.quit() // what is finished cannot be posted; its rows are served again by the next start
 		}
 		return err
 	}
