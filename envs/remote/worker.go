@@ -267,6 +267,10 @@ func (w *worker) take(line []byte, places chan struct{}) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.said, p.clock = answer(p.method, m, err, line), nil
+	if w.dead != nil { // it was ended since: nobody looks at what is held any more
+		p.reply <- p.said
+		return nil
+	}
 	w.held[id] = p
 	return nil
 }

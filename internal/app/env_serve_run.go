@@ -122,7 +122,7 @@ func (r *server) env(ctx context.Context, b *batch, weight float64, watch event.
 		e.Finish = b.finish
 	}
 	if r.StepsPerEval > 0 {
-		if err := b.splitHas(ctx, envs.Eval); err != nil {
+		if err := b.splitHas(ctx, envs.Eval, r.host.Drain); err != nil {
 			fmt.Fprintf(r.host.Err, "hermes: %s is not evaluated: it has no evaluation split (%v)\n", b.Env.Name, err)
 			return e, nil
 		}
@@ -131,8 +131,17 @@ func (r *server) env(ctx context.Context, b *batch, weight float64, watch event.
 	return e, nil
 }
 
-// splitHas reports why a split has no rows.
-func (b *batch) splitHas(ctx context.Context, split envs.Split) error {
+// splitHas reports why a split has no rows. A drain ends the search.
+func (b *batch) splitHas(ctx context.Context, split envs.Split, drain <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-drain:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	d, err := b.Env.Rows(ctx, split, datasets.Options{Limit: 1})
 	if err != nil {
 		return err
