@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
 	"hermes/internal/app"
@@ -160,9 +164,15 @@ func TestPipeline(t *testing.T) {
 	if len(all) != 2*steps {
 		t.Errorf("%d groups in %d batches", len(all), steps)
 	}
-	stop()
+	// A drain: a sample that waits to be tried again is under way for longer than others take
+	// for an epoch.
+	if err := serving.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
 	serving = nil
 	judge := newEpochs(t, judged(model))
+	judge.unfinished(filepath.Join(dir, "runs", "s", "served.jsonl"))
 	for _, g := range all {
 		judge.take(g)
 	}
@@ -185,10 +195,32 @@ type epochs struct {
 	truth     map[string][]trainee // what was not taken yet
 	sequences int
 	rows      map[int]map[string]int // groups by epoch and row
+	open      map[int]int            // rows by epoch that were begun and not sent
 }
 
 func newEpochs(t *testing.T, truth map[string][]trainee) *epochs {
-	return &epochs{t: t, truth: truth, rows: map[int]map[string]int{}}
+	return &epochs{t: t, truth: truth, rows: map[int]map[string]int{}, open: map[int]int{}}
+}
+
+// unfinished reads which rows were under way when the last start was told to end: a sample
+// that is tried again takes longer than others for many epochs.
+func (e *epochs) unfinished(name string) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var l struct {
+			At     [2]int
+			Result string
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			e.t.Fatal(err)
+		}
+		if l.Result == "unfinished" {
+			e.open[l.At[0]]++
+		}
+	}
 }
 
 func (e *epochs) take(g servetest.Group) {
@@ -213,8 +245,8 @@ func (e *epochs) take(g servetest.Group) {
 	e.rows[int(epoch)][row]++
 }
 
-// end looks at all epochs: in none a row stands twice, and in those that cannot be under
-// way any more all rows stand.
+// end looks at all epochs: in none a row stands twice, and in those before the last two all
+// rows stand that were not under way still.
 func (e *epochs) end() {
 	last := len(e.rows) - 1
 	for epoch := range len(e.rows) {
@@ -224,8 +256,8 @@ func (e *epochs) end() {
 				e.t.Errorf("row %s came %d times in epoch %d", row, n, epoch)
 			}
 		}
-		if epoch < last-1 && len(rows) != pipelineRows {
-			e.t.Errorf("epoch %d of %d has %d rows, want %d", epoch, last, len(rows), pipelineRows)
+		if want := pipelineRows - e.open[epoch]; epoch < last-1 && len(rows) != want {
+			e.t.Errorf("epoch %d of %d has %d rows, want %d", epoch, last, len(rows), want)
 		}
 	}
 	if last < 2 {

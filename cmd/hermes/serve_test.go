@@ -238,3 +238,53 @@ func TestServeEndToEnd(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestServeShell serves an environment in shell, without rows to evaluate, until the trainer
+// has its steps; what is missing is said at the start and not at each evaluation.
+func TestServeShell(t *testing.T) {
+	api := servetest.New()
+	h := httptest.NewServer(api)
+	defer h.Close()
+	api.Register(2, 0, 0, 6)
+	api.Batch()
+	dir := t.TempDir()
+	program := `while read -r line; do
+  id=${line#*'"id":'} id=${id%%,*}
+  case $line in
+    *'"method":"initialize"'*) r='{"protocol":1,"name":"shell","toolsets":[]}' ;;
+    *'"split":"eval"'*) r='{"rows":[]}' ;;
+    *'"method":"rows"'*) r='{"rows":[{"id":"1","prompt":"Say hello."},{"id":"2","prompt":"Say more."}]}' ;;
+    *) r=$((n = (n + 1) % 7)) ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$r"
+done
+`
+	if err := os.WriteFile(filepath.Join(dir, "env.sh"), []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := hermes(t, dir, "env", "serve", "./env.sh", "--api", h.URL, "--group-size", "2", "--model", "scripted", "--exact", "--wire", "sglang", "--max-tokens", "100",
+		"--backend", "local", "--concurrency", "4", "--poll", "2ms", "--steps-per-eval", "2", "--run", "s", "--progress", "none")
+	var log bytes.Buffer
+	c.Stderr = &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for {
+		ch := api.Changed()
+		api.Batch()
+		select {
+		case <-ch:
+			continue
+		case err := <-ended:
+			if err != nil || api.Step() < 5 {
+				t.Errorf("it ended at step %d: %v", api.Step(), err)
+			}
+		}
+		break
+	}
+	if n := bytes.Count(log.Bytes(), []byte("env is not evaluated: it has no evaluation split (there are no rows)")); n != 1 || bytes.Contains(log.Bytes(), []byte("an evaluation failed")) {
+		t.Errorf("that nothing is evaluated is said %d times:\n%s", n, &log)
+	}
+}

@@ -25,7 +25,6 @@ type pool struct {
 
 	mu     sync.Mutex
 	closed bool
-	spoilt error // the program answers twice: nothing of it counts any more
 	hello  greeting
 }
 
@@ -83,7 +82,7 @@ func (p *pool) call(ctx context.Context, method string, params any, s *scene) (j
 		if err == nil || try == tries || !errors.Is(err, errLost) || !safe(method) || ctx.Err() != nil {
 			return res, err
 		}
-		p.told.line(0, fmt.Sprintf("%s is asked again: %v", method, err))
+		p.told.warn(fmt.Sprintf("%s is asked again: %v", method, err))
 	}
 }
 
@@ -114,9 +113,6 @@ func (p *pool) once(ctx context.Context, method string, params json.RawMessage, 
 func (p *pool) take() (*slot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.spoilt != nil {
-		return nil, p.spoilt
-	}
 	if p.closed {
 		return nil, errors.New("the environment is closed")
 	}
@@ -146,10 +142,7 @@ func (s *slot) get(ctx context.Context, p *pool) (*worker, error) {
 			return s.w, nil
 		}
 		s.w.running.Wait()
-		if errors.As(err, new(*twiceError)) {
-			return nil, p.spoil(err)
-		}
-		p.told.line(0, fmt.Sprintf("worker %d is started again: %v", s.n, err))
+		p.told.warn(fmt.Sprintf("worker %d is started again: %v", s.n, err))
 	}
 	if err := p.open(); err != nil {
 		return nil, err
@@ -180,13 +173,6 @@ func (p *pool) open() error {
 		return errors.New("the environment is closed")
 	}
 	return nil
-}
-
-func (p *pool) spoil(err error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.spoilt = err
-	return err
 }
 
 // know compares what a worker says of itself with what the first one said.

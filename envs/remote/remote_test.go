@@ -1,9 +1,15 @@
 package remote_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -224,27 +230,90 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// TestAnswersTwice has nothing scored any more once a program has answered twice.
+// TestAnswersTwice: of a request that is answered twice neither answer counts, and those
+// that the same worker was asked meanwhile are asked again: one fault costs one sample.
 func TestAnswersTwice(t *testing.T) {
 	t.Parallel()
-	e := open(t, remote.Config{Command: program(t, "twice"), Workers: 1})
-	for try := 1; ; try++ {
-		_, err := scoreOnce(t, e, "x")
-		if err == nil && try < 1000 {
-			continue // the first answer was there before the second
+	e := open(t, remote.Config{Command: program(t, "twice for x"), Workers: 1})
+	const others = 3
+	var all sync.WaitGroup
+	for range others {
+		all.Go(func() {
+			if s, err := scoreOnce(t, e, "y"); err != nil || s.Reward != 1 {
+				t.Errorf("another sample: %v %v", s, err)
+			}
+		})
+	}
+	for range 5 {
+		if s, err := scoreOnce(t, e, "x"); err == nil || !errors.Is(err, envs.ErrFailed) || !strings.Contains(err.Error(), "twice, so that neither answer can be trusted") {
+			t.Errorf("%v %v", s, err)
 		}
-		if err == nil || !strings.Contains(err.Error(), "twice, so that neither answer can be trusted") {
-			t.Fatalf("after %d tries: %v", try, err)
+		if s, err := scoreOnce(t, e, "y"); err != nil || s.Reward != 1 {
+			t.Errorf("the sample after it: %v %v", s, err)
 		}
-		return
+	}
+	all.Wait()
+}
+
+// TestAnswersTwiceLate: a second answer that comes when the first was believed is never
+// taken for that of another request.
+func TestAnswersTwiceLate(t *testing.T) {
+	t.Parallel()
+	mark := filepath.Join(t.TempDir(), "once")
+	e := open(t, remote.Config{Command: program(t, "the last one again", mark), Workers: 1})
+	for i := range 6 {
+		if s, err := scoreOnce(t, e, fmt.Sprint("answer ", i)); err != nil || s.Reward != 1 {
+			t.Errorf("sample %d: %v %v", i, s, err)
+		}
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Error("it did not answer twice:", err)
 	}
 }
 
-// TestCrashIsMended has a worker crash once: the request is asked again, of a new one.
+// TestWebAnswersTwice: the same over HTTP.
+func TestWebAnswersTwice(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     int
+			Method string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		say := func(result string) { fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"result":%s}`+"\n", m.ID, result) }
+		switch m.Method {
+		case "initialize":
+			say(`{"protocol":1,"name":"web"}`)
+		case "rows":
+			say(`{"rows":[{"id":"1","prompt":"p"}]}`)
+		default:
+			say("1")
+			say("0")
+		}
+	}))
+	defer srv.Close()
+	e := open(t, remote.Config{URL: srv.URL})
+	if s, err := scoreOnce(t, e, "x"); err == nil || !strings.Contains(err.Error(), "went on, so that the answer cannot be trusted") {
+		t.Errorf("%v %v", s, err)
+	}
+}
+
+// TestCrashIsMended has a worker crash once: the request is asked again, of a new one, and
+// that is told.
 func TestCrashIsMended(t *testing.T) {
 	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "crashed")
 	e := open(t, remote.Config{Command: program(t, "crash once", mark), Workers: 1})
+	var log bytes.Buffer
+	e.(interface{ LogTo(*slog.Logger) }).LogTo(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	defer func() {
+		if !strings.Contains(log.String(), "worker 1 is started again") {
+			t.Errorf("nobody was told: %q", &log)
+		}
+	}()
 	if s, err := scoreOnce(t, e, "x"); err != nil || s.Reward != 1 {
 		t.Errorf("%v, %v", s, err)
 	}

@@ -179,7 +179,11 @@ func (t *talk) read(ctx context.Context, resp *http.Response) (json.RawMessage, 
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		}
-		if res, done, err := t.take(ctx, line); done || err != nil {
+		res, done, err := t.take(ctx, line)
+		if more, _ := r.Peek(r.Buffered()); done && len(bytes.TrimSpace(more)) > 0 {
+			return nil, broken("the environment at %s answered %s and went on, so that the answer cannot be trusted: %q", t.w.c.URL, t.method, clip(string(more), 200))
+		}
+		if done || err != nil {
 			return res, err
 		}
 	}

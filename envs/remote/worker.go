@@ -28,7 +28,8 @@ type worker struct {
 	asked   int64
 	waiting map[int64]*pending
 	order   []*pending
-	dead    error // why; set once
+	held    map[int64]*pending // answered, and not believed yet
+	dead    error              // why; set once
 	gone    chan struct{}
 	running sync.WaitGroup
 }
@@ -44,12 +45,17 @@ type pending struct {
 	started time.Time // zero: it waits in the pipe
 	errands int       // callbacks that are under way: the clock stands still
 	clock   *time.Timer
+	said    reply // of one that is held
 }
 
 type reply struct {
 	result json.RawMessage
 	err    error
 }
+
+// doubt is how long an answer is held back: one that is followed by another answer to the
+// same request is not believed.
+const doubt = time.Millisecond
 
 // errands is how many callbacks one worker may have under way.
 const errands = 256
@@ -61,7 +67,7 @@ func startWorker(n int, c Config, told *console) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{n: n, limit: c.MaxMessage, timeout: c.Timeout, proc: proc, out: make(chan []byte, 64), turn: 1,
-		waiting: map[int64]*pending{}, gone: make(chan struct{})}
+		waiting: map[int64]*pending{}, held: map[int64]*pending{}, gone: make(chan struct{})}
 	w.running.Go(w.write)
 	w.running.Go(w.read)
 	return w, nil
@@ -196,6 +202,27 @@ func (w *worker) read() {
 			w.end(fmt.Errorf("worker %d: %w", w.n, err))
 			return
 		}
+		if next, _ := r.Peek(r.Buffered()); bytes.IndexByte(next, '\n') < 0 {
+			w.believe()
+		}
+	}
+}
+
+// believe starts the clocks after which the answers that are held go to those who asked.
+func (w *worker) believe() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, p := range w.held {
+		if p.clock == nil {
+			p.clock = time.AfterFunc(doubt, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.held[id] == p {
+					delete(w.held, id)
+					p.reply <- p.said
+				}
+			})
+		}
 	}
 }
 
@@ -235,10 +262,29 @@ func (w *worker) take(line []byte, places chan struct{}) error {
 	case bad != nil || id < 1 || id > asked:
 		return broken("it answered a request that it was never asked: id %s", clip(string(m.ID), 50))
 	case p == nil || !w.forget(p):
-		return &twiceError{broken("it answered request %d twice, so that neither answer can be trusted; the second is %q", id, clip(string(line), 200))}
+		return w.doubled(id, line)
 	}
-	p.reply <- answer(p.method, m, err, line)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.said, p.clock = answer(p.method, m, err, line), nil
+	if w.dead != nil { // it was ended since: nobody looks at what is held any more
+		p.reply <- p.said
+		return nil
+	}
+	w.held[id] = p
 	return nil
+}
+
+// doubled is the error of a second answer. The first one fails with it, unless it was
+// believed already; whatever else the worker was asked can be asked again elsewhere.
+func (w *worker) doubled(id int64, line []byte) error {
+	err := broken("it answered request %d twice, so that neither answer can be trusted; the second is %q", id, clip(string(line), 200))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.held[id]; p != nil {
+		p.said = reply{err: broken("the environment's %s: %w", p.method, err)}
+	}
+	return fmt.Errorf("%w: %w", errLost, err)
 }
 
 // answer makes a reply of a packet; err is errNotFinite or nil.
@@ -251,11 +297,6 @@ func answer(method string, m packet, err error, line []byte) reply {
 	}
 	return reply{result: m.Result}
 }
-
-// twiceError is a program that cannot be trusted any more.
-type twiceError struct{ error }
-
-func (e *twiceError) Unwrap() error { return e.error }
 
 // errand runs a callback of the program and sends its answer.
 func (w *worker) errand(m packet, places chan struct{}) error {
@@ -330,7 +371,13 @@ func (w *worker) end(why error) {
 	default:
 		w.dead = fmt.Errorf("%w%s", why, w.proc.lastWords())
 	}
-	w.order, w.waiting = nil, map[int64]*pending{}
+	for _, p := range w.held {
+		if p.clock != nil {
+			p.clock.Stop()
+		}
+		p.reply <- p.said
+	}
+	w.order, w.waiting, w.held = nil, map[int64]*pending{}, map[int64]*pending{}
 	why = w.dead
 	close(w.gone)
 	for _, p := range left {

@@ -122,17 +122,35 @@ func (r *server) env(ctx context.Context, b *batch, weight float64, watch event.
 		e.Finish = b.finish
 	}
 	if r.StepsPerEval > 0 {
-		d, err := b.Env.Rows(ctx, envs.Eval, datasets.Options{Limit: r.EvalRows})
-		if err != nil {
+		if err := b.splitHas(ctx, envs.Eval, r.host.Drain); err != nil {
 			fmt.Fprintf(r.host.Err, "hermes: %s is not evaluated: it has no evaluation split (%v)\n", b.Env.Name, err)
 			return e, nil
-		}
-		if err := d.Close(); err != nil {
-			return e, err
 		}
 		e.Evaluate = (&evalSplit{batch: b, run: run, rows: r.EvalRows, atOnce: r.EvalWorkers}).figures
 	}
 	return e, nil
+}
+
+// splitHas reports why a split has no rows. A drain ends the search.
+func (b *batch) splitHas(ctx context.Context, split envs.Split, drain <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-drain:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	d, err := b.Env.Rows(ctx, split, datasets.Options{Limit: 1})
+	if err != nil {
+		return err
+	}
+	err = errors.New("there are no rows")
+	for _, err = range d.Rows(ctx) {
+		break
+	}
+	return errors.Join(err, d.Close())
 }
 
 // epoch yields the rows of an epoch; shuffled ones come in an order of its own.

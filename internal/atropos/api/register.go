@@ -51,6 +51,9 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.opt.Log.Info("trainer registered", "batch", reg.Batch, "project", reg.Project)
+	if at := s.look().Step; at != reg.Start {
+		s.opt.Log.Warn("the trainer says that it begins at another step than the server is at, and goes on here; to go back, GET /reset_data comes before POST /register", "starting_step", reg.Start, "step", at)
+	}
 	reply(w, http.StatusOK, map[string]json.RawMessage{"uuid": json.RawMessage(uuid4().String())})
 }
 
@@ -65,6 +68,9 @@ func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) {
 	if m["min_batch_allocation"] != nil {
 		x := f.float("min_batch_allocation")
 		e.Minimum = &x
+	}
+	if m["instance"] != nil {
+		e.Instance = f.text("instance")
 	}
 	if f.err != nil {
 		s.refuse(w, f.err)

@@ -24,6 +24,9 @@ type Registration struct {
 	Weight         float64  `json:"weight"`
 	GroupSize      int      `json:"group_size"`
 	MinAllocation  *float64 `json:"min_batch_allocation"`
+	// Instance lets hermes' own server give an environment that is started again the place
+	// that it had; Atropos' server ignores it.
+	Instance string `json:"instance,omitempty"`
 }
 
 // Registered is how a server knows an environment.

@@ -205,7 +205,7 @@ func (s *State) diagnose(now time.Time, starved int64) string {
 			return fmt.Sprintf("environment %s has a min_batch_allocation and %d sequences queued, but its groups make no pack of %d, the largest group size; give all environments group sizes that divide it", e.Name, n.sequences, m)
 		}
 		if silent := now.Sub(e.seen); !e.seen.IsZero() && silent > s.opt.Silent {
-			return fmt.Sprintf("environment %s has a min_batch_allocation of %v but has not been heard of for %s, and no batch goes out without it; start it again, or POST /disconnect-env {\"env_id\": %d}", e.Name, *e.Minimum, silent.Round(time.Second), starved)
+			return fmt.Sprintf("environment %s has a min_batch_allocation of %v but has not been heard of for %s, and no batch goes out without it; start it again (hermes env serve with the same --run takes its place), or POST /disconnect-env {\"env_id\": %d}", e.Name, *e.Minimum, silent.Round(time.Second), starved)
 		}
 		return ""
 	}

@@ -249,6 +249,17 @@ func (s *State) replay(e event) error {
 			return errEntry
 		}
 		s.register(*e.Reg)
+	case "again":
+		if e.Reg == nil {
+			return errEntry
+		}
+		s.again(*e.Reg)
+	case "rejoin":
+		if e.Env == nil || s.env(e.ID) == nil {
+			return errEntry
+		}
+		s.Envs[e.ID] = e.Env
+		s.reshaped()
 	case "join":
 		if e.Env == nil {
 			return errEntry

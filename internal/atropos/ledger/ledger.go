@@ -33,6 +33,7 @@ type Env struct {
 	MaxContext int64    `json:"max_context"`
 	Weight     float64  `json:"weight"`
 	Desired    string   `json:"desired"`
+	Instance   string   `json:"instance,omitempty"` // "": Atropos' clients name none
 	Name       string   `json:"name"`
 	Minimum    *float64 `json:"minimum,omitempty"`
 	GroupSize  int64    `json:"group_size"`

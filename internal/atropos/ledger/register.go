@@ -9,7 +9,7 @@ import (
 
 // ErrState is a request that Atropos' server answers with 500, its state being such that
 // the request makes no sense.
-var ErrState = errors.New("nothing is registered")
+var ErrState = errors.New("not registered")
 
 // Refused is a request that would stall the training without a word; it says what to
 // change. It does not come from a strict state.
@@ -29,12 +29,21 @@ func (s *State) Register(r Registration) error {
 		return nil
 	}
 	if s.Active {
-		if s.Reg.Batch != r.Batch {
-			return refuse("a trainer is registered with batch_size %d and this one wants %d; GET /reset_data first to begin a new run, or register with %d to go on with the one that is stored",
-				s.Reg.Batch, r.Batch, s.Reg.Batch)
+		for _, x := range []struct {
+			name     string
+			had, has int64
+		}{{"batch_size", s.Reg.Batch, r.Batch}, {"max_token_len", s.Reg.MaxTokens, r.MaxTokens}} {
+			if x.had != x.has {
+				return refuse("a trainer is registered with %s %d and this one wants %d; GET /reset_data first to begin a new run, or register with %d to go on with the one that is stored",
+					x.name, x.had, x.has, x.had)
+			}
 		}
 		s.succeed(r.Start)
-		return nil // it has been started again and goes on
+		if r.Start = s.Reg.Start; r != s.Reg { // it has been started again, goes on, and may want more steps or another folder
+			s.again(r)
+			s.write(event{Op: "again", Reg: &r})
+		}
+		return nil
 	}
 	if r.Batch <= 0 {
 		return refuse("batch_size %d: no batch could ever be formed; it is the number of sequences of a batch", r.Batch)
@@ -70,6 +79,8 @@ func (s *State) bury() {
 	s.InHand = 0
 }
 
+func (s *State) again(r Registration) { s.Reg, s.Names = r, true }
+
 func (s *State) register(r Registration) {
 	s.Known, s.HasQueue, s.Active, s.Started, s.Names = true, true, true, false, true
 	s.Reg, s.Step, s.Envs, s.stall = r, r.Start, nil, ""
@@ -78,7 +89,8 @@ func (s *State) register(r Registration) {
 }
 
 // Join is an environment's registration. ok is false while no trainer has asked for a
-// batch.
+// batch. One of an instance that is known takes its place again, number and name, so that
+// the dead have no share of weights and minimums.
 func (s *State) Join(e Env, now time.Time) (id int64, joined *Env, ok bool, err error) {
 	if !s.Started {
 		return 0, nil, false, nil
@@ -100,13 +112,22 @@ func (s *State) Join(e Env, now time.Time) (id int64, joined *Env, ok bool, err 
 			return 0, nil, false, err
 		}
 	}
+	e.Gone, e.seen = false, now
 	same := 0
-	for _, o := range s.Envs {
-		if o.Desired == e.Desired {
-			same++
+	for i, o := range s.Envs {
+		if o.Desired != e.Desired {
+			continue
+		}
+		same++
+		if e.Instance != "" && o.Instance == e.Instance && !s.opt.Strict { // it was started again
+			e.Name = o.Name
+			s.Envs[i] = &e
+			s.reshaped()
+			s.write(event{Op: "rejoin", ID: int64(i), Env: &e})
+			return int64(i), &e, true, nil
 		}
 	}
-	e.Name, e.Gone, e.seen = fmt.Sprintf("%s_%d", e.Desired, same), false, now
+	e.Name = fmt.Sprintf("%s_%d", e.Desired, same)
 	s.Envs = append(s.Envs, &e)
 	s.reshaped()
 	s.write(event{Op: "join", Env: &e})
@@ -202,7 +223,7 @@ const minWeight = 0.01
 func (s *State) Status(id int64, now time.Time) (st EnvStatus, err error) {
 	e := s.env(id)
 	if e == nil {
-		return st, fmt.Errorf("environment %d: %w (%d environments)", id, ErrState, len(s.Envs))
+		return st, fmt.Errorf("environment %d is %w (%d are)", id, ErrState, len(s.Envs))
 	}
 	e.seen = now
 	var total, allocated float64

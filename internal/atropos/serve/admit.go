@@ -7,16 +7,21 @@ import (
 	"math"
 	"time"
 
+	"hermes/datasets"
 	"hermes/rollout"
 	"hermes/rollout/engine"
 	"hermes/trajectory"
 )
 
-// jobs are the samples to roll out, as the trainer's queue has room for them.
+// jobs are the samples to roll out, as the trainer's queue has room for them. Admission ends
+// with either context.
 func (s *Server) jobs(admit, stopped context.Context) iter.Seq2[rollout.Job, error] {
 	return func(yield func(rollout.Job, error) bool) {
+		ctx, cancel := context.WithCancel(admit)
+		defer cancel()
+		defer context.AfterFunc(stopped, cancel)()
 		for {
-			list, err := s.next(admit, stopped)
+			list, err := s.next(ctx)
 			if err != nil {
 				yield(rollout.Job{}, err)
 				return
@@ -34,48 +39,87 @@ func (s *Server) jobs(admit, stopped context.Context) iter.Seq2[rollout.Job, err
 }
 
 // next waits for room and returns the samples of a group; nil ends admission.
-func (s *Server) next(admit, stopped context.Context) ([]rollout.Job, error) {
+func (s *Server) next(ctx context.Context) ([]rollout.Job, error) {
 	for {
 		s.mu.Lock()
-		list, err := s.take(stopped)
+		list, e, err := s.take()
 		wake, done := s.wake, s.done
 		s.mu.Unlock()
 		if list != nil || err != nil || done {
 			return list, err
 		}
+		if e != nil {
+			if list, err = s.fresh(ctx, e); list != nil || err != nil {
+				return list, err
+			}
+		}
 		select {
 		case <-wake:
-		case <-admit.Done():
-			return nil, nil
-		case <-stopped.Done():
+		case <-ctx.Done():
 			return nil, nil
 		}
 	}
 }
 
-// take begins a group, if there is room for one. The caller holds mu.
-func (s *Server) take(ctx context.Context) ([]rollout.Job, error) {
+// take returns the samples of a group that goes on, or else the environment of which a group
+// may begin; both are nil when there is no room. The caller holds mu.
+func (s *Server) take() ([]rollout.Job, *env, error) {
 	if !s.online || s.done {
-		return nil, nil
+		return nil, nil, nil
 	}
 	for len(s.backlog) > 0 {
 		g := s.backlog[0]
 		s.backlog = s.backlog[1:]
-		if list := g.jobs; s.groups[g.name] == g {
-			g.jobs, g.open = nil, len(list)
-			return list, s.plan(len(list))
+		if s.groups[g.name] == g {
+			list, err := s.launch(g)
+			return list, nil, err
 		}
 	}
-	e := s.choose()
-	if !s.room(e) {
-		return nil, nil
+	return nil, s.choose(), nil
+}
+
+// fresh begins a group of an environment with its next row. That is read without the lock,
+// so that nobody waits for a file or a program: nil says that admission has ended meanwhile.
+func (s *Server) fresh(ctx context.Context, e *env) ([]rollout.Job, error) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		place := e.place.next
+		again := e.stale || e.rows == nil
+		e.stale = false
+		s.mu.Unlock()
+		if again {
+			e.open(ctx, place.Epoch)
+		}
+		row, at, err := e.pull(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		list, err := s.start(e, row, at)
+		s.mu.Unlock()
+		if list != nil || err != nil {
+			return list, err
+		}
 	}
-	row, at, err := e.pull(ctx)
-	if err != nil {
-		return nil, err
+	return nil, nil
+}
+
+// start begins a group with a row, unless the row is settled already or the trainer has gone
+// back while it was read. The caller holds mu.
+func (s *Server) start(e *env, row datasets.Row, at Position) ([]rollout.Job, error) {
+	if e.stale || !e.place.hand(at) {
+		return nil, nil
 	}
 	g := &group{env: e, row: row, at: at, gen: s.gen, started: time.Now(), step: s.step}
 	s.enter(g, s.o.GroupSize+s.o.Rules.Oversample)
+	return s.launch(g)
+}
+
+// launch hands out the samples of a group. The caller holds mu.
+func (s *Server) launch(g *group) ([]rollout.Job, error) {
 	list := g.jobs
 	g.jobs, g.open = nil, len(list)
 	return list, s.plan(len(list))
@@ -108,27 +152,28 @@ func (s *Server) enter(g *group, n int) {
 	}
 }
 
-// choose is the environment whose turn it is: that which is furthest behind its weight,
-// counted in groups that were sent or are in flight. It is waited for, so that the mixture
-// is as it was asked for; but one of which nothing can be sent does not hold up the others.
+// choose is the environment whose turn it is: of those that have room, the one that is
+// furthest behind its weight, counted in groups that were sent or are in flight; nil when
+// none has. One of which nothing can be sent, that has its share of the queue or is being
+// evaluated does not hold up the others. The caller holds mu.
 func (s *Server) choose() *env {
-	flying := map[*env]int64{}
+	flying := map[*env]int{}
 	for _, g := range s.groups {
 		flying[g.env]++
 	}
 	var best *env
 	least := math.Inf(1)
 	for _, e := range s.envs {
-		if behind := float64(e.sent+e.extra+flying[e]+1) / e.Weight; behind < least {
+		if behind := float64(e.sent+e.extra+int64(flying[e])+1) / e.Weight; behind < least && s.room(e, flying[e]) {
 			best, least = e, behind
 		}
 	}
 	return best
 }
 
-// room reports whether one more group may begin: Atropos' own arithmetic of its workers,
-// with groups in flight in the place of workers.
-func (s *Server) room(e *env) bool {
+// room reports whether one more group of an environment may begin, of which so many are in
+// flight: Atropos' own arithmetic of its workers, with groups in the place of workers.
+func (s *Server) room(e *env, own int) bool {
 	n, flying := s.o.GroupSize+s.o.Rules.Oversample, len(s.groups)
 	most := s.o.Engine.InFlight
 	weight := 0.0
@@ -152,12 +197,7 @@ func (s *Server) room(e *env) bool {
 	if s.o.OffPolicy < 0 {
 		return true
 	}
-	own, posted := 0, 0
-	for _, g := range s.groups {
-		if g.env == e {
-			own++
-		}
-	}
+	posted := 0
 	for _, x := range s.envs {
 		posted += x.posted // since the status was asked for
 	}

@@ -41,6 +41,7 @@ func (p *Position) UnmarshalJSON(raw []byte) error {
 // back to that step is served from.
 type Cursor struct {
 	Step       int64           `json:"step"`
+	Instance   string          `json:"instance,omitempty"`
 	Generation int             `json:"generation"`       // part of the samples' keys
 	Series     string          `json:"series,omitempty"` // part of the names of posts
 	Trained    bool            `json:"trained,omitempty"`
@@ -65,6 +66,16 @@ type place struct {
 	open map[Position]bool
 	done map[Position]bool // settled, as far back as somebody may ask
 	sent []Position        // in the order in which they were sent
+}
+
+// hand hands a position out, unless it is settled.
+func (p *place) hand(at Position) bool {
+	if at.before(p.next) || p.done[at] {
+		return false
+	}
+	p.next = Position{at.Epoch, at.Row + 1}
+	p.open[at] = true
+	return true
 }
 
 // settle books a position, which was sent or dropped.
@@ -145,7 +156,7 @@ const keptSteps = 100_000
 // keep writes the cursor to the journal.
 func (s *Server) keep(ctx context.Context, trained bool) error {
 	s.mu.Lock()
-	c := Cursor{Step: s.step, Generation: s.gen, Series: s.series, Trained: trained, Envs: map[string]Mark{}}
+	c := Cursor{Step: s.step, Instance: s.instance, Generation: s.gen, Series: s.series, Trained: trained, Envs: map[string]Mark{}}
 	for _, e := range s.envs {
 		queued := 0
 		if trained {
@@ -219,38 +230,39 @@ func (s *Server) goTo(c Cursor) {
 		m := c.Envs[e.Name]
 		e.place.reset(m)
 		e.sent = m.Sent
-		if e.rows != nil {
-			e.rows.stale = true
+		e.stale = true
+	}
+	for _, g := range s.backlog { // nobody rolls out its samples any more
+		if s.groups[g.name] == g {
+			delete(s.groups, g.name)
+			s.forgotten = append(s.forgotten, g)
 		}
 	}
 	s.backlog = nil
-	for name, g := range s.groups {
-		if g.open == 0 && len(g.jobs) > 0 { // waits in the backlog
-			delete(s.groups, name)
-		}
-	}
 	s.changed()
 }
 
-// puller reads the rows of an environment one by one, epoch after epoch.
+// puller reads the rows of an environment one by one, epoch after epoch. It belongs to the
+// goroutine that admits groups.
 type puller struct {
-	stale bool // the place was changed
 	epoch int64
 	row   int64 // of the next one
 	next  func() (datasets.Row, error, bool)
 	stop  func()
 }
 
-// pull returns the next row and its position. One goroutine pulls.
-func (e *env) pull(ctx context.Context) (datasets.Row, Position, error) {
+// open begins to read an epoch.
+func (e *env) open(ctx context.Context, epoch int64) {
+	if e.rows != nil {
+		e.rows.stop()
+	}
+	e.rows = &puller{epoch: epoch}
+	e.rows.next, e.rows.stop = iter.Pull2(e.Rows(ctx, int(epoch)))
+}
+
+// pull returns the next row and its position; behind the last one comes another epoch.
+func (e *env) pull(ctx context.Context) (row datasets.Row, at Position, err error) {
 	for {
-		if e.rows == nil || e.rows.stale {
-			if e.rows != nil {
-				e.rows.stop()
-			}
-			e.rows = &puller{epoch: e.place.next.Epoch}
-			e.rows.open(ctx, e)
-		}
 		p := e.rows
 		row, err, ok := p.next()
 		at := Position{p.epoch, p.row}
@@ -258,23 +270,12 @@ func (e *env) pull(ctx context.Context) (datasets.Row, Position, error) {
 		case !ok && p.row == 0:
 			return row, at, fmt.Errorf("environment %s has no rows", e.Name)
 		case !ok:
-			p.stop()
-			e.rows = &puller{epoch: p.epoch + 1}
-			e.rows.open(ctx, e)
+			e.open(ctx, p.epoch+1)
 			continue
 		case err != nil:
 			return row, at, fmt.Errorf("environment %s, row %d: %w", e.Name, p.row, err)
 		}
 		p.row++
-		if at.before(e.place.next) || e.place.done[at] {
-			continue
-		}
-		e.place.next = Position{p.epoch, p.row}
-		e.place.open[at] = true
 		return row, at, nil
 	}
-}
-
-func (p *puller) open(ctx context.Context, e *env) {
-	p.next, p.stop = iter.Pull2(e.Rows(ctx, int(p.epoch)))
 }

@@ -28,11 +28,34 @@ func (s *Server) evaluate(ctx context.Context, step int64) {
 				e.evaluating = false
 				s.changed()
 			}()
-			if err := s.evaluateOne(ctx, e, step); err != nil && ctx.Err() == nil {
+			err := s.evaluateOne(ctx, e, step)
+			switch {
+			case err != nil && ctx.Err() != nil:
+				s.o.Log.Warn("an evaluation is cut off by the end of the run", "env", e.name, "step", step)
+			case err != nil:
 				s.o.Log.Warn("an evaluation failed", "env", e.name, "step", step, "err", err)
 			}
 		})
 	}
+}
+
+// awaitEvals lets evaluations that are under way come to their end when the run came to its
+// own; where it was stopped, or is now, they are cut off.
+func (s *Server) awaitEvals(ctx context.Context, cut func(), stopped bool, drain <-chan struct{}) {
+	ended := make(chan struct{})
+	go func() {
+		s.evals.Wait()
+		close(ended)
+	}()
+	if !stopped {
+		select {
+		case <-ended:
+		case <-drain:
+		case <-ctx.Done():
+		}
+	}
+	cut()
+	<-ended
 }
 
 func (s *Server) evaluateOne(ctx context.Context, e *env, step int64) error {

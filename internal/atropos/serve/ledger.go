@@ -91,9 +91,10 @@ type served struct {
 }
 
 type sampleLine struct {
-	Sample  int    `json:"sample"`
-	Outcome string `json:"outcome"`
-	Cause   string `json:"cause,omitempty"`
+	Sample  int      `json:"sample"`
+	Outcome string   `json:"outcome"`
+	Cause   string   `json:"cause,omitempty"`
+	Reward  *float64 `json:"reward,omitempty"` // before any shaping; none: it has no finite one
 }
 
 func (l *ledger) write(f *os.File, v any) error {
@@ -136,7 +137,11 @@ func (l *ledger) dropped(g *group, why string, step int64) error {
 func (g *group) line(result string, step int64) served {
 	line := served{Time: time.Now().UTC(), Step: step, Env: g.env.Name, Group: g.name, Row: g.row.ID, At: g.at, Result: result}
 	for _, r := range g.recs {
-		line.Sample = append(line.Sample, sampleLine{r.Sample, string(r.Outcome), r.Cause})
+		one := sampleLine{Sample: r.Sample, Outcome: string(r.Outcome), Cause: r.Cause}
+		if r.Score != nil && r.Score.Reward-r.Score.Reward == 0 {
+			one.Reward = &r.Score.Reward
+		}
+		line.Sample = append(line.Sample, one)
 	}
 	return line
 }

@@ -25,17 +25,18 @@ type metrics struct {
 
 // counts are those of one environment.
 type counts struct {
-	sent, rejected, unknown, fork, fills int64
-	groups                               map[string]int64 // that were not sent, by reason
-	samples                              map[string]int64
-	window                               window
-	last                                 map[string]float64 // as they were told last
-	eval                                 map[string]float64
+	sent, unknown, fork, fills int64
+	groups                     map[string]int64 // that were not sent, by reason
+	samples                    map[string]int64
+	window                     window
+	last                       map[string]float64 // as they were told last
+	eval                       map[string]float64
 }
 
 // window is what happened since the metrics were told last.
 type window struct {
-	groups      int
+	groups      int // that were sent
+	rejected    int // that were not
 	lengths     []float64
 	durations   []float64 // seconds, of groups that were sent
 	failed      []float64 // of others
@@ -59,7 +60,7 @@ func (m *metrics) with(e *env, f func(c *counts)) {
 }
 
 func (m *metrics) drop(e *env, why string) {
-	m.with(e, func(c *counts) { c.groups[why]++; c.rejected++ })
+	m.with(e, func(c *counts) { c.groups[why]++; c.window.rejected++ })
 }
 
 func (m *metrics) failed(e *env, took time.Duration) {
@@ -115,14 +116,15 @@ func figures(into map[string]float64, name, mean string, list []float64) {
 	into[name+"_max"], into[name+"_min"] = slices.Max(list), slices.Min(list)
 }
 
-// take empties the window of an environment, if enough was sent.
+// take empties the window of an environment, if enough was sent; at the end, if anything
+// happened. As in Atropos, items_sent_to_api and items_rejected count since the last line.
 func (m *metrics) take(e *env, atLeast int) (out map[string]float64) {
 	m.with(e, func(c *counts) {
-		if c.window.groups < atLeast {
+		if c.window.groups < atLeast || c.window.groups+c.window.rejected == 0 {
 			return
 		}
 		p := e.name + "_"
-		out = map[string]float64{p + "train/items_sent_to_api": float64(c.sent), p + "train/items_rejected": float64(c.rejected)}
+		out = map[string]float64{p + "train/items_sent_to_api": float64(c.window.groups), p + "train/items_rejected": float64(c.window.rejected)}
 		figures(out, p+"train/completion_lengths", "", c.window.lengths)
 		if n := len(c.window.lengths); n > 0 {
 			out[p+"train/completion_lengths_p95"] = float64(c.window.near) / float64(n)

@@ -13,11 +13,14 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,7 +52,7 @@ type Env struct {
 	Runner  Runner
 	// Rows yields the rows of an epoch, from 0, in the same order each time.
 	Rows     func(ctx context.Context, epoch int) iter.Seq2[datasets.Row, error]
-	Toolsets func(r *rand.Rand) []string // drawn once a group; nil: none
+	Toolsets func(r *mathrand.Rand) []string // drawn once a group; nil: none
 	// Finish scores a group as a whole and adds what trainers get beside the rewards. nil:
 	// the scores of the records.
 	Finish func(ctx context.Context, row datasets.Row, recs []*trajectory.Record) (Finished, error)
@@ -134,8 +137,11 @@ type Server struct {
 	file *ledger
 
 	stop  context.CancelCauseFunc // ends admission, with a reason
+	quit  func()                  // ends all waiting for the server
 	ready chan *group
 	evals sync.WaitGroup
+
+	instance string // of this run directory, to a server that knows such
 
 	mu       sync.Mutex
 	wake     chan struct{} // closed and replaced when anything changes that somebody waits for
@@ -154,6 +160,8 @@ type Server struct {
 	backlog  []*group          // go on before anything new begins
 	rejected int               // posts in a row
 	history  []Cursor          // one for each step, the first of it
+
+	forgotten []*group // by a rewind, not booked yet
 }
 
 // env is an environment with its session and its place in the rows.
@@ -168,7 +176,8 @@ type env struct {
 	extra      int64 // turns that went to nothing, beyond what is patience
 	evaluating bool
 	place      place
-	rows       *puller
+	stale      bool    // the place was changed: rows must be read anew
+	rows       *puller // of the goroutine that admits groups
 }
 
 // group is one row in flight.
@@ -209,13 +218,17 @@ func New(c *client.Client, log Journal, envs []Env, o Options) (*Server, error) 
 			return nil, fmt.Errorf("environment %s: weight %g: want more than 0", e.Name, e.Weight)
 		}
 		if e.Toolsets == nil {
-			e.Toolsets = func(*rand.Rand) []string { return nil }
+			e.Toolsets = func(*mathrand.Rand) []string { return nil }
 		}
 		e.Desired = cmp.Or(e.Desired, e.Name)
 		s.envs = append(s.envs, &env{Env: e, place: place{open: map[Position]bool{}, done: map[Position]bool{}}})
 	}
 	s.met = newMetrics(s.envs)
 	s.history = firsts(o.Before)
+	s.instance = rand.Text()
+	for _, c := range o.Before {
+		s.instance = cmp.Or(c.Instance, s.instance)
+	}
 	return s, nil
 }
 
@@ -278,8 +291,13 @@ func (s *Server) Run(ctx context.Context, drain <-chan struct{}) (sum engine.Sum
 	}
 	wctx, quit := context.WithCancel(ctx) // of those who serve the engine
 	defer quit()
+	s.quit = quit
+	cctx, leave := context.WithCancel(ctx)
+	defer leave()
+	ectx, cut := context.WithCancel(ctx)
+	defer cut()
 	var conductor, workers sync.WaitGroup
-	conductor.Go(func() { s.conduct(wctx) })
+	conductor.Go(func() { s.conduct(cctx, ectx) })
 	for range settlers {
 		workers.Go(func() {
 			var r room
@@ -296,9 +314,9 @@ func (s *Server) Run(ctx context.Context, drain <-chan struct{}) (sum engine.Sum
 	late := time.AfterFunc(cmp.Or(o.Drain, time.Minute), quit) // a server that is gone must not hold the end up
 	workers.Wait()
 	late.Stop()
-	quit()
+	leave()
 	conductor.Wait()
-	s.evals.Wait()
+	s.awaitEvals(ectx, cut, sum.Stopped != nil, drain)
 	return sum, s.end(context.WithoutCancel(ctx))
 }
 
@@ -347,10 +365,11 @@ func (s *Server) changed() {
 func (s *Server) end(ctx context.Context) error {
 	s.mu.Lock()
 	online := s.online
-	for _, g := range s.groups {
-		s.met.drop(g.env, "unfinished")
-	}
+	left := slices.Collect(maps.Values(s.groups))
 	s.mu.Unlock()
+	for _, g := range left {
+		s.drop(g, "unfinished")
+	}
 	for _, e := range s.envs {
 		if e.rows != nil {
 			e.rows.stop()
@@ -358,12 +377,8 @@ func (s *Server) end(ctx context.Context) error {
 	}
 	err := s.keep(ctx, false)
 	if online {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
 		for _, e := range s.envs {
-			if derr := s.c.Disconnect(ctx, e.id); derr != nil {
-				s.o.Log.Warn("disconnect", "env", e.name, "err", derr)
-			}
+			s.disconnect(ctx, e.id, e.name)
 		}
 	}
 	return errors.Join(err, s.report(true))

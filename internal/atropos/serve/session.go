@@ -27,6 +27,9 @@ func (s *Server) connect(ctx context.Context, drain <-chan struct{}) error {
 		}
 	}()
 	info, err := s.c.Info(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: no trajectory server answers (start 'hermes run-api' or Atropos' run-api, or name another --api): %w", ErrTrainer, err)
 	}
@@ -51,20 +54,27 @@ func (s *Server) connect(ctx context.Context, drain <-chan struct{}) error {
 }
 
 // register lets every environment in; it waits for a trainer as long as ctx does.
-func (s *Server) register(ctx context.Context) error {
+func (s *Server) register(ctx context.Context) (err error) {
 	step, total := int64(0), int64(-1)
 	type in struct {
 		id   int
 		name string
 	}
 	var list []in
+	defer func() {
+		if err != nil { // what nobody serves has no share of the batches
+			for _, x := range list {
+				s.disconnect(ctx, x.id, x.name)
+			}
+		}
+	}()
 	weights := 0.0
 	for _, e := range s.envs {
 		weights += e.Weight
 	}
 	for _, e := range s.envs {
 		w := client.Registration{MaxTokenLength: s.o.MaxTokenLength, DesiredName: e.Desired, GroupSize: s.o.GroupSize,
-			Weight: e.Weight / float64(s.o.Replicas), MinAllocation: s.o.MinAllocation}
+			Weight: e.Weight / float64(s.o.Replicas), MinAllocation: s.o.MinAllocation, Instance: s.instance}
 		for try := 1; ; try++ {
 			got, err := s.c.Register(ctx, w)
 			if err == nil {
@@ -98,6 +108,15 @@ func (s *Server) register(ctx context.Context) error {
 	return nil
 }
 
+// disconnect says that an environment is gone.
+func (s *Server) disconnect(ctx context.Context, id int, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := s.c.Disconnect(ctx, id); err != nil {
+		s.o.Log.Warn("disconnect", "env", name, "err", err)
+	}
+}
+
 // fits refuses sizes with which no batch would ever be full. The server would wait for
 // ever without a word.
 func (s *Server) fits(i client.Info) error {
@@ -129,11 +148,11 @@ func divisors(batch, g int) string {
 }
 
 // conduct looks at the queue again and again, follows the trainer's steps, and registers
-// anew with a server that was restarted.
-func (s *Server) conduct(ctx context.Context) {
+// anew with a server that was restarted. Evaluations may go on behind its end.
+func (s *Server) conduct(ctx, evals context.Context) {
 	away := false
 	for {
-		err := s.look(ctx)
+		err := s.look(ctx, evals)
 		if ctx.Err() != nil {
 			return
 		}
@@ -152,7 +171,7 @@ func (s *Server) conduct(ctx context.Context) {
 }
 
 // look asks for the state of every environment.
-func (s *Server) look(ctx context.Context) error {
+func (s *Server) look(ctx, evals context.Context) error {
 	s.mu.Lock()
 	doubts, before := s.doubts, s.step
 	posted := make([]int, len(s.envs))
@@ -183,7 +202,7 @@ func (s *Server) look(ctx context.Context) error {
 	s.changed()
 	s.mu.Unlock()
 	if now != before {
-		return s.stepped(ctx, before, now)
+		return s.stepped(ctx, evals, before, now)
 	}
 	return nil
 }
@@ -220,8 +239,9 @@ func (s *Server) lost(ctx context.Context, err error) error {
 	s.o.Log.Warn("the trajectory server does not know this environment any more: registering again", "err", err)
 	before := s.step
 	if err := s.register(ctx); err != nil {
-		if ctx.Err() == nil && !errors.As(err, &e) { // sizes that do not fit
-			s.stop(err)
+		if ctx.Err() == nil && (!errors.As(err, &e) || e.Status >= 400 && e.Status < 500 && !e.Busy()) { // sizes that do not fit
+			s.stop(fmt.Errorf("the trajectory server was reset or started again: %w", err))
+			s.quit() // what is finished cannot be posted; its rows are served again by the next start
 		}
 		return err
 	}
@@ -230,15 +250,20 @@ func (s *Server) lost(ctx context.Context, err error) error {
 		s.rewind(before)
 	}
 	s.online, s.doubts = true, s.doubts+1
+	forgotten := s.forgotten
+	s.forgotten = nil
 	s.changed()
 	s.mu.Unlock()
+	for _, g := range forgotten {
+		s.drop(g, "rewound")
+	}
 	return s.keep(ctx, false)
 }
 
 // stepped is told that the trainer went on.
-func (s *Server) stepped(ctx context.Context, before, now int64) error {
+func (s *Server) stepped(ctx, evals context.Context, before, now int64) error {
 	if n := s.o.StepsPerEval; n > 0 && before/n < now/n {
-		s.evaluate(ctx, now)
+		s.evaluate(evals, now)
 	}
 	if err := s.keep(ctx, true); err != nil {
 		s.stop(err)

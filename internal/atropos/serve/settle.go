@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"hermes/internal/atropos/client"
@@ -50,7 +51,7 @@ func (s *Server) settle(ctx context.Context, g *group, in *room) {
 		samples[i] = shape.Sample{Reward: fin.Scores[i].Reward, Truncated: r.Outcome == trajectory.Truncated, Length: encoded[i].Sampled}
 	}
 	out := s.o.Rules.Group(samples, s.o.GroupSize, shape.Chances{
-		Fill: g.sample < mostFills*(s.o.GroupSize+s.o.Rules.Oversample), Resample: g.again < s.o.Rules.Resamples})
+		Fill: g.sample < mostFills*(s.o.GroupSize+s.o.Rules.Oversample), Resample: g.again < s.o.Rules.Again()})
 	s.met.dropSamples(g.env, "truncated", out.Dropped)
 	switch out.Verdict {
 	case shape.Fill, shape.Resample:
@@ -230,22 +231,18 @@ func spread(a float64, masks []trajectory.Token) []float64 {
 
 // again puts a group into the backlog: for more samples of the same row, or anew.
 func (s *Server) again(g *group, out shape.Result) {
+	if out.Verdict == shape.Resample {
+		s.drop(g, "resampled")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.gen != s.gen {
-		delete(s.groups, g.name)
-		s.met.drop(g.env, "rewound")
-		return
-	}
+	delete(s.groups, g.name)
 	n := out.Missing
 	if out.Verdict == shape.Resample {
-		delete(s.groups, g.name)
 		g.again, g.sample, g.recs = g.again+1, 0, nil
 		n = s.o.GroupSize + s.o.Rules.Oversample
-		s.met.drop(g.env, "resampled")
 	} else {
 		s.met.filled(g.env, n)
-		delete(s.groups, g.name)
 	}
 	s.enter(g, n)
 	s.backlog = append(s.backlog, g)
@@ -264,11 +261,12 @@ const streak = 3
 const postTries = 3
 
 // key is the name under which the row of a group is posted. It is the same in every start
-// until the trainer goes back, so that hermes' own server takes a row once.
+// until the trainer goes back, so that hermes' own server takes a row once; with other rows
+// in its place it is another one.
 func (s *Server) key(g *group) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("%s/%s/%d.%d", s.series, g.env.Name, g.at.Epoch, g.at.Row)
+	return fmt.Sprintf("%s/%s/%d.%d/%s", s.series, g.env.Name, g.at.Epoch, g.at.Row, trajectory.NewKey(g.row.ID, int(g.at.Epoch), 0, 0))
 }
 
 // deliver posts a group: once the server has it, or may have it, it is not sent again,
@@ -373,20 +371,22 @@ func (s *Server) sent(ctx context.Context, g *group, w encode.ScoredDataGroup, r
 // arrived books a group that is not sent, because an earlier start has sent its row and was
 // killed before it could write that down.
 func (s *Server) arrived(ctx context.Context, g *group) {
-	s.met.drop(g.env, "arrived")
-	if err := s.file.dropped(g, "arrived", s.now()); err != nil {
+	s.drop(g, "arrived")
+	s.close(ctx, g, true)
+}
+
+// drop books samples of a row that are not sent: a line, and the count of their reason.
+func (s *Server) drop(g *group, why string) {
+	s.met.drop(g.env, why)
+	if err := s.file.dropped(g, why, s.now()); err != nil {
 		s.stop(err)
 	}
-	s.close(ctx, g, true)
 }
 
 // settled books a group that is not sent.
 func (s *Server) settled(ctx context.Context, g *group, why string) {
-	s.met.drop(g.env, why)
+	s.drop(g, why)
 	s.met.failed(g.env, g.took())
-	if err := s.file.dropped(g, why, s.now()); err != nil {
-		s.stop(err)
-	}
 	if why == "unsent" { // its row is served again by the next start
 		s.mu.Lock()
 		delete(s.groups, g.name)
@@ -410,7 +410,8 @@ func (s *Server) close(ctx context.Context, g *group, sent bool) {
 		g.env.dry = 0
 	} else if g.env.dry++; g.env.dry >= patience {
 		g.env.extra++
-		warn = g.env.dry%patience == 0
+		n := g.env.dry / patience
+		warn = g.env.dry%patience == 0 && n&(n-1) == 0 // ever more seldom: a dry hour is one line, not thousands
 	}
 	s.changed()
 	dry, maxLen := g.env.dry, s.maxLen
@@ -418,11 +419,33 @@ func (s *Server) close(ctx context.Context, g *group, sent bool) {
 	if warn {
 		t := s.Totals().Envs[g.env.Name]
 		s.o.Log.Warn("nothing of an environment could be sent for a while", "env", g.env.Name, "groups", dry, "dropped", t.Dropped, "samples", t.Samples,
-			"longest sequence", maxLen, "advice", "too_long: a smaller --max-tokens or --max-turns, or a larger max_token_len of the trainer; equal: another difficulty, a larger --group-size, or --equal-scores send")
+			"longest sequence", maxLen, "advice", advice(t.Dropped, t.Samples))
 	}
 	if err := s.keep(ctx, false); err != nil {
 		s.stop(err)
 	}
+}
+
+// advice says what to change where groups of these many reasons, and samples of them, could
+// not be sent.
+func advice(groups, samples map[string]int64) string {
+	var out []string
+	for _, x := range []struct {
+		why, text string
+		in        map[string]int64
+	}{
+		{"equal", "another difficulty, a larger --group-size, or --equal-scores send", groups},
+		{"masked", "a larger --max-tokens or --max-turns, or training.truncated: score", groups},
+		{"truncated", "a larger --max-tokens or --max-turns, or training.truncated: score", samples},
+		{"too_long", "a smaller --max-tokens or --max-turns, or a larger max_token_len of the trainer", samples},
+		{"failed_environment", "failed_trajectories.jsonl of the run directory says what the environment raised", samples},
+		{"unscored", "the environment gives no score: see its log", samples},
+	} {
+		if x.in[x.why] > 0 {
+			out = append(out, x.why+": "+x.text)
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 func (s *Server) now() int64 {

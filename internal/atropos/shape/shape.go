@@ -20,11 +20,11 @@ type Rules struct {
 	Truncated   string    `yaml:"truncated"`    // score, mask, zero, drop: samples that a limit has cut off
 	Overlong    *Overlong `yaml:"overlong"`     // a soft punishment of long answers; nil: none
 	EqualScores string    `yaml:"equal-scores"` // drop, send, resample: groups whose scores are all the same
-	ShortGroups string    `yaml:"short-groups"` // fill, send, drop: groups that lack samples
+	ShortGroups string    `yaml:"short-groups"` // fill, send, drop: groups that lack samples; send leaves as many as divide the group's size
 	Oversample  int       `yaml:"oversample"`   // samples beyond the group's size
 	Keep        string    `yaml:"keep"`         // order, spread: which of the oversampled ones are sent
 	Advantages  string    `yaml:"advantages"`   // none, grpo, rloo, dr_grpo
-	Resamples   int       `yaml:"resamples"`    // how often a row is tried again for equal scores; 0: once
+	Resamples   *int      `yaml:"resamples"`    // how often a row is tried again for equal scores; nil: once
 }
 
 // Overlong punishes answers softly: nothing up to SoftFrom tokens, then linearly up to
@@ -62,19 +62,30 @@ func (r *Rules) Check() error {
 			return ruleError(x.key, "%q is none of %s", *x.at, strings.Join(x.words, ", "))
 		}
 	}
-	for key, n := range map[string]int{"oversample": r.Oversample, "resamples": r.Resamples} {
-		if n < 0 {
-			return ruleError(key, "%d: want 0 or more", n)
-		}
+	if r.Oversample < 0 {
+		return ruleError("oversample", "%d: want 0 or more", r.Oversample)
+	}
+	if n := r.Again(); n < 0 || n > mostResamples {
+		return ruleError("resamples", "%d: want 0 to %d", n, mostResamples)
 	}
 	if r.Keep == "spread" && r.Oversample == 0 {
 		return ruleError("keep", "spread chooses among samples beyond the group's size, and there are none: set oversample, 1 or more")
 	}
-	r.Resamples = cmp.Or(r.Resamples, 1)
 	if o := r.Overlong; o != nil && (o.SoftFrom < 0 || o.Max <= o.SoftFrom || !(o.Penalty >= 0) || math.IsInf(o.Penalty, 0)) {
 		return ruleError("overlong", "soft_from %d, max %d, penalty %g: want 0 ≤ soft_from < max and a penalty of 0 or more", o.SoftFrom, o.Max, o.Penalty)
 	}
 	return nil
+}
+
+// mostResamples bounds how often a row is tried again.
+const mostResamples = 100
+
+// Again is how often a row is tried again for equal scores.
+func (r Rules) Again() int {
+	if r.Resamples == nil {
+		return 1
+	}
+	return *r.Resamples
 }
 
 // Sample is one scored sample.
@@ -107,7 +118,7 @@ const (
 // Result is a group after shaping.
 type Result struct {
 	Verdict Verdict
-	Why     string   // of a verdict other than Send: short or equal
+	Why     string   // of a verdict other than Send: short, equal, or masked where no sample would be trained
 	Missing int      // of Fill: samples that are wanted
 	Samples []Shaped // of Send
 	Dropped int      // samples that Truncated drops
@@ -136,8 +147,7 @@ func (r Rules) Group(samples []Sample, size int, left Chances) (out Result) {
 		x.Score -= r.Overlong.of(s.Length)
 		all = append(all, x)
 	}
-	out.Surplus = max(0, len(all)-size)
-	if all = choose(all, size, r.Keep); len(all) < size {
+	if len(all) < size {
 		out.Why, out.Missing = "short", size-len(all)
 		switch {
 		case r.ShortGroups == "fill" && left.Fill:
@@ -147,9 +157,16 @@ func (r Rules) Group(samples []Sample, size int, left Chances) (out Result) {
 			out.Verdict = Drop
 			return out
 		}
+		size = divisor(size, len(all))
 	}
-	if r.EqualScores != "send" && equal(all) {
+	out.Surplus = len(all) - size
+	all = choose(all, size, r.Keep)
+	none := untrained(all)
+	if none || r.EqualScores != "send" && equal(all) {
 		out.Verdict, out.Why = Drop, "equal"
+		if none {
+			out.Why = "masked"
+		}
 		if r.EqualScores == "resample" && left.Resample {
 			out.Verdict = Resample
 		}
@@ -182,6 +199,21 @@ func choose(all []Shaped, size int, keep string) []Shaped {
 	all = append(slices.Clone(all[:high]), all[len(all)-(size-high):]...)
 	slices.SortFunc(all, func(a, b Shaped) int { return cmp.Compare(a.Index, b.Index) })
 	return all
+}
+
+// divisor is the largest divisor of a size that is at most n. A trajectory server makes
+// batches of whole packs of the largest size: a group of 3 where others have 4 would stay in
+// its queue for ever, one of 2 finds another of 2.
+func divisor(size, n int) int {
+	for size%n != 0 {
+		n--
+	}
+	return n
+}
+
+// untrained reports whether every sample of a group is masked.
+func untrained(all []Shaped) bool {
+	return !slices.ContainsFunc(all, func(x Shaped) bool { return !x.Masked })
 }
 
 // equal reports whether a group teaches nothing. One sample alone is never equal to others.

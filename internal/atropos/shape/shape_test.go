@@ -51,7 +51,13 @@ func TestGroup(t *testing.T) {
 			scores: []float64{1, 0}, adv: []float64{0.5, 0}, masked: []bool{false, true}},
 		{name: "cut off, dropped, filled", rules: shape.Rules{Truncated: "drop"}, in: cut(rewards(1, 0), 1), size: 2, left: all, verdict: shape.Fill, why: "short", missing: 1, dropped: 1},
 		{name: "short, no chance left", in: rewards(1), size: 3, verdict: shape.Drop, why: "short", missing: 2},
-		{name: "short, sent", rules: shape.Rules{ShortGroups: "send"}, in: rewards(1, 0), size: 3, left: all, verdict: shape.Send, scores: []float64{1, 0}, missing: 1},
+		{name: "short, sent", rules: shape.Rules{ShortGroups: "send"}, in: rewards(1, 0), size: 4, left: all, verdict: shape.Send, scores: []float64{1, 0}, missing: 2},
+		{name: "short, of a size that no batch has room for", rules: shape.Rules{ShortGroups: "send"}, in: rewards(1, 0, 0), size: 4, left: all, verdict: shape.Send, scores: []float64{1, 0}, missing: 1, surplus: 1},
+		{name: "short, spread", rules: shape.Rules{ShortGroups: "send", Keep: "spread", Oversample: 1}, in: rewards(0.5, 0, 1), size: 4, left: all, verdict: shape.Send, index: []int{1, 2}, scores: []float64{0, 1}, missing: 1, surplus: 1},
+		{name: "nothing to train", rules: shape.Rules{Truncated: "mask"}, in: cut(rewards(1, 0), 0, 1), size: 2, left: all, verdict: shape.Drop, why: "masked"},
+		{name: "nothing to train, again", rules: shape.Rules{Truncated: "mask", EqualScores: "resample"}, in: cut(rewards(1, 0), 0, 1), size: 2, left: all, verdict: shape.Resample, why: "masked"},
+		{name: "nothing to train is not sent", rules: shape.Rules{Truncated: "mask", EqualScores: "send"}, in: cut(rewards(1, 0), 0, 1), size: 2, left: all, verdict: shape.Drop, why: "masked"},
+		{name: "once more is never", rules: shape.Rules{EqualScores: "resample", Resamples: new(int)}, in: rewards(1, 1), size: 2, verdict: shape.Drop, why: "equal"},
 		{name: "empty is never sent", rules: shape.Rules{ShortGroups: "send", EqualScores: "send"}, size: 2, left: all, verdict: shape.Drop, why: "short", missing: 2},
 		{name: "short, dropped", rules: shape.Rules{ShortGroups: "drop"}, in: rewards(1), size: 2, left: all, verdict: shape.Drop, why: "short", missing: 1},
 		{name: "equal", in: rewards(1, 1), size: 2, left: all, verdict: shape.Drop, why: "equal"},
@@ -89,7 +95,7 @@ func TestGroup(t *testing.T) {
 }
 
 // TestPromises: for any samples and rules, a group that is sent has the size that was asked
-// for (or less, where short ones are sent), each sample at most once and in order, finite
+// for (or a divisor of it, where short ones are sent), something to train, each sample at most once and in order, finite
 // numbers, and advantages that sum to nothing; what is not sent says why.
 func TestPromises(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -119,7 +125,10 @@ func TestPromises(t *testing.T) {
 		if got.Verdict != shape.Send {
 			continue
 		}
-		if len(got.Samples) > size || len(got.Samples) < size && rules.ShortGroups != "send" {
+		if slices.IndexFunc(got.Samples, func(x shape.Shaped) bool { return !x.Masked }) < 0 {
+			t.Fatalf("nothing is trained of %+v", got)
+		}
+		if size%len(got.Samples) != 0 || len(got.Samples) < size && rules.ShortGroups != "send" {
 			t.Fatalf("%d samples for a group of %d", len(got.Samples), size)
 		}
 		sum, masked, last := 0.0, false, -1
@@ -139,6 +148,10 @@ func TestPromises(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	below, above := -2, 300
+	if (shape.Rules{}).Again() != 1 || (shape.Rules{Resamples: new(int)}).Again() != 0 {
+		t.Error("resamples: want 1 where nothing is said, and 0 where 0 is said")
+	}
 	for _, tt := range []struct {
 		rules shape.Rules
 		want  string
@@ -149,7 +162,8 @@ func TestCheck(t *testing.T) {
 		{shape.Rules{ShortGroups: "x"}, "training.short-groups"},
 		{shape.Rules{Keep: "x"}, "training.keep"},
 		{shape.Rules{Keep: "spread"}, "set oversample"},
-		{shape.Rules{Resamples: -2}, "training.resamples: -2"},
+		{shape.Rules{Resamples: &below}, "training.resamples: -2"},
+		{shape.Rules{Resamples: &above}, "training.resamples: 300: want 0 to 100"},
 		{shape.Rules{Oversample: -1}, "training.oversample: -1"},
 		{shape.Rules{Overlong: &shape.Overlong{SoftFrom: 10, Max: 10}}, "soft_from < max"},
 		{shape.Rules{Overlong: &shape.Overlong{SoftFrom: 10, Max: 20, Penalty: math.NaN()}}, "penalty"},

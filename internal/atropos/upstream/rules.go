@@ -186,7 +186,10 @@ func (w *writer) tokenizer(s setting) error {
 	if s.value == nil || name == "none" {
 		return nil
 	}
-	if !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "builtin:") && !strings.HasPrefix(name, "hf:") {
+	if strings.HasPrefix(name, "builtin:") {
+		return w.give("tokenizer", name, s.from)
+	}
+	if !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "hf:") {
 		name = "hf:" + name
 	}
 	return w.give("model-files", name, s.from)

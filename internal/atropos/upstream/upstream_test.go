@@ -59,6 +59,7 @@ func TestTranslate(t *testing.T) {
 		{name: "a negative number is a value", in: "--env.max_batches_offpolicy -1 e", want: "e --max-batches-offpolicy=-1"},
 		{name: "None is nothing", in: "e --env.wandb_name None --env.use_wandb false", want: "e"},
 		{name: "unknown keys are the environment's", in: "e --env.max_level 3", want: "e --set=max-level=3"},
+		{name: "an embedded tokenizer", in: "e --env.tokenizer_name builtin:words", want: "e --tokenizer=builtin:words"},
 		{name: "testing", in: "--testing e", want: "e --model=scripted --exact=true --wire=sglang"},
 		{name: "a server", in: "e --openai.base_url http://x/v1 --openai.server_type sglang --openai.model_name m", want: "e --base-url=http://x/v1 --model=m --exact=true --wire=sglang"},
 		{name: "a flag over the file", in: "e --config one.yaml --openai.model_name z", want: "e --base-url=http://a/v1 --model=z --exact=true --wire=vllm", notes: "openai[0].api_key is not read"},
