@@ -151,7 +151,7 @@ func scripts(r *rand.Rand, level int) madeRow {
 	return madeRow{
 		Prompt: fmt.Sprintf("Write a shell script tool.sh, with mode 750, that takes a number n as its argument and prints the sum of %d*i for i from 1 to n.", a),
 		Files:  map[string]string{"README": "tool.sh is missing.\n"},
-		Checks: []Check{{Kind: "command", Command: fmt.Sprintf(`test "$(sh ./tool.sh %d)" = %d`, n, sum)}, {Kind: "mode", Path: "tool.sh", Text: "750"}},
+		Checks: []Check{{Kind: "output", Command: fmt.Sprintf("sh ./tool.sh %d", n), Text: fmt.Sprint(sum)}, {Kind: "mode", Path: "tool.sh", Text: "750"}},
 		Solution: fmt.Sprintf(`cat >tool.sh <<'END'
 #!/bin/sh
 echo $(( %d * $1 * ($1 + 1) / 2 ))
