@@ -37,8 +37,14 @@ func citations(text string, known map[string]int) (out []string) {
 	return out
 }
 
+// thousands are commas within a number.
+var thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
+
 // plain is a text without case, signs and a leading article.
 func plain(text string) string {
+	for thousands.MatchString(text) {
+		text = thousands.ReplaceAllString(text, "$1$2")
+	}
 	w := words(text)
 	if len(w) > 1 && (w[0] == "the" || w[0] == "a" || w[0] == "an") {
 		w = w[1:]
