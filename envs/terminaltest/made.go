@@ -86,15 +86,18 @@ func sortFolders(r *rand.Rand, level int) madeRow {
 	m := madeRow{
 		Prompt:   "Move each file of the folder inbox into a folder named after its ending (inbox/a.txt becomes txt/a.txt), and remove the folder inbox when it is empty.",
 		Files:    map[string]string{},
-		Checks:   []Check{{Kind: "absent", Path: "inbox"}},
 		Solution: `for f in inbox/*; do e=${f##*.}; mkdir -p "$e" && mv "$f" "$e/"; done; rmdir inbox`,
 	}
+	kept := "[ ! -e inbox ]"
 	for i, w := range words(r, 2*level) {
 		end, text := []string{"txt", "log", "md"}[r.IntN(3)], strings.Join(words(r, 3), " ")
 		name := fmt.Sprintf("%s%d.%s", w, i, end)
 		m.Files["inbox/"+name] = text + "\n"
 		m.Checks = append(m.Checks, Check{Kind: "contains", Path: end + "/" + name, Text: text})
+		kept += " && [ -f " + end + "/" + name + " ]"
 	}
+	// that the folder is gone is worth nothing where its files went with it
+	m.Checks = append([]Check{{Kind: "command", Command: kept}}, m.Checks...)
 	return m
 }
 

@@ -142,3 +142,25 @@ chmod 750 tool.sh`
 		t.Error("no row asks for tool.sh")
 	}
 }
+
+// TestDestroyingPaysNothing: who removes what was to be moved has earned nothing.
+func TestDestroyingPaysNothing(t *testing.T) {
+	e := open(t, terminaltest.Config{})
+	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := trajectory.Call{Name: "terminal", Arguments: `{"command":"rm -rf -- *"}`}
+		rec, err := playtest.New(t).Play(t.Context(), e, row, 0, []trajectory.Message{{Calls: []trajectory.Call{call}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Score == nil || rec.Score.Reward != 0 {
+			t.Errorf("%s: %+v (%s)", row.Prompt[0].Content(), rec.Score, rec.Reason)
+		}
+	}
+}
