@@ -140,6 +140,9 @@ func TestSpoiltEnvironmentsAreCaught(t *testing.T) {
 		{"a scorer that panics", spoilt{score: func(envs.World, *trajectory.Score) error { panic("boo") }}, []string{"oracle", "null", "repeats"}, "boo"},
 		{"the answer in a file", spoilt{prepare: write("deep/down/gold.txt", gold)}, []string{"hidden"}, "gold.txt"},
 		{"the answer in a hidden file of the home", spoilt{prepare: write(".cache/x", gold)}, []string{"hidden"}, ".cache/x"},
+		{"the answer in the name of a file", spoilt{prepare: func(ctx context.Context, t envs.Task, w envs.World) error {
+			return w.Box.WriteFile(ctx, "cache/"+t.Hidden.(string)+".tmp", []byte("x"), 0o600)
+		}}, []string{"hidden"}, "the name of a file"},
 		{"the answer in the files of the task", spoilt{task: func(t *envs.Task) { t.Files = map[string]string{"tests/expect": gold(*t)} }}, []string{"hidden"}, "tests/expect"},
 		{"the answer in a variable", spoilt{task: func(t *envs.Task) { t.Env = map[string]string{"GOLD": t.Hidden.(string)} }}, []string{"hidden"}, "GOLD"},
 		{"the answer in the task", spoilt{task: func(t *envs.Task) {

@@ -125,7 +125,7 @@ type searching struct {
 
 // listing prints the files of the folders that belong to the box; words of
 // processes and variables follow.
-const listing = `for d in . "$HOME" %s; do [ -d "$d" ] && find "$d" -xdev -type f -size -4096k 2>/dev/null; done | sort -u | head -n 5000`
+const listing = `for d in . "$HOME" %s; do [ -d "$d" ] && find "$d" -xdev \( -type f -o -type l \) -size -4096k 2>/dev/null; done | sort -u | head -n 5000`
 
 // Score searches, then scores.
 func (e *searching) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) (trajectory.Score, error) {
@@ -142,6 +142,9 @@ func (e *searching) Score(ctx context.Context, t envs.Task, w envs.World, ep env
 	}
 	if files.TimedOut || files.Truncated {
 		return trajectory.Score{}, fmt.Errorf("the box has too many files to be searched")
+	}
+	if at := within(string(files.Stdout), e.find); at != "" {
+		return trajectory.Score{}, fmt.Errorf("the name of a file tells %s", at)
 	}
 	for _, name := range strings.Split(strings.TrimSpace(string(files.Stdout)), "\n") {
 		if name == "" {

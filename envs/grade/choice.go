@@ -17,7 +17,9 @@ var (
 	answerIs   = regexp.MustCompile(`(?i)\b(?:answer|choice|option)\b(?:\s+(?:is|would be|should be))?\s*:?\s*(?:\*\*|__|\$)?\s*(?:(?:option|choice)\s+)?\(?\[?(?:\\boxed\{|\\text\{|\\mathrm\{)*\(?([A-Za-z])(?:\)|\]|\}|\*|_|\$|[.,:;!]|\s|$)`)
 	boxedIs    = regexp.MustCompile(`\\boxed\{\s*(?:\\text\w*\{|\\mathrm\{)*\s*\(?([A-Za-z])\)?\s*(?:[.:)][^{}]*)?\}`)
 	loneLetter = regexp.MustCompile(`(?m)(?:^|[\s(\[*_])([A-Z])(?:[)\].:,*_]|\s|$)`)
-	pronoun    = regexp.MustCompile(`^(?:[AI])\s+[a-z]`)
+	// either follows a letter where an answer does not decide
+	either  = regexp.MustCompile(`^[)\]}*_$]*\s*(?:or|/)\s*(?:option\s+|choice\s+)?[(\[*_$]*[A-Z](?:[^A-Za-z]|$)`)
+	pronoun = regexp.MustCompile(`^(?:[AI])\s+[a-z]`)
 )
 
 // multipleChoice compares the letter that was chosen: the last \boxed{X} or "answer is X",
@@ -115,6 +117,9 @@ func chosen(text string, count int) (string, bool) {
 		all := re.FindAllStringSubmatchIndex(text, -1)
 		for i := len(all) - 1; i >= 0; i-- {
 			m := all[i]
+			if re == answerIs && either.MatchString(text[m[3]:]) {
+				return "", false
+			}
 			if re == answerIs && pronoun.MatchString(text[m[2]:]) {
 				continue // "the answer is a bird"
 			}

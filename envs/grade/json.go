@@ -18,8 +18,9 @@ var fence = regexp.MustCompile("(?s)```(?:json|JSON)?[ \t]*\r?\n(.*?)```")
 const maxJSON = 4 << 20
 
 // jsonIn finds the JSON of an answer: the whole, the last code fence that holds some, or the
-// last object or list in the text.
-func jsonIn(text string) (any, error) {
+// last object or list in the text. Where an object (a list) is wanted, one of them goes
+// before what comes later, such as the [1] of a remark.
+func jsonIn(text string, wanted any) (any, error) {
 	if len(text) > maxJSON {
 		return nil, fmt.Errorf("the answer has more than %d bytes", maxJSON)
 	}
@@ -27,13 +28,25 @@ func jsonIn(text string) (any, error) {
 	if err == nil {
 		return v, nil
 	}
-	for _, m := range slices.Backward(fence.FindAllStringSubmatch(text, -1)) {
-		if v, err := readJSON([]byte(m[1])); err == nil {
-			return v, nil
+	var last any
+	found, fits := false, false
+	take := func(v any) {
+		_, isList := v.([]any)
+		_, isObject := v.(map[string]any)
+		_, list := wanted.([]any)
+		_, object := wanted.(map[string]any)
+		if like := list && isList || object && isObject; like || !fits {
+			last, found, fits = v, true, like
 		}
 	}
-	var last any
-	found := false
+	for _, m := range fence.FindAllStringSubmatch(text, -1) {
+		if v, err := readJSON([]byte(m[1])); err == nil {
+			take(v)
+		}
+	}
+	if found {
+		return last, nil
+	}
 	for i, tries := 0, 0; tries < 1000; tries++ {
 		at := strings.IndexAny(text[i:], "{[")
 		if at < 0 {
@@ -47,7 +60,7 @@ func jsonIn(text string) (any, error) {
 			i++
 			continue
 		}
-		last, found = v, true
+		take(v)
 		i += int(d.InputOffset())
 	}
 	if !found {
@@ -89,7 +102,7 @@ func (o *jsonEqual) bind(row datasets.Row) (Grader, error) {
 		}
 	}
 	return judged(func(text string) (bool, string) {
-		got, err := jsonIn(text)
+		got, err := jsonIn(text, gold)
 		if err != nil {
 			return false, err.Error()
 		}
@@ -104,7 +117,7 @@ func (o *jsonEqual) bind(row datasets.Row) (Grader, error) {
 func (o *jsonEqual) binary() bool { return true }
 
 func (o *jsonEqual) key(_ datasets.Row, answer string) (string, bool) {
-	v, err := jsonIn(answer)
+	v, err := jsonIn(answer, nil)
 	if err != nil {
 		return "", false
 	}

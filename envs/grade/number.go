@@ -14,9 +14,17 @@ import (
 )
 
 var (
-	numbers = regexp.MustCompile(`[-+−]?\$?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:/\d+)?\s?(?:\\?%)?`)
+	numbers = regexp.MustCompile(`[-+−]?[$€£]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?: \d+/\d+|\s?/\s?\d[\d,]*(?:\.\d+)?)?\s?(?:\\?%|(?:percent|pct)\b)?`)
 	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
-	frac    = regexp.MustCompile(`\\[dt]?frac(?:\{\s*(\d+)\s*\}\{\s*(\d+)\s*\}|(\d)(\d))`)
+	frac    = regexp.MustCompile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
+	// powers of ten, and what a power does to a unit, which is no number of its own
+	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\^\{?\s*([-+−]?\d+)\s*\}?`)
+	units = regexp.MustCompile(`([A-Za-z})])\s?\^\{?[-−]?\d+\}?|\b([kcdm]?m|in|ft|yd|mi)[23]\b`)
+	// spaces that stand between thousands alone
+	narrow  = regexp.MustCompile(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
+	grouped = regexp.MustCompile(`^\d{1,3}(?:,\d{2,3})*,\d{3}$`)
+	// marked begins what stands behind ####: a number, however it is dressed.
+	marked = regexp.MustCompile(`^(?:\s|[*_$(:=]|\\\(|\\boxed\{|(?i:the\s+|final\s+)*(?i:answer)(?:\s+is)?\b)*$`)
 	// signs of LaTeX between the digits of a number
 	thousands = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "")
 )
@@ -74,18 +82,24 @@ func (q quantity) value() *big.Rat {
 	return q.written
 }
 
-// number is the last number of a text: after the last ####, in the last \boxed{}, or
-// anywhere. Thousands may be set apart by commas; 50% is a half, 3/4 three quarters, and
-// so is \frac{3}{4}.
+// number is the last number of a text: behind the last ####, in the last \boxed{}, or
+// anywhere. Behind #### it is the first one if the line begins with it, whatever is said
+// of it. Thousands may be set apart by commas; 50% is a half, 3/4 three quarters, and so is
+// \frac{3}{4}; 3 1/2 is three and a half, 2 \times 10^6 two million; the 2 of cm^2 is none.
 func number(text string) (quantity, bool) {
 	if at := strings.LastIndex(text, "####"); at >= 0 {
-		text = text[at+4:]
-	} else if m := boxed.FindAllStringSubmatch(text, -1); m != nil {
+		text = spelt(text[at+4:])
+		line, _, _ := strings.Cut(text, "\n")
+		m := numbers.FindStringIndex(line)
+		// "#### 3. So" is a heading, "#### 6 × 7 = 42" a sum
+		if m != nil && marked.MatchString(line[:m[0]]) && !strings.HasSuffix(strings.TrimSpace(line[m[0]:m[1]]), ".") && !strings.Contains(line[m[1]:], "=") {
+			return parseQuantity(line[m[0]:m[1]])
+		}
+	}
+	if m := boxed.FindAllStringSubmatch(text, -1); m != nil {
 		text = m[len(m)-1][1]
 	}
-	if strings.Contains(text, `\`) || strings.Contains(text, "{,}") {
-		text = frac.ReplaceAllString(thousands.Replace(text), "$1$3/$2$4")
-	}
+	text = spelt(text)
 	all := numbers.FindAllStringIndex(text, -1)
 	if len(all) == 0 {
 		return quantity{}, false
@@ -98,6 +112,29 @@ func number(text string) (quantity, bool) {
 	return parseQuantity(last)
 }
 
+// spelt writes the numbers of LaTeX as they are typed.
+func spelt(text string) string {
+	if strings.Contains(text, `\`) || strings.Contains(text, "{,}") {
+		text = frac.ReplaceAllStringFunc(thousands.Replace(text), func(s string) string {
+			m := frac.FindStringSubmatch(s)
+			if m[1] != "" {
+				m[1] += " " // of a mixed number
+			}
+			return m[1] + m[2] + m[4] + "/" + m[3] + m[5]
+		})
+	}
+	if strings.Contains(text, "^") {
+		text = tens.ReplaceAllStringFunc(text, func(s string) string {
+			m := tens.FindStringSubmatch(s)
+			if m[1] == "" {
+				m[1] = "1"
+			}
+			return m[1] + "e" + strings.Replace(m[2], "−", "-", 1)
+		})
+	}
+	return narrow.ReplaceAllString(narrow.ReplaceAllString(units.ReplaceAllString(text, "$1$2"), "$1$2"), "$1$2")
+}
+
 // parseNumber is the value of one number.
 func parseNumber(text string) (*big.Rat, bool) {
 	q, ok := parseQuantity(text)
@@ -108,12 +145,25 @@ func parseNumber(text string) (*big.Rat, bool) {
 }
 
 func parseQuantity(text string) (quantity, bool) {
-	text = strings.NewReplacer(",", "", "$", "", "+", "", "−", "-", " ", "", "\\", "").Replace(text)
-	text, percent := strings.CutSuffix(text, "%")
+	text = strings.NewReplacer("$", "", "€", "", "£", "", "+", "", "−", "-", "\\", "", "percent", "%", "pct", "%").Replace(text)
+	text, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	if len(text) > 4096 {
 		return quantity{}, false
 	}
+	if whole, part, mixed := strings.Cut(strings.TrimSpace(text), " "); mixed && !strings.Contains(whole+part[:1], "/") {
+		w, ok1 := parseQuantity(whole)
+		p, ok2 := parseQuantity(part)
+		if !ok1 || !ok2 || p.written.Cmp(big.NewRat(1, 1)) >= 0 {
+			return quantity{p.written, percent}, ok2 // two numbers, of which the last counts
+		}
+		if strings.HasPrefix(whole, "-") {
+			p.written.Neg(p.written)
+		}
+		return quantity{w.written.Add(w.written, p.written), percent}, true
+	}
+	text = strings.ReplaceAll(text, " ", "")
 	top, bottom, fraction := strings.Cut(text, "/")
+	top, bottom = commas(top), commas(bottom)
 	if i := strings.IndexAny(top, "eE"); i >= 0 {
 		if n, err := strconv.Atoi(top[i+1:]); err != nil || max(n, -n) > maxExponent {
 			return quantity{}, false
@@ -131,6 +181,29 @@ func parseQuantity(text string) (quantity, bool) {
 		r.Quo(r, d)
 	}
 	return quantity{r, percent}, true
+}
+
+// commas takes the commas out of a number. Those that part no thousands part a decimal
+// fraction, where one stands before one or two digits at the end, or else numbers, of which
+// the last counts.
+func commas(text string) string {
+	text = strings.TrimRight(text, ",")
+	if !strings.Contains(text, ",") {
+		return text
+	}
+	sign := text[:len(text)-len(strings.TrimLeft(text, "-"))]
+	digits, rest := text[len(sign):], ""
+	if at := strings.IndexAny(digits, ".eE"); at >= 0 {
+		digits, rest = digits[:at], digits[at:]
+	}
+	if grouped.MatchString(digits) {
+		return sign + strings.ReplaceAll(digits, ",", "") + rest
+	}
+	before, last, _ := strings.Cut(digits, ",")
+	if len(last) <= 2 && rest == "" {
+		return sign + before + "." + last
+	}
+	return digits[strings.LastIndex(digits, ",")+1:] + rest
 }
 
 // numeric compares numbers within max(abs, rel × |gold|).

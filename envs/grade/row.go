@@ -17,8 +17,9 @@ type noGrader struct{}
 func (*noGrader) bind(datasets.Row) (Grader, error) { return nil, envs.ErrUnscored }
 
 // rowOwn judges by the first of: checker (a command in the box), expected_tools, expected
-// (text, /pattern/, or a list of texts of which one suffices), answer, ground_truth,
-// solution, rubric (by a model). A row with none of them is not scored.
+// (text that stands in the answer, /pattern/, or a list of texts of which one suffices),
+// answer, ground_truth, solution (a number, or words that stand in the answer), rubric (by
+// a model). A row with none of them is not scored.
 type rowOwn struct{}
 
 func (*rowOwn) bind(row datasets.Row) (Grader, error) {
@@ -83,6 +84,9 @@ func expected(raw json.RawMessage) (Grader, error) {
 	}
 	var gs []Grader
 	for _, text := range list {
+		if strings.TrimSpace(text) == "" {
+			return nil, fmt.Errorf("expected %s: an empty text stands in every answer", clip(raw))
+		}
 		if len(text) > 2 && strings.HasPrefix(text, "/") && strings.HasSuffix(text, "/") {
 			g, err := Regexp(text[1 : len(text)-1])
 			if err != nil {
@@ -104,13 +108,16 @@ func answer(text string) (Grader, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, errors.New("the answer is empty")
 	}
-	return Contains(text), nil
+	return mentions(text), nil
 }
 
 func isGoldNumber(text string) bool {
 	if strings.Contains(text, "####") {
 		return true
 	}
-	text = strings.ReplaceAll(strings.TrimSpace(text), ",", "")
+	text = strings.TrimSpace(text)
+	if digits, _, _ := strings.Cut(strings.TrimPrefix(text, "-"), "."); grouped.MatchString(digits) {
+		text = strings.ReplaceAll(text, ",", "")
+	}
 	return text != "" && json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "-0123456789")
 }

@@ -70,7 +70,7 @@ func (o *jsonSchema) bind(row datasets.Row) (Grader, error) {
 		}
 	}
 	return judged(func(text string) (bool, string) {
-		got, err := jsonIn(text)
+		got, err := jsonIn(text, nil)
 		if err != nil {
 			return false, err.Error()
 		}

@@ -21,7 +21,9 @@ import (
 
 // Check is one look at the box. Kinds: file_equals and contains (path, text; white space
 // at the end of a file does not count), sha256 (path, text), mode (path, text such as
-// 755), absent (path), command (command: exit 0 holds).
+// 755), absent (path), command (command: exit 0 holds), output (command, text: what it
+// prints, white space at the end aside, is compared outside of the box, where no process
+// can read what it ought to be).
 type Check struct {
 	Kind    string `json:"kind" yaml:"kind"`
 	Path    string `json:"path,omitempty" yaml:"path"`
@@ -40,8 +42,12 @@ func (c Check) Valid() error {
 		if c.Command == "" {
 			return errors.New("check command wants a command")
 		}
+	case "output":
+		if c.Command == "" || c.Text == "" {
+			return fmt.Errorf("check output wants command and text, has %q and %q", c.Command, c.Text)
+		}
 	default:
-		return fmt.Errorf("check of kind %q: have file_equals, contains, sha256, mode, absent, command", c.Kind)
+		return fmt.Errorf("check of kind %q: have file_equals, contains, sha256, mode, absent, command, output", c.Kind)
 	}
 	return nil
 }
@@ -55,6 +61,9 @@ func State(checks, forbid []Check) Grader {
 		}
 		for _, c := range forbid {
 			held, err := c.holds(ctx, w)
+			if err == errNoEnd {
+				err = fmt.Errorf("forbidden %s: %w: nobody knows whether it holds", c, err)
+			}
 			if err != nil {
 				return trajectory.Score{}, err
 			}
@@ -67,12 +76,14 @@ func State(checks, forbid []Check) Grader {
 		var missed []string
 		for _, c := range checks {
 			held, err := c.holds(ctx, w)
-			if err != nil {
+			switch {
+			case err == errNoEnd: // what the model left hangs: that is a result
+				missed = append(missed, c.String()+" ("+err.Error()+")")
+			case err != nil:
 				return trajectory.Score{}, err
-			}
-			if held {
+			case held:
 				n++
-			} else {
+			default:
 				missed = append(missed, c.String())
 			}
 		}
@@ -86,11 +97,17 @@ func State(checks, forbid []Check) Grader {
 
 // String names the check without what it compares with.
 func (c Check) String() string {
-	if c.Kind == "command" {
-		return "command " + c.Command
+	if c.Kind == "command" || c.Kind == "output" {
+		return c.Kind + " " + c.Command
 	}
 	return c.Kind + " " + c.Path
 }
+
+// checkTime is how long a check may take.
+const checkTime = time.Minute
+
+// errNoEnd says that a command, which is mostly of the model's making, did not end.
+var errNoEnd = errors.New("no end after a minute")
 
 // longest is how much of a file a check reads.
 const longest = 16 << 20
@@ -98,16 +115,22 @@ const longest = 16 << 20
 func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
 	if cmd, ok := map[string]backends.Cmd{
 		"command": {Shell: c.Command},
+		"output":  {Shell: c.Command},
 		"mode":    {Argv: []string{"stat", "-c", "%a", "--", c.Path}},
 		"absent":  {Argv: []string{"test", "!", "-e", c.Path, "-a", "!", "-L", c.Path}},
 	}[c.Kind]; ok {
-		cmd.Timeout = time.Minute
+		cmd.Timeout = checkTime
 		res, err := w.Exec(ctx, "check", cmd)
 		if err != nil {
 			return false, err
 		}
-		if res.TimedOut {
-			return false, fmt.Errorf("check %q: no end after a minute", c)
+		switch {
+		case res.TimedOut && c.Command != "":
+			return false, errNoEnd
+		case res.TimedOut:
+			return false, fmt.Errorf("check %q: no end after %v", c, checkTime)
+		case c.Kind == "output":
+			return trimmed(string(res.Stdout)) == trimmed(c.Text), nil
 		}
 		return res.Code == 0 && (c.Kind != "mode" || strings.TrimSpace(string(res.Stdout)) == c.Text), nil
 	}
@@ -119,7 +142,6 @@ func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("check %s: %w", c, err)
 	}
-	got := strings.TrimRight(string(data), " \t\r\n")
 	switch c.Kind {
 	case "contains":
 		return strings.Contains(string(data), c.Text), nil
@@ -127,8 +149,10 @@ func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
 		sum := sha256.Sum256(data)
 		return hex.EncodeToString(sum[:]) == c.Text, nil
 	}
-	return got == strings.TrimRight(c.Text, " \t\r\n"), nil
+	return trimmed(string(data)) == trimmed(c.Text), nil
 }
+
+func trimmed(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
 // stateChecks are checks of the grader's own, or the fields checks and forbid of the row.
 type stateChecks struct {

@@ -69,12 +69,31 @@ func (o *unitTests) bind(row datasets.Row) (Grader, error) {
 			return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil
 		}
 		for _, path := range slices.Sorted(maps.Keys(files)) {
+			if err := cleared(ctx, w, path); err != nil {
+				return trajectory.Score{}, err
+			}
 			if err := w.Box.WriteFile(ctx, path, []byte(files[path]), 0o644); err != nil {
 				return trajectory.Score{}, fmt.Errorf("tests: write %s: %w", path, err)
 			}
 		}
 		return o.run(ctx, w, c)
 	}), nil
+}
+
+// inTheWay removes what stands at a path, and what stands above it and is no folder.
+const inTheWay = `d=$0; while d=$(dirname -- "$d"); [ "$d" != . ] && [ "$d" != / ]; do if [ -e "$d" ] || [ -L "$d" ]; then [ -d "$d" ] || rm -f -- "$d"; fi; done; rm -rf -- "$0"`
+
+// cleared makes room for a test: a model that left a folder or a link in its place has
+// neither a test that goes astray nor a sample without a score.
+func cleared(ctx context.Context, w envs.World, path string) error {
+	res, err := w.Box.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", inTheWay, path}, Timeout: time.Minute})
+	if err == nil && res.Code != 0 {
+		err = fmt.Errorf("exit %d: %s", res.Code, short(string(res.Stderr)))
+	}
+	if err != nil {
+		return fmt.Errorf("tests: make room for %s: %w", path, err)
+	}
+	return nil
 }
 
 func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd) (trajectory.Score, error) {

@@ -39,6 +39,15 @@ func Contains(gold string) Grader {
 	})
 }
 
+// mentions looks for gold in the answer as whole words, regardless of case: "no" does not
+// stand in "I do not know".
+func mentions(gold string) Grader {
+	want := strings.ToLower(norm.NFC.String(strings.TrimSpace(gold)))
+	return judged(func(got string) (bool, string) {
+		return within(strings.ToLower(norm.NFC.String(got)), want, true), "answer " + short(got)
+	})
+}
+
 // highest takes the best of several graders, the first of those that are equal.
 func highest(gs []Grader) Grader {
 	if len(gs) == 1 {
@@ -173,14 +182,20 @@ func within(text, want string, words bool) bool {
 			return false
 		}
 		i += from
-		if !words || apart(utf8.DecodeLastRuneInString(text[:i])) && apart(utf8.DecodeRuneInString(text[i+len(want):])) {
+		first, _ := utf8.DecodeRuneInString(want)
+		last, _ := utf8.DecodeLastRuneInString(want)
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(want):])
+		if !words || !(spelling(before) && spelling(first)) && !(spelling(last) && spelling(after)) {
 			return true
 		}
 		from = i + 1
 	}
 }
 
-// apart tells whether a word may end beside r; size 0 is the end of the text.
-func apart(r rune, size int) bool {
-	return size == 0 || !unicode.IsLetter(r) && !unicode.IsDigit(r)
+// spelling tells whether r is part of a word: two such signs side by side belong to one.
+// Scripts that set no blanks between words tell nothing.
+func spelling(r rune) bool {
+	return (unicode.IsLetter(r) || unicode.IsDigit(r)) &&
+		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }

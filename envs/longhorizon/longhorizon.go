@@ -85,7 +85,7 @@ func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*da
 
 const rules = `You run a small shop with the tools that you have. Nothing happens but by your calls; the day passes when you call next_day, and several calls may stand in one message.
 Customers decide by the price: how many come at which price is for you to find out. Customers who find nothing in stock are lost. Goods that spoil are thrown away. An order is paid at once and comes later.
-What counts is the net worth after the last day: cash, and half of what goods in stock and on their way cost. A shop without cash is closed for good. Go on until the last day is over, then say that you are done.`
+What counts is the net worth after the last day: cash, and half of what goods in stock and on their way cost. A shop without cash is closed for good, and owes the rent of the days that are left. Go on until the last day is over, then say that you are done.`
 
 func task(p *plan) string {
 	return fmt.Sprintf("Run the shop for %d days. You begin with %s and no goods; the rent is %s a day, storage %s for each piece and day. Make the net worth at the end as great as you can.", p.days, money(p.cash), money(p.rent), money(p.fee))

@@ -357,3 +357,30 @@ func BenchmarkTurn(b *testing.B) {
 		day++
 	}
 }
+
+// TestRuinPaysNothing: who spends all on the first day, so that the shop is closed before
+// the rent is due, has less than who does nothing.
+func TestRuinPaysNothing(t *testing.T) {
+	ruined := 0
+	for _, days := range []int{30, 120, 300} {
+		for level := 1; level <= 5; level++ {
+			p := newPlan(uint64(2*days), days, level)
+			s := p.open()
+			for i, g := range p.goods {
+				if _, err := s.order(i, 0, s.cash/g.suppliers[0].cost/(len(p.goods)-i)); err != nil {
+					t.Fatal(err)
+				}
+				s.price[i] = maxPrice(g)
+			}
+			if s.finish(); s.closed {
+				ruined++
+			}
+			if s.closed && s.worth() > p.idle() {
+				t.Errorf("%d days, level %d: ruin is worth %s, doing nothing %s", days, level, money(s.worth()), money(p.idle()))
+			}
+		}
+	}
+	if ruined < 10 {
+		t.Errorf("%d shops were closed", ruined)
+	}
+}

@@ -218,9 +218,13 @@ func (s *shop) take(good, pieces int) {
 }
 
 // worth is the cash, and half of what the goods cost that lie in the shop or are on their
-// way.
+// way. A shop that was closed owes the rent of the days that are left: who runs into ruin
+// gets away with nothing that who stays open pays.
 func (s *shop) worth() int {
 	sum := s.cash
+	if s.closed {
+		sum -= (s.p.days - s.day) * s.p.rent
+	}
 	for i, g := range s.p.goods {
 		cheapest := g.suppliers[0].cost
 		for _, sup := range g.suppliers {

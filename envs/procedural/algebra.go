@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,10 +139,9 @@ func polynomialEquations(r *rand.Rand, level int) Puzzle {
 		Answer:   join(want, ", "),
 		Check: func(answer string) error {
 			got := map[int]bool{}
-			for _, word := range strings.FieldsFunc(answer, func(c rune) bool { return strings.ContainsRune(",;\n", c) }) {
-				word = strings.TrimSpace(word)
-				if name, value, ok := strings.Cut(word, "="); ok && strings.TrimSpace(name) == "x" {
-					word = value
+			for _, word := range separate(equals.ReplaceAllString(answer, " ")) {
+				if word == "and" || word == "or" {
+					continue
 				}
 				v, err := rational(word)
 				if err != nil {
@@ -159,6 +159,9 @@ func polynomialEquations(r *rand.Rand, level int) Puzzle {
 		},
 	}
 }
+
+// equals is what may stand before a solution: x =, x_1 =, x ∈.
+var equals = regexp.MustCompile(`\bx(?:_?\{?\d\}?|[₀-₉])?\s*(?:=|∈|\\in\b)`)
 
 // times multiplies polynomials; the factor of the lowest power comes first.
 func times(a, b []int) []int {
@@ -212,7 +215,7 @@ func chineseRemainder(r *rand.Rand, level int) Puzzle {
 	return Puzzle{
 		Question: "What is the smallest whole number, 0 or greater, that leaves " + strings.Join(text, ", ") + "?",
 		Answer:   strconv.Itoa(n),
-		Check:    exactly([]int{n}),
+		Check:    number(n),
 	}
 }
 

@@ -20,16 +20,9 @@ func numberSorting(r *rand.Rand, level int) Puzzle {
 		order = "descending"
 		slices.Reverse(sorted)
 	}
-	want := join(sorted, " ")
 	return Puzzle{
 		Question: fmt.Sprintf("Sort these numbers in %s order: %s. Separate them with commas.", order, join(numbers, ", ")),
-		Answer:   strings.ReplaceAll(want, " ", ", "),
-		Check: func(answer string) error {
-			if got := strings.Join(strings.FieldsFunc(answer, func(c rune) bool { return strings.ContainsRune(", []\n\t", c) }), " "); got != want {
-				return fmt.Errorf("%q is not the order", clip(got))
-			}
-			return nil
-		},
+		Answer:   join(sorted, ", "), Check: exactly(sorted),
 	}
 }
 
@@ -57,7 +50,13 @@ func caesarCipher(r *rand.Rand, level int) Puzzle {
 		}
 		return 'a' + (c-'a'+rune(shift))%26
 	}, plain)
-	return Puzzle{Question: told + " What was the text?\n\n" + secret, Answer: plain}
+	return Puzzle{Question: told + " What was the text?\n\n" + secret, Answer: plain, Check: func(answer string) error {
+		letters := strings.FieldsFunc(strings.ToLower(answer), func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'“”.", c) })
+		if strings.Join(letters, " ") != plain {
+			return fmt.Errorf("%q is not the text", clip(answer))
+		}
+		return nil
+	}}
 }
 
 // gameOfLife after level steps, on a torus.
@@ -76,7 +75,17 @@ func gameOfLife(r *rand.Rand, level int) Puzzle {
 	}
 	return Puzzle{
 		Question: fmt.Sprintf("This is Conway's Game of Life on a grid whose edges are joined (left to right, top to bottom); # is alive. Give the grid after %d steps, one row a line.\n\n%s", steps, start),
-		Answer:   lines(grid),
+		Answer:   lines(grid), Check: lifeCheck(grid),
+	}
+}
+
+// lifeCheck wants the fields of a grid, however they are set apart.
+func lifeCheck(want [][]byte) func(string) error {
+	return func(answer string) error {
+		if strings.Join(separate(answer), "") != strings.ReplaceAll(lines(want), "\n", "") {
+			return fmt.Errorf("%q is not the grid", clip(answer))
+		}
+		return nil
 	}
 }
 
@@ -124,7 +133,7 @@ func shortestPath(r *rand.Rand, level int) Puzzle {
 		Question: "Find a shortest path from S to G in this maze. # is a wall; a step goes up, down, left or right. Give the steps as letters U, D, L, R without blanks.\n\n" + lines(grid),
 		Answer:   path,
 		Check: func(answer string) error {
-			answer = strings.Join(strings.FieldsFunc(strings.ToUpper(answer), func(c rune) bool { return strings.ContainsRune(" ,\n\t", c) }), "")
+			answer = strings.Join(separate(arrows.Replace(strings.ToUpper(answer))), "")
 			if len(answer) != len(path) {
 				return fmt.Errorf("%d steps, a shortest path has %d", len(answer), len(path))
 			}
@@ -143,6 +152,9 @@ func shortestPath(r *rand.Rand, level int) Puzzle {
 		},
 	}
 }
+
+// arrows may stand between what follows each other.
+var arrows = strings.NewReplacer("->", " ", "→", " ", "➔", " ", "=>", " ", "⇒", " ", `\RIGHTARROW`, " ", `\rightarrow`, " ", `\TO `, " ", `\to `, " ")
 
 type place struct{ y, x int }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -70,6 +71,9 @@ func sortedLetters(word string) string {
 	return string(b)
 }
 
+// label is what may stand before a group: "1.", "-", "group 2:".
+var label = regexp.MustCompile(`^\s*(?:[-*•]\s+|\d+[.):]\s*|group\s+\w+\s*:\s*)`)
+
 // anagramCheck wants all words, each once, grouped by their letters.
 func anagramCheck(words []string) func(string) error {
 	groups := map[string]int{} // words of each group
@@ -84,7 +88,7 @@ func anagramCheck(words []string) func(string) error {
 		rows := strings.FieldsFunc(strings.ToLower(answer), func(c rune) bool { return c == ']' || c == '\n' })
 		seen, done := map[string]bool{}, map[string]bool{}
 		for _, row := range rows {
-			group := separate(row)
+			group := separate(label.ReplaceAllString(row, ""))
 			if len(group) == 0 {
 				continue
 			}

@@ -20,7 +20,7 @@ func calendarArithmetic(r *rand.Rand, level int) Puzzle {
 		return dayAnswer(fmt.Sprintf("Which date is %d days before %s?", span, day.Format(isoDay)), day.AddDate(0, 0, -span))
 	case 2:
 		later := day.AddDate(0, 0, span)
-		return numberAnswer(fmt.Sprintf("How many days after %s is %s?", day.Format(isoDay), later.Format(isoDay)), span)
+		return numberAnswer(fmt.Sprintf("How many days after %s is %s?", day.Format(isoDay), later.Format(isoDay)), span, "day", "days")
 	case 3:
 		nth, month := 1+r.IntN(4), time.Date(day.Year(), day.Month(), 1, 0, 0, 0, 0, time.UTC)
 		first := (int(day.Weekday()) - int(month.Weekday()) + 7) % 7
@@ -60,6 +60,6 @@ func dayAnswer(question string, day time.Time) Puzzle {
 	return Puzzle{Question: question + " Answer in the form YYYY-MM-DD.", Answer: day.Format(isoDay), Check: oneWord(day.Format(isoDay))}
 }
 
-func numberAnswer(question string, n int) Puzzle {
-	return Puzzle{Question: question, Answer: strconv.Itoa(n), Check: exactly([]int{n})}
+func numberAnswer(question string, n int, units ...string) Puzzle {
+	return Puzzle{Question: question, Answer: strconv.Itoa(n), Check: number(n, units...)}
 }

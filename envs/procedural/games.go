@@ -59,7 +59,7 @@ func towerOfHanoi(r *rand.Rand, level int) Puzzle {
 	}
 }
 
-var move = regexp.MustCompile(`^\s*(?:\d+[.)]\s+)?(?i:move\s+)?(?i:disk\s+)?(\d+)[\s,]+(?i:from\s+)?(?i:peg\s+)?(\d+)[\s,]+(?i:to\s+)?(?i:peg\s+)?(\d+)\s*[.;,]?\s*$`)
+var move = regexp.MustCompile(`^\s*(?:\d+[.)]\s+|[-*•]\s+)?(?i:move\s+)?(?i:disk\s+)?(\d+)[\s,]+(?i:from\s+)?(?i:peg\s+)?(\d+)[\s,]+(?i:to\s+)?(?i:peg\s+)?(\d+)\s*[.;,]?\s*$`)
 
 // hanoiCheck plays moves of disks (counted from 1, the smallest first) that lie on pegs
 // (from 0), until all are on goal.
@@ -73,7 +73,7 @@ func hanoiCheck(start []int, pegs, goal int) func(string) error {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
-			m := move.FindStringSubmatch(line)
+			m := move.FindStringSubmatch(arrows.Replace(line))
 			if m == nil {
 				return fmt.Errorf("%q is no move", clip(line))
 			}

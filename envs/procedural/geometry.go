@@ -22,14 +22,14 @@ func polygonArea(r *rand.Rand, level int) Puzzle {
 	}
 	about := "A polygon has the corners " + strings.Join(text, ", ") + ", in this order around it. "
 	if level >= 4 && r.IntN(2) == 0 {
-		return numberAnswer(about+"How many points with whole coordinates lie strictly inside of it, not on its edge?", (twice-edge)/2+1) // Pick's theorem
+		return numberAnswer(about+"How many points with whole coordinates lie strictly inside of it, not on its edge?", (twice-edge)/2+1, "point", "points") // Pick's theorem
 	}
 	area := big.NewRat(int64(twice), 2)
 	return Puzzle{
 		Question: about + "What is its area?",
 		Answer:   strings.TrimSuffix(area.FloatString(1), ".0"),
 		Check: func(answer string) error {
-			v, err := rational(answer)
+			v, err := rational(lone(answer, "unit", "units", "square unit", "square units", "sq units", "units^2", "units²"))
 			if err != nil {
 				return err
 			}

@@ -92,7 +92,7 @@ func courseSchedule(r *rand.Rand, level int) Puzzle {
 			strings.Join(names, ", "), strings.Join(text, ", ")),
 		Answer: gold,
 		Check: func(answer string) error {
-			words := separate(strings.ReplaceAll(answer, "->", " "))
+			words := separate(arrows.Replace(answer))
 			if circle {
 				return oneWord("none")(answer)
 			}
@@ -136,7 +136,7 @@ func weightedPath(r *rand.Rand, level int) Puzzle {
 			strings.Join(text, "; "), names[n-1], names[n-1]),
 		Answer: strings.Join(path, ", "),
 		Check: func(answer string) error {
-			words := separate(strings.NewReplacer("->", " ", "→", " ").Replace(answer))
+			words := separate(arrows.Replace(answer))
 			if len(words) < 2 || words[0] != "A" || words[len(words)-1] != names[n-1] {
 				return fmt.Errorf("%q does not lead from A to %s", clip(answer), names[n-1])
 			}

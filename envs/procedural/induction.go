@@ -94,9 +94,11 @@ func (s sequence) only(shown, rest []int) bool {
 				if t < -span || t > span {
 					continue
 				}
-				all := other.extend(shown[:width], len(shown)+len(rest))
-				if all != nil && slices.Equal(all[:len(shown)], shown) && !slices.Equal(all[len(shown):], rest) {
-					return false
+				if begin := other.extend(shown[:width], len(shown)); begin == nil || !slices.Equal(begin, shown) {
+					continue
+				}
+				if all := other.extend(shown, len(shown)+len(rest)); all == nil || !slices.Equal(all[len(shown):], rest) {
+					return false // nil: it grows beyond what a sequence may hold, which rest does not
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func chainSum(r *rand.Rand, level int) Puzzle {
 			text += fmt.Sprintf(" - %d", n)
 		}
 	}
-	return Puzzle{Question: "Compute: " + text, Answer: strconv.FormatInt(sum, 10)}
+	return Puzzle{Question: "Compute: " + text, Answer: strconv.FormatInt(sum, 10), Check: number(int(sum))}
 }
 
 // baseConversion between bases 2 and 16.
@@ -41,7 +42,27 @@ func baseConversion(r *rand.Rand, level int) Puzzle {
 	return Puzzle{
 		Question: fmt.Sprintf("Write the number %s, given in base %d, in base %d. Digits above 9 are lower-case letters.", strconv.FormatInt(n, from), from, to),
 		Answer:   strconv.FormatInt(n, to),
+		Check: func(answer string) error {
+			if digits(answer, to) != strconv.FormatInt(n, to) {
+				return fmt.Errorf("%q is not the number in base %d", clip(answer), to)
+			}
+			return nil
+		},
 	}
+}
+
+var inBase = regexp.MustCompile(`^([0-9a-z]+)(?:_\{?(\d+)\}?|\s*\(?base (\d+)\)?)$`)
+
+// digits takes the digits of a number out of 0xff, FF, ff_16, ff (base 16).
+func digits(answer string, base int) string {
+	answer = strings.ToLower(named.ReplaceAllString(strings.TrimSpace(answer), ""))
+	if m := inBase.FindStringSubmatch(answer); m != nil && m[2]+m[3] == strconv.Itoa(base) {
+		answer = m[1]
+	}
+	if prefix, ok := map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]; ok {
+		answer = strings.TrimPrefix(answer, prefix)
+	}
+	return answer
 }
 
 // primeFactorization of a product of 2 to level+1 primes; any order is right.
@@ -56,7 +77,10 @@ func primeFactorization(r *rand.Rand, level int) Puzzle {
 		Answer:   strings.Join(factors, " × "),
 		Check: func(answer string) error {
 			got := big.NewInt(1)
-			for _, word := range strings.FieldsFunc(answer, func(c rune) bool { return strings.ContainsRune("×*x· ,\t\n", c) }) {
+			if left, right, ok := strings.Cut(answer, "="); ok && strings.TrimSpace(left) == strconv.FormatInt(n, 10) {
+				answer = right
+			}
+			for _, word := range strings.FieldsFunc(answer, func(c rune) bool { return strings.ContainsRune("×*x·⋅ ,[]()\t\n", c) }) {
 				p, err := strconv.ParseInt(word, 10, 64)
 				if err != nil || p < 2 || !big.NewInt(p).ProbablyPrime(20) {
 					return fmt.Errorf("%q is no prime", clip(word))
@@ -103,13 +127,9 @@ func simpleEquations(r *rand.Rand, level int) Puzzle {
 		Question: fmt.Sprintf("Solve for x: %dx %s = %dx %s", a, plus(b), c, plus(d)),
 		Answer:   strconv.FormatInt(x, 10),
 		Check: func(answer string) error {
-			text := strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(answer, " ", ""), "x="))
-			if len(text) > 100 || strings.ContainsAny(text, "eEpP") {
-				return fmt.Errorf("%q is no number", clip(answer))
-			}
-			v, ok := new(big.Rat).SetString(text)
-			if !ok {
-				return fmt.Errorf("%q is no number", clip(answer))
+			v, err := rational(lone(answer))
+			if err != nil {
+				return err
 			}
 			side := func(k, m int64) *big.Rat {
 				s := new(big.Rat).Mul(new(big.Rat).SetInt64(k), v)
@@ -198,16 +218,19 @@ func evaluate(text string) (*big.Rat, []int64, error) {
 	if left, _, ok := strings.Cut(text, "="); ok {
 		text = left
 	}
-	e := &expression{rest: strings.NewReplacer(" ", "", "\n", "", "\t", "", "×", "*", "÷", "/", "−", "-").Replace(text)}
+	e := &expression{rest: strings.NewReplacer("[", "(", "]", ")", "×", "*", "·", "*", "⋅", "*", "÷", "/", "−", "-").Replace(text)}
 	v, err := e.sum()
-	if err == nil && e.rest != "" {
+	if e.blank(); err == nil && e.rest != "" {
 		err = fmt.Errorf("%q does not belong into an expression", clip(e.rest))
 	}
 	return v, e.used, err
 }
 
+// blank skips white space; what it parts is not one number.
+func (e *expression) blank() { e.rest = strings.TrimLeft(e.rest, " \t\r\n") }
+
 func (e *expression) next(ops string) (byte, bool) {
-	if e.rest == "" || strings.IndexByte(ops, e.rest[0]) < 0 {
+	if e.blank(); e.rest == "" || strings.IndexByte(ops, e.rest[0]) < 0 {
 		return 0, false
 	}
 	op := e.rest[0]

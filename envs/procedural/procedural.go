@@ -60,7 +60,7 @@ func Builtin() []Generator {
 		{"linear_systems", 1, linearSystems}, {"polynomial_equations", 1, polynomialEquations}, {"chinese_remainder", 1, chineseRemainder},
 		{"satisfiability", 1, satisfiability}, {"zebra_puzzles", 1, zebraPuzzles}, {"graph_color", 1, graphColor},
 		{"course_schedule", 1, courseSchedule}, {"weighted_path", 1, weightedPath}, {"sorting_steps", 1, sortingSteps},
-		{"program_output", 1, programOutput}, {"sudoku", 1, sudoku}, {"group_anagrams", 1, groupAnagrams},
+		{"program_output", 2, programOutput}, {"sudoku", 1, sudoku}, {"group_anagrams", 1, groupAnagrams},
 		{"tower_of_hanoi", 1, towerOfHanoi}, {"n_queens", 1, nQueens}, {"puzzle24", 1, puzzle24},
 		{"calendar_arithmetic", 1, calendarArithmetic}, {"number_sequence", 1, numberSequence}, {"grid_rules", 1, gridRules},
 		{"polygon_area", 1, polygonArea}, {"family_relationships", 1, familyRelationships},
@@ -200,30 +200,49 @@ func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 // Toolsets are none: the tasks are for thinking.
 func (e *Env) Toolsets() []string { return []string{} }
 
-var tagged = regexp.MustCompile(`(?s)<answer>(.*?)</answer>`)
+// tagged is what stands between the last pair of tags: an opening tag that is only
+// spoken of belongs to no pair.
+func tagged(text string) (string, bool) {
+	end := strings.LastIndex(text, "</answer>")
+	if end < 0 {
+		return "", false
+	}
+	begin := strings.LastIndex(text[:end], "<answer>")
+	if begin < 0 {
+		return "", false
+	}
+	return text[begin+len("<answer>") : end], true
+}
 
 // Score reads the last answer in tags.
 func (e *Env) Score(_ context.Context, t envs.Task, _ envs.World, ep envs.Episode) (trajectory.Score, error) {
 	z := t.Hidden.(Puzzle)
-	found := tagged.FindAllStringSubmatch(grade.Answer(ep), -1)
-	if found == nil {
+	answer, ok := tagged(grade.Answer(ep))
+	if !ok {
 		return trajectory.Score{Metrics: map[string]float64{"answered": 0}, Detail: "no <answer>"}, nil
 	}
 	s := trajectory.Score{Metrics: map[string]float64{"answered": 1}, Reward: 1}
-	if err := z.judge(found[len(found)-1][1]); err != nil {
+	if err := z.judge(answer); err != nil {
 		s.Reward, s.Detail = 0, err.Error()
 	}
 	return s, nil
 }
 
 var (
-	signs     = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "", `\times`, "×", `\cdot`, "·", `\left`, "", `\right`, "", `\(`, "", `\)`, "", `\[`, "", `\]`, "", "$", "", "**", "", "`", "")
+	signs     = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "", `\times`, "×", `\cdot`, "·", `\div`, "÷", `\left`, "", `\right`, "", `\(`, "", `\)`, "", `\[`, "", `\]`, "", `\{`, "{", `\}`, "}", `\_`, "_", "$", "", "**", "", "`", "", "−", "-")
 	boxed     = regexp.MustCompile(`(?s)^\\boxed\{(.*)\}\.?$`)
+	texts     = regexp.MustCompile(`\\(?:text|mathrm|mathbf|operatorname)\{([^{}]*)\}`)
+	frac      = regexp.MustCompile(`\\[dt]?frac\{\s*(-?\d+)\s*\}\{\s*(\d+)\s*\}`)
+	fenced    = regexp.MustCompile("(?s)^```[a-z]*[ \t]*\n(.*?)\n?```$")
 	thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
 )
 
 // plain takes an answer out of LaTeX and Markdown.
 func plain(answer string) string {
+	if m := fenced.FindStringSubmatch(strings.TrimSpace(answer)); m != nil {
+		answer = m[1]
+	}
+	answer = frac.ReplaceAllString(texts.ReplaceAllString(answer, "$1"), "$1/$2")
 	answer = strings.TrimSpace(signs.Replace(answer))
 	if m := boxed.FindStringSubmatch(answer); m != nil {
 		answer = m[1]

@@ -10,8 +10,21 @@ import (
 type memory [7]int
 
 // programOutput: what a small program prints. Its lines are Python and mean what they mean
-// there; every program ends.
+// there; every program ends. One whose numbers grow beyond largest is thrown away: those
+// of Python have no end, those of a machine have.
 func programOutput(r *rand.Rand, level int) Puzzle {
+	for {
+		if p, ok := drawProgram(r, level); ok {
+			return p
+		}
+	}
+}
+
+// largest is the size up to which numbers may grow. Their products fit into 64 bits.
+const largest = 1_000_000_000
+
+// drawProgram makes a program; false: its numbers grow too large.
+func drawProgram(r *rand.Rand, level int) (Puzzle, bool) {
 	g := &programmer{r: r, depth: 1 + level/4}
 	var text []string
 	var m memory
@@ -45,7 +58,7 @@ func programOutput(r *rand.Rand, level int) Puzzle {
 			}
 			return nil
 		},
-	}
+	}, !g.over
 }
 
 func variable(v int) string { return "abcdijk"[v : v+1] }
@@ -54,7 +67,8 @@ func variable(v int) string { return "abcdijk"[v : v+1] }
 type programmer struct {
 	r     *rand.Rand
 	vars  int
-	depth int // of nested blocks
+	depth int  // of nested blocks
+	over  bool // a number grew beyond largest
 }
 
 func (g *programmer) block(statements, deep int) (text []string, run func(*memory)) {
@@ -86,20 +100,29 @@ func indented(lines []string) (out []string) {
 	return out
 }
 
+// set stores a value where it may be stored.
+func (g *programmer) set(m *memory, to, v int) {
+	if v > largest || v < -largest {
+		g.over = true
+		return
+	}
+	m[to] = v
+}
+
 func (g *programmer) assign() ([]string, func(*memory)) {
 	to, x, y, k := g.r.IntN(g.vars), g.r.IntN(g.vars), g.r.IntN(g.vars), 2+g.r.IntN(8)
 	a, b, c := variable(to), variable(x), variable(y)
 	switch g.r.IntN(5) {
 	case 0:
-		return []string{fmt.Sprintf("%s = %s + %s", a, b, c)}, func(m *memory) { m[to] = m[x] + m[y] }
+		return []string{fmt.Sprintf("%s = %s + %s", a, b, c)}, func(m *memory) { g.set(m, to, m[x]+m[y]) }
 	case 1:
-		return []string{fmt.Sprintf("%s = %s - %d", a, b, k)}, func(m *memory) { m[to] = m[x] - k }
+		return []string{fmt.Sprintf("%s = %s - %d", a, b, k)}, func(m *memory) { g.set(m, to, m[x]-k) }
 	case 2:
-		return []string{fmt.Sprintf("%s = (%s * %s + %d) %% 97", a, b, c, k)}, func(m *memory) { m[to] = modulo(m[x]*m[y]+k, 97) }
+		return []string{fmt.Sprintf("%s = (%s * %s + %d) %% 97", a, b, c, k)}, func(m *memory) { g.set(m, to, modulo(m[x]*m[y]+k, 97)) }
 	case 3:
-		return []string{fmt.Sprintf("%s = %s // %d", a, b, k)}, func(m *memory) { m[to] = (m[x] - modulo(m[x], k)) / k }
+		return []string{fmt.Sprintf("%s = %s // %d", a, b, k)}, func(m *memory) { g.set(m, to, (m[x]-modulo(m[x], k))/k) }
 	}
-	return []string{fmt.Sprintf("%s = %s %% %d - %s", a, b, k, c)}, func(m *memory) { m[to] = modulo(m[x], k) - m[y] }
+	return []string{fmt.Sprintf("%s = %s %% %d - %s", a, b, k, c)}, func(m *memory) { g.set(m, to, modulo(m[x], k)-m[y]) }
 }
 
 // modulo is the remainder with the sign of the divisor, as in Python.
@@ -132,7 +155,7 @@ func (g *programmer) loop(deep int) ([]string, func(*memory)) {
 	return append([]string{fmt.Sprintf("for %s in range(%d):", variable(i), n)}, indented(body)...), func(m *memory) {
 		for m[i] = 0; m[i] < n; m[i]++ {
 			do(m)
-			m[use] += m[i]
+			g.set(m, use, m[use]+m[i])
 		}
 	}
 }

@@ -3,6 +3,7 @@ package procedural
 import (
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,27 @@ func whole(answer string) ([]int, error) {
 	return out, nil
 }
 
+var (
+	// named is what may stand before a number: "x =", "Area:".
+	named = regexp.MustCompile(`^\p{L}[\p{L} ]*[=:]\s*`)
+	// counted is a number and what it counts.
+	counted = regexp.MustCompile(`^([-−+]?[\d.,/]*\d)\s*(\p{L}[\p{L} ]*(?:\^\{?2\}?|²)?)$`)
+)
+
+// lone takes a number out of "x = 12 days", if days is one of the units.
+func lone(answer string, units ...string) string {
+	answer = named.ReplaceAllString(strings.TrimSpace(answer), "")
+	if m := counted.FindStringSubmatch(answer); m != nil && slices.Contains(units, strings.ToLower(m[2])) {
+		return m[1]
+	}
+	return answer
+}
+
+// number is a check for one whole number, with its unit or without.
+func number(want int, units ...string) func(string) error {
+	return func(answer string) error { return exactly([]int{want})(lone(answer, units...)) }
+}
+
 // exactly is a check for a list of whole numbers that has one right form.
 func exactly(want []int) func(string) error {
 	return func(answer string) error {
@@ -44,19 +66,34 @@ func exactly(want []int) func(string) error {
 	}
 }
 
-// pairs reads NAME = VALUE pairs, one for each of names, in any order. JSON objects are
-// read too.
+var (
+	// pair is the beginning of a pair: a name and = or :.
+	pair = regexp.MustCompile(`["']?(\pL\w*)["']?\s*[=:]`)
+	// bullet begins a line of a list.
+	bullet = regexp.MustCompile(`(?m)^[ \t]*[-*•][ \t]+`)
+)
+
+// between are the signs of lists around a pair.
+const between = " \t\r\n,;\"'{}[]()"
+
+// pairs reads NAME = VALUE pairs, one for each of names, in any order, set apart by
+// commas, blanks or lines. JSON objects are read too.
 func pairs(answer string, names []string) (map[string]string, error) {
 	out := map[string]string{}
-	for _, piece := range strings.FieldsFunc(strings.TrimSpace(answer), func(c rune) bool { return strings.ContainsRune(",;\n{}", c) }) {
-		if strings.TrimSpace(piece) == "" {
-			continue
+	answer = bullet.ReplaceAllString(answer, "")
+	begins := pair.FindAllStringSubmatchIndex(answer, -1)
+	if begins == nil {
+		return nil, fmt.Errorf("%q: want a name, = and a value", clip(answer))
+	}
+	if before := strings.Trim(answer[:begins[0][0]], between); before != "" {
+		return nil, fmt.Errorf("%q: want a name, = and a value", clip(before))
+	}
+	for i, m := range begins {
+		end := len(answer)
+		if i+1 < len(begins) {
+			end = begins[i+1][0]
 		}
-		at := strings.IndexAny(piece, "=:")
-		if at < 0 {
-			return nil, fmt.Errorf("%q: want a name, = and a value", clip(piece))
-		}
-		name, value := strings.Trim(piece[:at], " \t\r\"'"), strings.Trim(piece[at+1:], " \t\r\"'")
+		name, value := answer[m[2]:m[3]], strings.Trim(strings.TrimSuffix(strings.TrimSpace(answer[m[1]:end]), " and"), between)
 		if _, twice := out[name]; twice || !slices.Contains(names, name) {
 			return nil, fmt.Errorf("%q is not asked for, or stands twice", clip(name))
 		}
@@ -81,10 +118,11 @@ func rational(text string) (*big.Rat, error) {
 	return v, nil
 }
 
-// oneWord is a check for a word; case and a full stop do not count.
+// oneWord is a check for a word; case, a full stop, quotes and brackets around it do not
+// count.
 func oneWord(want string) func(string) error {
 	return func(answer string) error {
-		if !strings.EqualFold(strings.TrimSuffix(strings.TrimSpace(answer), "."), want) {
+		if !strings.EqualFold(strings.Trim(strings.TrimSpace(answer), ".\"'“”()[]"), want) {
 			return fmt.Errorf("%q is not the answer", clip(answer))
 		}
 		return nil

@@ -3,6 +3,7 @@ package procedural
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -224,13 +225,14 @@ func (z *zebra) puzzle(truth [][]int) Puzzle {
 		}
 		rows = append(rows, fmt.Sprintf("%d: %s", house+1, strings.Join(words, ", ")))
 	}
-	want := houseRows(strings.Join(rows, "\n"))
+	said := func(answer string) string { return houseRows(answer, names) }
+	want := said(strings.Join(rows, "\n"))
 	return Puzzle{
 		Question: fmt.Sprintf("%d people live in a row of houses, numbered from 1 on the left to %d on the right, one in each. They all differ in %s.\n\n%s\n\nGive one line for each house, from 1 to %d, in the form \"1: %s\".",
 			z.houses, z.houses, strings.Join(about, "; "), strings.Join(clues, "\n"), z.houses, strings.Join(names, ", ")),
 		Answer: strings.Join(rows, "\n"),
 		Check: func(answer string) error {
-			if got := houseRows(answer); got != want {
+			if got := said(answer); got != want {
 				return fmt.Errorf("%q is not so", clip(got))
 			}
 			return nil
@@ -238,16 +240,41 @@ func (z *zebra) puzzle(truth [][]int) Puzzle {
 	}
 }
 
-// houseRows keeps the words of each house; numbers lie between the houses.
-func houseRows(answer string) string {
-	var houses []string
-	for _, part := range strings.FieldsFunc(strings.ToLower(answer), func(c rune) bool { return c >= '0' && c <= '9' || c == '\n' }) {
-		words := strings.FieldsFunc(part, func(c rune) bool { return c < 'a' || c > 'z' })
-		words = slices.DeleteFunc(words, func(w string) bool { return w == "house" })
-		if len(words) > 0 {
-			slices.Sort(words)
-			houses = append(houses, strings.Join(words, " "))
-		}
+var (
+	// numbered begins what is said of a house: "2:", "House 2 -", "| 2 |".
+	numbered = regexp.MustCompile(`(?:\bhouse\s+|\b)(\d+)\b`)
+	lettered = regexp.MustCompile(`[a-z]+`)
+)
+
+// houseRows keeps the words that are said of each house, by its number where it has one,
+// else by its line. The names of the kinds (drink: tea) and the word house say nothing.
+func houseRows(answer string, kinds []string) string {
+	answer = strings.ToLower(answer)
+	words := func(part string) string {
+		list := slices.DeleteFunc(lettered.FindAllString(part, -1), func(w string) bool { return w == "house" || slices.Contains(kinds, w) })
+		slices.Sort(list)
+		return strings.Join(list, " ")
 	}
+	var houses []string
+	begins := numbered.FindAllStringSubmatchIndex(answer, -1)
+	if begins == nil {
+		for line := range strings.Lines(answer) {
+			if w := words(line); w != "" {
+				houses = append(houses, fmt.Sprintf("%d %s", len(houses)+1, w))
+			}
+		}
+		return strings.Join(houses, "; ")
+	}
+	if w := words(answer[:begins[0][0]]); w != "" {
+		houses = append(houses, w)
+	}
+	for i, m := range begins {
+		end := len(answer)
+		if i+1 < len(begins) {
+			end = begins[i+1][0]
+		}
+		houses = append(houses, answer[m[2]:m[3]]+" "+words(answer[m[1]:end]))
+	}
+	slices.Sort(houses)
 	return strings.Join(houses, "; ")
 }

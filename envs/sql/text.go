@@ -81,6 +81,9 @@ func next(s string) (token, rest string, err error) {
 // languages or with none; without a fence it is the whole answer.
 func lastBlock(answer string, languages ...string) string {
 	parts := strings.Split(answer, "```")
+	if n := len(parts); n%2 == 0 && strings.Contains(parts[n-1], "\n") {
+		parts = append(parts, "") // the last block was not closed
+	}
 	for i := len(parts) - 2; i > 0; i-- {
 		if i%2 == 0 {
 			continue

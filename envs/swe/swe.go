@@ -35,7 +35,7 @@ type Config struct {
 	Eval    string        `yaml:"eval" help:"the same for evaluation"`
 	Image   string        `yaml:"image" help:"image of rows that name none; {id} is the instance, {id_} the instance with __ as _1776_"`
 	Dir     string        `yaml:"dir" help:"where the repository lies (default: /testbed)"`
-	Test    string        `yaml:"test" help:"shell text that runs the tests of rows without test_command; {files} are the files of the test patch (default: python3 -m pytest -rA {files})"`
+	Test    string        `yaml:"test" help:"shell text that runs the tests of rows without test_command; {files} are the tests of the test patch (default: python3 -m pytest -rA {files})"`
 	Timeout time.Duration `yaml:"timeout" help:"of the tests (default: 4m)"`
 }
 
@@ -90,6 +90,7 @@ type row struct {
 	setup, test                  string
 	failToPass, passToPass       []string
 	files                        []string // that the test patch touches
+	tests                        []string // those of them that can be run
 }
 
 func read(r datasets.Row) (row, error) {
@@ -118,7 +119,7 @@ func read(r datasets.Row) (row, error) {
 	case !commit.MatchString(w.base):
 		return w, fmt.Errorf("base_commit %q is no commit", w.base)
 	}
-	w.files = touched(w.testPatch)
+	w.files, w.tests = touched(w.testPatch)
 	if len(w.files) == 0 {
 		return w, errors.New("test_patch touches no file")
 	}
@@ -142,20 +143,6 @@ func names(raw json.RawMessage) (list []string, err error) {
 		return nil, fmt.Errorf("want a list of tests, or text that holds one: %w", err)
 	}
 	return list, nil
-}
-
-var fileLine = regexp.MustCompile(`(?m)^(?:--- a/|\+\+\+ b/)(.+?)\t?$`)
-
-// touched lists the files of a patch.
-func touched(patch string) (files []string) {
-	seen := map[string]bool{}
-	for _, m := range fileLine.FindAllStringSubmatch(patch, -1) {
-		if !seen[m[1]] {
-			seen[m[1]] = true
-			files = append(files, m[1])
-		}
-	}
-	return files
 }
 
 const words = `The repository %s lies in %s. Resolve the following issue by changing its code there. Tests that you cannot see will judge the result; leave no files behind that do not belong to the solution.
@@ -294,7 +281,7 @@ func (e *Env) run(ctx context.Context, x row, w envs.World, s trajectory.Score) 
 		command = e.c.Test
 	}
 	var quoted []string
-	for _, f := range x.files {
+	for _, f := range x.tests {
 		quoted = append(quoted, "'"+strings.ReplaceAll(f, "'", `'\''`)+"'")
 	}
 	res, err := w.Exec(ctx, "tests", backends.Cmd{Shell: strings.ReplaceAll(command, "{files}", strings.Join(quoted, " ")), Dir: e.c.Dir, Timeout: e.c.Timeout, MaxOutput: 16 << 20, Merge: true})

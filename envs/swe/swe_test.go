@@ -188,6 +188,54 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestNamesWithDashes: the reason of a failure is cut off, a name that looks so is not.
+func TestNamesWithDashes(t *testing.T) {
+	got := swe.Parse("PASSED a.py::t[a - b]\nFAILED a.py::u - assert 1 - 2\n")
+	if got["a.py::t[a - b]"] != "PASSED" || got["a.py::u"] != "FAILED" {
+		t.Error(got)
+	}
+}
+
+// TestFilesOfTheTestPatch: data, deleted and renamed files are set back as tests are, and
+// are not handed to the runner of tests.
+func TestFilesOfTheTestPatch(t *testing.T) {
+	needGit(t)
+	patch := strings.TrimSuffix(testPatch, "\n") + `
+diff --git a/data.json b/data.json
+new file mode 100644
+--- /dev/null
++++ b/data.json
+@@ -0,0 +1 @@
++{}
+diff --git a/empty.png b/empty.png
+new file mode 100644
+index 0000000000000000000000000000000000000000..20b5be91886d0b6f26dc98a225c0dac05fe2c86e
+GIT binary patch
+literal 3
+KcmYdfNCE%>hycU@
+
+literal 0
+HcmV?d00001
+
+diff --git a/old_check.sh b/old_check.sh
+deleted file mode 100644
+--- a/old_check.sh
++++ /dev/null
+@@ -1 +0,0 @@
+--- a/mul.sh
+`
+	old := strings.Replace(setup, "git add . && git commit -qm base", "printf -- '-- a/mul.sh\n' >old_check.sh\ngit add . && git commit -qm base", 1)
+	e, row := tiny(t, func(r map[string]any) {
+		r["setup"], r["test_patch"] = old+"\ngit checkout -q v1", patch
+		r["test_command"] = `for f in {files}; do [ -e "$f" ] && [ "$f" != data.json ] && [ "$f" != empty.png ] && sh $f || exit 1; done; [ "$(cat data.json)" = "{}" ]`
+	})
+	repair := `cd repo; printf 'echo $(( $1 + $2 ))\n' >add.sh; echo junk >data.json; echo junk >empty.png; rm old_check.sh; echo 'echo $(($1*$2))' >mul.sh`
+	rec := run(t, playtest.New(t), e, row, repair)
+	if rec.Score == nil || rec.Score.Reward != 1 {
+		t.Errorf("%+v (%s)", rec.Score, rec.Reason)
+	}
+}
+
 func TestBadRows(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
 		"no tests":       func(r map[string]any) { r["FAIL_TO_PASS"] = "[]" },

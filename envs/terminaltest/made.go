@@ -86,15 +86,18 @@ func sortFolders(r *rand.Rand, level int) madeRow {
 	m := madeRow{
 		Prompt:   "Move each file of the folder inbox into a folder named after its ending (inbox/a.txt becomes txt/a.txt), and remove the folder inbox when it is empty.",
 		Files:    map[string]string{},
-		Checks:   []Check{{Kind: "absent", Path: "inbox"}},
 		Solution: `for f in inbox/*; do e=${f##*.}; mkdir -p "$e" && mv "$f" "$e/"; done; rmdir inbox`,
 	}
+	kept := "[ ! -e inbox ]"
 	for i, w := range words(r, 2*level) {
 		end, text := []string{"txt", "log", "md"}[r.IntN(3)], strings.Join(words(r, 3), " ")
 		name := fmt.Sprintf("%s%d.%s", w, i, end)
 		m.Files["inbox/"+name] = text + "\n"
 		m.Checks = append(m.Checks, Check{Kind: "contains", Path: end + "/" + name, Text: text})
+		kept += " && [ -f " + end + "/" + name + " ]"
 	}
+	// that the folder is gone is worth nothing where its files went with it
+	m.Checks = append([]Check{{Kind: "command", Command: kept}}, m.Checks...)
 	return m
 }
 
@@ -151,7 +154,7 @@ func scripts(r *rand.Rand, level int) madeRow {
 	return madeRow{
 		Prompt: fmt.Sprintf("Write a shell script tool.sh, with mode 750, that takes a number n as its argument and prints the sum of %d*i for i from 1 to n.", a),
 		Files:  map[string]string{"README": "tool.sh is missing.\n"},
-		Checks: []Check{{Kind: "command", Command: fmt.Sprintf(`test "$(sh ./tool.sh %d)" = %d`, n, sum)}, {Kind: "mode", Path: "tool.sh", Text: "750"}},
+		Checks: []Check{{Kind: "output", Command: fmt.Sprintf("sh ./tool.sh %d", n), Text: fmt.Sprint(sum)}, {Kind: "mode", Path: "tool.sh", Text: "750"}},
 		Solution: fmt.Sprintf(`cat >tool.sh <<'END'
 #!/bin/sh
 echo $(( %d * $1 * ($1 + 1) / 2 ))

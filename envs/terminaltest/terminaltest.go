@@ -164,7 +164,7 @@ func (e *Env) Hidden(t envs.Task) []string {
 
 func texts(checks []Check) (out []string) {
 	for _, c := range checks {
-		if c.Kind == "file_equals" || c.Kind == "sha256" {
+		if c.Kind == "file_equals" || c.Kind == "sha256" || c.Kind == "output" {
 			out = append(out, c.Text)
 		}
 	}

@@ -3,6 +3,7 @@ package terminaltest_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"hermes/datasets"
@@ -98,6 +99,68 @@ func TestBadRows(t *testing.T) {
 	for _, c := range []terminaltest.Config{{Size: -1}, {Level: 11}, {Eval: "x"}} {
 		if _, err := terminaltest.New(c); err == nil {
 			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
+
+// TestPeeking: a program that is checked finds nowhere what it ought to print, neither in
+// its environment nor in the arguments of the processes that call it.
+func TestPeeking(t *testing.T) {
+	e := open(t, terminaltest.Config{})
+	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := false
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(row.Prompt[0].Content(), "tool.sh") {
+			continue
+		}
+		asked = true
+		command := `cat >tool.sh <<'END'
+#!/bin/sh
+pid=$$
+while [ "$pid" -gt 1 ]; do
+	tr '\0' ' ' </proc/$pid/cmdline
+	pid=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$pid/status)
+done 2>/dev/null | sed -n 's/.*)" = \([0-9]*\).*/\1/p' | head -n 1
+END
+chmod 750 tool.sh`
+		call := trajectory.Call{Name: "terminal", Arguments: tool.JSON(map[string]string{"command": command})}
+		rec, err := playtest.New(t).Play(t.Context(), e, row, 0, []trajectory.Message{{Calls: []trajectory.Call{call}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Score == nil || rec.Score.Reward != 0.5 { // its mode is right
+			t.Errorf("%+v (%s)", rec.Score, rec.Reason)
+		}
+	}
+	if !asked {
+		t.Error("no row asks for tool.sh")
+	}
+}
+
+// TestDestroyingPaysNothing: who removes what was to be moved has earned nothing.
+func TestDestroyingPaysNothing(t *testing.T) {
+	e := open(t, terminaltest.Config{})
+	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := trajectory.Call{Name: "terminal", Arguments: `{"command":"rm -rf -- *"}`}
+		rec, err := playtest.New(t).Play(t.Context(), e, row, 0, []trajectory.Message{{Calls: []trajectory.Call{call}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Score == nil || rec.Score.Reward != 0 {
+			t.Errorf("%s: %+v (%s)", row.Prompt[0].Content(), rec.Score, rec.Reason)
 		}
 	}
 }

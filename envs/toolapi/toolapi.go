@@ -129,28 +129,39 @@ func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episod
 	if stateOf(t, w).shop.same(c.end) {
 		s.Parts["db"] = 1
 	}
-	said := amounts(spoken(ep.Trace))
-	var missing []string
-	for _, text := range c.tell {
-		if !said[text] {
-			missing = append(missing, text)
-			s.Parts["communicate"] = 0
-		}
+	missing := c.untold(ep.Trace)
+	if missing > 0 {
+		s.Parts["communicate"] = 0
 	}
 	s.Reward = s.Parts["db"] * s.Parts["communicate"]
 	if s.Reward == 0 {
-		s.Detail = fmt.Sprintf("database as wanted: %v; not told: %d", s.Parts["db"] == 1, len(missing))
+		s.Detail = fmt.Sprintf("database as wanted: %v; not told: %d", s.Parts["db"] == 1, missing)
 	}
 	return s, nil
 }
 
-var number = regexp.MustCompile(`\d[\d,]*(?:\.\d+)?`)
+// untold counts what the user asked for and was not told.
+func (c *scene) untold(t *trajectory.Trace) (n int) {
+	said := amounts(spoken(t))
+	for _, text := range c.tell {
+		if !said[text] {
+			n++
+		}
+	}
+	return n
+}
 
-// amounts are the numbers of a text as prices are written: 1,380 and 1380.0 are 1380.00.
+var number = regexp.MustCompile(`(?i)(\d[\d,]*(?:\.\d+)?)(\s*(?:cents?\b|¢))?`)
+
+// amounts are the numbers of a text as prices are written: 1,380 and 1380.0 are 1380.00,
+// and 138000 cents are too.
 func amounts(text string) map[string]bool {
 	out := map[string]bool{}
-	for _, word := range number.FindAllString(text, -1) {
-		if v, err := strconv.ParseFloat(strings.ReplaceAll(word, ",", ""), 64); err == nil {
+	for _, m := range number.FindAllStringSubmatch(text, -1) {
+		if v, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64); err == nil {
+			if m[2] != "" {
+				v /= 100
+			}
 			out[strconv.FormatFloat(v, 'f', 2, 64)] = true
 		}
 	}
@@ -207,7 +218,8 @@ func (e *Env) Respond(_ context.Context, t envs.Task, w envs.World, ep envs.Epis
 			spoke++
 		}
 	}
-	if strings.Contains(said, strings.ToLower(stop)) || spoke >= patience || stateOf(t, w).shop.same(c.end) && spoke > 1 {
+	fulfilled := stateOf(t, w).shop.same(c.end) && c.untold(ep.Trace) == 0
+	if strings.Contains(said, strings.ToLower(stop)) || spoke >= patience || fulfilled && spoke > 1 {
 		return nil, nil
 	}
 	return []trajectory.Message{trajectory.Text(trajectory.User, c.reply(said, spoke))}, nil

@@ -84,12 +84,49 @@ func TestWhatCounts(t *testing.T) {
 			}
 		}
 	}
-	for said, want := range map[string]bool{"It costs $1,380.": true, "1380.0 euros": true, "1380.00.": true, "11380.00": false, "1380.01": false, "13.80": false} {
+	for said, want := range map[string]bool{"It costs $1,380.": true, "1380.0 euros": true, "1380.00.": true, "11380.00": false, "1380.01": false, "13.80": false, "138000 cents": true, "138,000 Cents each": true, "138000 centimes": false} {
 		if got := toolapi.Amounts(said)["1380.00"]; got != want {
 			t.Errorf("%q tells 1380.00: %v", said, got)
 		}
 	}
 	if told == 0 {
+		t.Error("no row asks for a fact")
+	}
+}
+
+// TestUserWaitsForTheFact: a user whose orders are as they wanted, and who was not told yet
+// what they asked, goes on.
+func TestUserWaitsForTheFact(t *testing.T) {
+	e := open(t, 4)
+	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, err := e.Task(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gold, err := e.Oracle(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.Hidden(task)) == 0 {
+			continue
+		}
+		asked++
+		last := len(gold) - 1
+		turns := append(append([]trajectory.Message{}, gold[:last]...), trajectory.Text(trajectory.Assistant, "The orders are done. Now to your question."), gold[last])
+		rec, err := play.Player{}.Play(t.Context(), e, row, 0, turns)
+		if err != nil || rec.Score == nil || rec.Score.Reward != 1 {
+			t.Errorf("row %s: %+v (%s), %v", row.ID, rec.Score, rec.Reason, err)
+		}
+	}
+	if asked == 0 {
 		t.Error("no row asks for a fact")
 	}
 }

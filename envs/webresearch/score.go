@@ -14,16 +14,21 @@ import (
 
 var (
 	tagged = regexp.MustCompile(`(?s)<answer>(.*?)</answer>`)
-	cited  = regexp.MustCompile(`\[([^\[\]\s]+)\]|(https?://[^\s\[\]()<>"'` + "`" + `]+)`)
+	opened = regexp.MustCompile(`(?s)^.*<answer>`)
+	mark   = regexp.MustCompile(`^\^?\d{1,3}$`)
+	cited  = regexp.MustCompile(`\[([^\[\]\s]+)\](\()?|(https?://[^\s\[\]()<>"'` + "`" + `]+)`)
 )
 
 // citations are the addresses of a message: whatever stands in brackets or begins as an
-// address does, each once.
-func citations(text string) (out []string) {
+// address does, each once. The text of a link, [Kerb](https://…), and the mark of a
+// footnote, [1], are none unless pages have such names.
+func citations(text string, known map[string]int) (out []string) {
 	for _, m := range cited.FindAllStringSubmatch(text, -1) {
 		u := m[1]
 		if u == "" {
-			u = strings.TrimRight(m[2], ".,;:!?")
+			u = strings.TrimRight(m[3], ".,;:!?*_")
+		} else if _, ok := known[u]; !ok && (m[2] != "" || mark.MatchString(u)) {
+			continue
 		}
 		if !slices.Contains(out, u) {
 			out = append(out, u)
@@ -32,8 +37,14 @@ func citations(text string) (out []string) {
 	return out
 }
 
+// thousands are commas within a number.
+var thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
+
 // plain is a text without case, signs and a leading article.
 func plain(text string) string {
+	for thousands.MatchString(text) {
+		text = thousands.ReplaceAllString(text, "$1$2")
+	}
 	w := words(text)
 	if len(w) > 1 && (w[0] == "the" || w[0] == "a" || w[0] == "an") {
 		w = w[1:]
@@ -65,15 +76,15 @@ func (s *scene) supports(u string) (out []int) {
 // read, is current and shows a step to the answer.
 func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 	s, text := t.Hidden.(*scene), grade.Answer(ep)
-	opened, searches := visitOf(w).sofar()
-	list := citations(tagged.ReplaceAllString(text, " "))
+	read, searches := visitOf(w).sofar()
+	list := citations(tagged.ReplaceAllString(text, " "), s.corpus.at)
 	out := trajectory.Score{
 		Parts:   map[string]float64{"answer": 0, "exist": 0, "support": 0, "precision": 0, "current": 0},
-		Metrics: map[string]float64{"citations": float64(len(list)), "pages_read": float64(len(opened)), "searches": float64(searches)},
+		Metrics: map[string]float64{"citations": float64(len(list)), "pages_read": float64(len(read)), "searches": float64(searches)},
 	}
 	answer := ""
 	if m := tagged.FindAllStringSubmatch(text, -1); m != nil {
-		answer = strings.TrimSpace(m[len(m)-1][1])
+		answer = strings.TrimSpace(opened.ReplaceAllString(m[len(m)-1][1], "")) // tags may be spoken of before they are used
 		out.Answer = plain(answer)
 	}
 	if s.right(answer) {
@@ -102,7 +113,7 @@ func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episod
 		current++
 		hops := s.supports(u)
 		switch {
-		case !slices.Contains(opened, u):
+		case !slices.Contains(read, u):
 			wrong = append(wrong, u+" was not read")
 		case len(hops) == 0:
 			wrong = append(wrong, u+" shows no step to the answer")

@@ -247,8 +247,11 @@ func TestCitations(t *testing.T) {
 }
 
 func TestReadings(t *testing.T) {
-	got := citations("See [https://a.example/x], https://b.example/y. and [doc-7]; (https://a.example/x) [not one]")
-	if want := []string{"https://a.example/x", "https://b.example/y", "doc-7"}; !slices.Equal(got, want) {
+	if plain("The 1,234,567!") != plain("1234567") || plain("12, 345") == plain("12345") {
+		t.Errorf("numbers: %q, %q", plain("The 1,234,567!"), plain("12, 345"))
+	}
+	got := citations("See [https://a.example/x], https://b.example/y. and [doc-7]; (https://a.example/x) [not one] [1], [^2] and [doc](https://c.example/z), **https://d.example/w** [7].\n\n[1]: https://a.example/x", map[string]int{"7": 0})
+	if want := []string{"https://a.example/x", "https://b.example/y", "doc-7", "https://c.example/z", "https://d.example/w", "7"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

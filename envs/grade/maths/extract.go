@@ -23,7 +23,7 @@ const maxExpression = 4000
 var (
 	anchor  = regexp.MustCompile(`(?i)(?:final\s+answer|answer|solution)\**\s*(?:is|:)\s*:?\**\s*`)
 	inline  = regexp.MustCompile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
-	plain   = regexp.MustCompile(`[-−+]?[$€£]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s*(?:\\?%|percent(?:age)?\b|pct\b))?`)
+	plain   = regexp.MustCompile(`[-−+]?[$€£]?(?:\d+ \d+/\d+|\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s*(?:\\?%|percent(?:age)?\b|pct\b))?`)
 	behind  = regexp.MustCompile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
 	between = regexp.MustCompile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
 	prosy   = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
@@ -31,6 +31,11 @@ var (
 	spoken  = regexp.MustCompile(`\b(?:and|or|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sqrt|log|ln|exp|abs|pi|inf)\b`)
 	texts   = regexp.MustCompile(`\\text[a-z]*\{[^{}]*\}|\\mbox\{[^{}]*\}|\\[a-zA-Z]+`)
 	twice   = regexp.MustCompile(`\\\\([A-Za-z()\[\]])`)
+	// areas are units with a power, which is no number of its own
+	areas   = regexp.MustCompile(`(\d\s?)(cm|mm|km|in|ft|yd|mi|(?:square |cubic )?(?:inch|feet|meter|metre|unit)s?)(?:\^\{?[23]\}?|[23²³])`)
+	metres  = regexp.MustCompile(`(\d\s)m(?:\^\{?[23]\}?|[23²³])(\s*(?:$|[.,;)\]$]))`)
+	endless = regexp.MustCompile(`(?i)(^|[^\\A-Za-z])infinity\b`)
+	powered = regexp.MustCompile(`(\\(?:text|textrm|mbox)\{[^{}]*[A-Za-z.]\s*\}|\\mathrm\{\s*(?:[cmk]?m|in|ft)\s*\})\s*\^\s*\{?[23]\}?`)
 	comma   = regexp.MustCompile(`^([-+]?\d+),(\d{1,2}|\d{4,})$`)
 )
 
@@ -44,6 +49,8 @@ func extract(text string, targets Targets) string {
 		targets = Latex | Expr
 	}
 	text = strings.TrimSpace(text)
+	text = endless.ReplaceAllString(text, `${1}\infty`)
+	text = powered.ReplaceAllString(metres.ReplaceAllString(areas.ReplaceAllString(text, "$1$2"), "${1}m$2"), "$1")
 	if !strings.Contains(text, `\begin{`) {
 		text = twice.ReplaceAllString(text, `\$1`) // written as a program would
 	}
@@ -58,11 +65,6 @@ func extract(text string, targets Targets) string {
 		}
 	}
 	if len(text) < maxExpression && !inline.MatchString(text) && !isProse(text) {
-		if targets&Expr != 0 {
-			if m := comma.FindStringSubmatch(text); m != nil {
-				return m[1] + "." + m[2] // 1,22 is no group of three
-			}
-		}
 		return text
 	}
 	if found := candidate(text, targets, false); found != "" {
@@ -126,9 +128,6 @@ func candidate(text string, targets Targets, first bool) string {
 			found = strings.TrimRight(text[m[0]:m[1]], ",")
 			if m[0] > 0 && text[m[0]-1] >= '0' && text[m[0]-1] <= '9' {
 				found = strings.TrimLeft(found, "-−+") // 10-12 ends in 12
-			}
-			if c := comma.FindStringSubmatch(found); c != nil {
-				found = c[1] + "." + c[2]
 			}
 		}
 	}

@@ -34,6 +34,8 @@ var (
 	closeUp   = regexp.MustCompile(`,\\!\s*`)
 	degrees   = regexp.MustCompile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
 	percents  = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
+	mixed     = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
+	upright   = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph)\s*\}\s*$`)
 	connected = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
 	conjunct  = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
 	units     = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:cm|mm|km|kg|mph|m|g|s|inch|inches|in|ft|feet|foot|yards?|miles?|meters?|metres?|centimeters?|kilometers?|degrees?|dollars?|cents?|euros?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|units?|grams?|kilograms?|pounds?|liters?|litres?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
@@ -53,8 +55,16 @@ func tidy(s string) string {
 		}
 		return " "
 	})
+	s = mixed.ReplaceAllStringFunc(s, func(m string) string {
+		p := mixed.FindStringSubmatch(m)
+		over, under := strings.TrimLeft(p[3], "0"), strings.TrimLeft(p[4], "0")
+		if len(over) > len(under) || len(over) == len(under) && over >= under {
+			return m // two numbers
+		}
+		return p[1] + "(" + p[2] + "+" + p[3] + "/" + p[4] + ")" + p[5]
+	})
 	s = percents.ReplaceAllString(s, "%")
-	s = units.ReplaceAllString(s, "$1")
+	s = upright.ReplaceAllString(units.ReplaceAllString(s, "$1"), "$1")
 	s = connected.ReplaceAllString(s, "$1,$2")
 	return conjunct.ReplaceAllString(s, ", ")
 }

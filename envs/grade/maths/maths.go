@@ -73,12 +73,15 @@ func Read(text string, o Options) (spelling string, ok bool) {
 	return spelled(found), found != ""
 }
 
-// readings parses an expression; 100,200 may be a number or a list.
+// readings parses an expression; 100,200 may be a number or a list, and so may 1,22, where
+// the comma is no group of three.
 func readings(s string) []*node {
 	s = tidy(s)
 	var out []*node
 	texts := []string{ungroup(s)}
-	if texts[0] != s {
+	if m := comma.FindStringSubmatch(strings.TrimSpace(s)); m != nil {
+		texts = []string{m[1] + "." + m[2], s}
+	} else if texts[0] != s {
 		texts = append(texts, s)
 	}
 	for _, t := range texts {

@@ -143,3 +143,37 @@ func BenchmarkEqual(b *testing.B) {
 		maths.Equal(`\frac{3}{4}`, `We add them all. Therefore the answer is \boxed{\dfrac{6}{8}}.`, maths.Options{})
 	}
 }
+
+// TestWrittenForms are answers in the forms that models write.
+func TestWrittenForms(t *testing.T) {
+	for _, c := range []struct {
+		gold, answer string
+		same         bool
+	}{
+		{"10 cm^2", "10", true},
+		{"10 cm^2", "2", false},
+		{"10", `\boxed{10\text{ cm}^2}`, true},
+		{"10", `\boxed{10\,\mathrm{m}^{2}}`, true},
+		{"42", "The area is 42 cm^2.", true},
+		{"42", "The area is 42 m².", true},
+		{"2", "The area is 42 m^2.", false},
+		{"3m^2+2", "2+3m^2", true},
+		{"3 m^2 + 2", "2+3m^2", true},
+		{"1,2", "2,1", true},
+		{"1,2", "1 and 2", true},
+		{"1,2", "x=1 or x=2", true},
+		{"1,2", "1,3", false},
+		{"1.22", "1,22", true},
+		{"1.22", "It is 1,22", true},
+		{"3.5", "3 1/2", true},
+		{"-3.5", "-3 1/2", true},
+		{"3.5", "It takes 3 1/2 cups", true},
+		{"0.5", "It takes 3 1/2 cups", false},
+		{`\infty`, "infinity", true},
+		{`(1,\infty)`, "(1, infinity)", true},
+	} {
+		if r := maths.Equal(c.gold, c.answer, maths.Options{Relations: true}); r.Equal != c.same {
+			t.Errorf("%q for %q: %v (read %q and %q)", c.answer, c.gold, r.Equal, r.Gold, r.Answer)
+		}
+	}
+}
