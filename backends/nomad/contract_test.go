@@ -41,6 +41,9 @@ func cluster(t testing.TB, o nomadtest.Options) *nomadtest.Fake {
 	if o.Reschedule == 0 {
 		o.Reschedule = 50 * time.Millisecond
 	}
+	if o.News == 0 {
+		o.News = 300 * time.Millisecond
+	}
 	if o.Program == "" {
 		o.Program = program(t)
 	}

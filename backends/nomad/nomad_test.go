@@ -288,7 +288,7 @@ func drain(t *testing.T, f stage) {
 func TestWhoseFault(t *testing.T) { onStages(t, whoseFault) }
 
 func whoseFault(t *testing.T, f stage) {
-	b := open(t, f, nomad.Config{})
+	b := open(t, f, nomad.Config{Away: time.Second})
 	x := box(t, b, backends.Spec{})
 	if err := outcome(t, busyExec(t, x, "kill -9 $PPID; sleep 1000")); !errors.Is(err, backends.ErrBroken) || errors.Is(err, backends.ErrLost) {
 		t.Errorf("a command that kills slotd: %v", err)

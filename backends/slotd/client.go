@@ -27,9 +27,11 @@ type ClientOptions struct {
 	// Close removes the box itself. It is called by the first Close, and by later ones as
 	// long as it fails.
 	Close func(ctx context.Context) error
-	// Lost tells why a box went away: an error that wraps backends.ErrBroken when its
-	// own commands did it. nil, or a nil answer, means backends.ErrLost.
-	Lost func() error
+	// Fate tells why a box went away: an error that wraps backends.ErrBroken when its
+	// own commands did it. nil, or a nil answer, means backends.ErrLost. It may have to
+	// wait for somebody who knows; ctx is that of the call which found the box away.
+	Fate func(ctx context.Context) error
+	Lost func() error // Fate of drivers that need not wait long; asked where Fate is nil
 }
 
 // Client is a box with a slotd in it. It implements [backends.Sandbox] and all optional
@@ -110,12 +112,21 @@ func (c *Client) lost(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
-	if c.opt.Lost != nil {
-		if why := c.opt.Lost(); why != nil {
-			return fmt.Errorf("%s: %w (%w)", what, why, err)
-		}
+	if why := c.fate(ctx); why != nil {
+		return fmt.Errorf("%s: %w (%w)", what, why, err)
 	}
 	return fmt.Errorf("%s: %w: %w", what, backends.ErrLost, err)
+}
+
+// fate asks the driver.
+func (c *Client) fate(ctx context.Context) error {
+	switch {
+	case c.opt.Fate != nil:
+		return c.opt.Fate(ctx)
+	case c.opt.Lost != nil:
+		return c.opt.Lost()
+	}
+	return nil
 }
 
 // send sends one request. Its error is a lost connection.
