@@ -71,8 +71,9 @@ type stage interface {
 	ReturnNode(id string) error
 	DrainNode(id string) error
 	DrainDeadline(id string)
-	Down() // of the servers
-	Up()
+	Down()  // of the servers
+	Crash() // of everything at once, as a power cut does
+	Up()    // after either
 	Until(done <-chan struct{}, ok func() bool) bool
 }
 
