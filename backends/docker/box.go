@@ -34,7 +34,8 @@ type box struct {
 	name    string
 	passage *slotd.Passage // nil: reached by exec
 	token   string
-	door    *egress.Door  // nil: no proxy
+	proxy   *egress.Proxy // nil: none
+	door    *egress.Door  // nil: no proxy, or not yet
 	started chan struct{} // closed when the engine has answered to start
 	ended   context.CancelFunc
 	made    chan struct{} // closed when the engine has answered to create; nil before that is asked
@@ -64,7 +65,10 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
-	if b.proxy != nil {
+	if x.proxy, err = b.proxyOf(s); err != nil {
+		return nil, err
+	}
+	if x.proxy != nil {
 		setup.Door = egress.Port
 		maps.Copy(setup.Env, egress.Env())
 	}
@@ -84,6 +88,24 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	}
 	x.client()
 	return x, nil
+}
+
+// proxyOf is the way out of a box's network: none, that of all, or no more than a task asks
+// for.
+func (b *Backend) proxyOf(s backends.Spec) (*egress.Proxy, error) {
+	switch {
+	case b.proxy == nil || s.Network == nil:
+		return b.proxy, nil
+	case len(s.Network) == 0:
+		return nil, nil
+	}
+	return b.proxy.Within(s.Network)
+}
+
+// Narrow implements backends.Narrower.
+func (b *Backend) Narrow(network []string) error {
+	_, err := b.proxyOf(backends.Spec{Network: network})
+	return err
 }
 
 func (x *box) client() {
@@ -211,7 +233,7 @@ func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config,
 	if err != nil {
 		return err
 	}
-	x.door = x.back.proxy.Serve(x.name, out)
+	x.door = x.proxy.Serve(x.name, out)
 	go func() { // slotd says no more: what comes is the end of the box
 		conn.Read(make([]byte, 1))
 		x.door.Close()

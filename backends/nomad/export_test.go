@@ -40,5 +40,5 @@ func Task(t *testing.T, c Config) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.task("TOKEN", shape{c.Image, c.Memory, c.CPU})
+	return c.task("TOKEN", (&Backend{conf: c}).shape(backends.Spec{}))
 }

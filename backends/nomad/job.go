@@ -28,14 +28,15 @@ const (
 
 // shape is what tells the slots of one job from those of another.
 type shape struct {
-	image  string
-	memory int64
-	cpu    int
+	image     string
+	memory    int64
+	cpu       int
+	processes int // of commands; 0: not limited
 }
 
 // digest names the shape in job names.
 func (s shape) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d", s.image, s.memory, s.cpu))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d", s.image, s.memory, s.cpu, s.processes))
 	return hex.EncodeToString(sum[:4])
 }
 
@@ -96,7 +97,7 @@ func (c Config) task(token string, s shape) *api.Task {
 		args := append(c.serve("tcp::"+strconv.Itoa(inPort), "/secrets/slotd", "/alloc/data", "/tmp"), "--private", "--reap")
 		t.Config = map[string]any{"image": s.image, "force_pull": false, "entrypoint": []string{path.Join("/", replaceTaskDir(program))}, "args": args,
 			"ports": []string{portLabel}, "cap_drop": []string{"all"}, "cap_add": []string{"chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid"},
-			"security_opt": []string{"no-new-privileges"}, "pids_limit": 256, "image_pull_timeout": c.Start.String()}
+			"security_opt": []string{"no-new-privileges"}, "pids_limit": s.processes + serverThreads, "image_pull_timeout": c.Start.String()}
 	}
 	return t
 }
