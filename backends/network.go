@@ -1,6 +1,10 @@
 package backends
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // Narrow reports why boxes of b cannot have a [Spec.Network], or nil. What cannot be kept
 // from a box is an error and never left out: a task that asked for no network gets none, or
@@ -8,16 +12,17 @@ import "fmt"
 func Narrow(b Backend, network []string) error {
 	t := b.Traits()
 	n, narrows := b.(Narrower)
+	wanted := cmp.Or(strings.Join(network, ", "), "none")
 	switch {
 	case network == nil, len(network) == 0 && t.Network == "none":
 		return nil
 	case narrows && t.Network == "allow-list":
 		if err := n.Narrow(network); err != nil {
-			return fmt.Errorf("network %q: %w: %w", network, ErrUnavailable, err)
+			return fmt.Errorf("network %s: %w: %w", wanted, ErrUnavailable, err)
 		}
 		return nil
 	case t.Network == "none":
-		return fmt.Errorf("network %q: %w: boxes of %s have no network, and a task cannot open one", network, ErrUnavailable, t.Name)
+		return fmt.Errorf("network %s: %w: boxes of %s have no network, and a task cannot open one", wanted, ErrUnavailable, t.Name)
 	}
-	return fmt.Errorf("network %q: %w: boxes of %s have the network %q, which is not narrowed for single tasks", network, ErrUnavailable, t.Name, t.Network)
+	return fmt.Errorf("network %s: %w: boxes of %s have the network %q, which is not narrowed for single tasks", wanted, ErrUnavailable, t.Name, t.Network)
 }
