@@ -110,7 +110,7 @@ func proxied(e *Env) string {
 func allowList(e *Env) {
 	ask := func(x backends.Sandbox, target string) string {
 		return e.shIn(x, `at=${HTTP_PROXY#http://} host=${at%:*} port=${at##*:}
-			ask() { printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n' ` + target + ` ` + target + `; }
+			ask() { printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n' `+target+` `+target+`; }
 			if command -v bash >/dev/null; then
 				export target="$(ask; echo .)"
 				bash -c 'exec 3<>/dev/tcp/$0/$1 && printf %s "${target%.}" >&3 && cat <&3' $host $port

@@ -479,7 +479,7 @@ func (x *box) Unwrap() backends.Sandbox { return x.Client }
 func (x *box) Snapshot(ctx context.Context, name string) (string, error) {
 	ref := "hermes-snapshot:" + name
 	_, err := x.back.engine.web.ContainerCommit(ctx, x.name, container.CommitOptions{Reference: ref, Pause: true,
-		Changes: []string{"ENTRYPOINT []", "CMD []", "LABEL " + labelOwner + "= " + labelKind + "=snapshot"}})
+		Changes: []string{"ENTRYPOINT []", "CMD []", "LABEL " + labelOwner + "= " + labelKind + "=" + kindSnapshot}})
 	if err != nil {
 		return "", fmt.Errorf("snapshot %s of box %s: %w", name, x.name, err)
 	}

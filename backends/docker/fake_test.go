@@ -38,6 +38,7 @@ func fakeEngine(t *testing.T, more map[string]http.HandlerFunc) string {
 		},
 		"/version":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) },
 		"/containers/json": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[]`) },
+		"/images/json":     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[]`) },
 	}
 	for k, f := range more {
 		calls[k] = f
@@ -166,6 +167,39 @@ func TestQuota(t *testing.T) {
 	}
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUnusableSettings: what the engine does not have is found before any box is asked for.
+func TestUnusableSettings(t *testing.T) {
+	host := fakeEngine(t, map[string]http.HandlerFunc{
+		"/info": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"ServerVersion":"fake","OSType":"linux","Driver":"vfs","MemoryLimit":true,"Runtimes":{"runc":{},"runsc":{}}}`)
+		},
+		"/networks": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[{"Name":"mine"},{"Name":"bridge"}]`) },
+		"/networks/mine": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"Name":"mine"}`)
+		},
+	})
+	for _, tt := range []struct {
+		conf docker.Config
+		want string
+	}{
+		{docker.Config{Network: "yours"}, `network "yours": the engine has none of that name (have bridge, mine)`},
+		{docker.Config{Network: "mine"}, ""},
+		{docker.Config{Runtime: "kata"}, `runtime "kata": the engine has none of that name (have runc, runsc)`},
+		{docker.Config{Runtime: "runsc"}, ""},
+		{docker.Config{Limits: docker.Limits{Disk: 1 << 30}}, "limits.disk: the engine's storage driver vfs cannot limit disk"},
+		{docker.Config{Limits: docker.Limits{Disk: 1 << 30}, ReadOnly: true}, ""},
+	} {
+		tt.conf.Host, tt.conf.Slotd = host, server(t)
+		b, err := docker.Open(t.Context(), tt.conf, docker.Surroundings{})
+		if err == nil {
+			b.Close(t.Context())
+		}
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%+v: %v, want %q", tt.conf, err, tt.want)
+		}
 	}
 }
 

@@ -339,6 +339,14 @@ func serversAway(t *testing.T, f stage) {
 	shut(t, box(t, b, backends.Spec{})) // the slot that was started again in its place is nobody's
 }
 
+// TestNodesAlone: nodes that hear of no server for some minutes keep their slots, on which
+// boxes go on working.
+func TestNodesAlone(t *testing.T) {
+	if got := nomad.AloneTime(t, nomad.Config{Slotd: "/slotd"}); got != 20*time.Minute {
+		t.Errorf("slots are stopped after %v", got)
+	}
+}
+
 // TestCallersLeave: who waits for servers that are away leaves when told to.
 func TestCallersLeave(t *testing.T) {
 	f := cluster(t, nomadtest.Options{})
