@@ -160,6 +160,7 @@ func (b *Backend) Traits() backends.Traits {
 func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Close(ctx) })
 	b.stop()
+	b.images.work.Wait()
 	if b.proxy != nil {
 		err = errors.Join(err, b.proxy.Close())
 	}

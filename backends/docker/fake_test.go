@@ -52,6 +52,9 @@ func fakeEngine(t *testing.T, more map[string]http.HandlerFunc) string {
 		if f == nil && strings.HasPrefix(path, "/containers/") {
 			f = calls["/containers/"] // calls about one
 		}
+		if f == nil && strings.HasPrefix(path, "/images/") {
+			f = calls["/images/"]
+		}
 		if f != nil {
 			f(w, r)
 			return
@@ -111,6 +114,58 @@ func TestPull(t *testing.T) {
 	}
 	if _, err := b.Open(t.Context(), backends.Spec{Image: "Not An Image"}); !errors.Is(err, backends.ErrImage) {
 		t.Errorf("not a name: %v", err)
+	}
+}
+
+// TestBuildFails: the error of a build repeats the end of what it printed; one that an engine
+// did not finish, or an image that was not pulled to its end, is nobody's bad image; what was
+// built for another architecture is.
+func TestBuildFails(t *testing.T) {
+	var answer atomic.Value
+	broken := func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"stream":"half`)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	host := fakeEngine(t, map[string]http.HandlerFunc{
+		"/build":         func(w http.ResponseWriter, r *http.Request) { answer.Load().(http.HandlerFunc)(w, r) },
+		"/images/create": broken,
+	})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := openFake(t, host, t.TempDir())
+	answer.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 3000 {
+			fmt.Fprint(w, `{"stream":"a line of a long build that goes well\n"}`)
+		}
+		fmt.Fprint(w, `{"stream":"the cause\n"}{"errorDetail":{"message":"code 3"}}`)
+	}))
+	_, err := b.Open(t.Context(), backends.Spec{Image: "dockerfile:" + dir})
+	if !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "code 3") || !strings.HasSuffix(err.Error(), "the cause") || len(err.Error()) > 3000 {
+		t.Errorf("a build that fails: %v", err)
+	}
+	answer.Store(http.HandlerFunc(broken))
+	for _, image := range []string{"dockerfile:" + dir, "some/image"} {
+		if _, err := b.Open(t.Context(), backends.Spec{Image: image}); err == nil || errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "broke off") {
+			t.Errorf("%s and an engine that goes away: %v", image, err)
+		}
+	}
+	var built atomic.Bool
+	answer.Store(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { built.Store(true) }))
+	host = fakeEngine(t, map[string]http.HandlerFunc{
+		"/build": func(w http.ResponseWriter, r *http.Request) { answer.Load().(http.HandlerFunc)(w, r) },
+		"/images/": func(w http.ResponseWriter, r *http.Request) {
+			if !built.Load() {
+				say(w, http.StatusNotFound, "No such image")
+				return
+			}
+			fmt.Fprint(w, `{"Os":"linux","Architecture":"s390x"}`)
+		},
+	})
+	if _, err := openFake(t, host, t.TempDir()).Open(t.Context(), backends.Spec{Image: "dockerfile:" + dir}); !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "it is for linux/s390x") {
+		t.Errorf("built for another architecture: %v", err)
 	}
 }
 
