@@ -2,6 +2,7 @@ package backends
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -17,10 +18,11 @@ func Narrow(b Backend, network []string) error {
 	case network == nil, len(network) == 0 && t.Network == "none":
 		return nil
 	case narrows && t.Network == "allow-list":
-		if err := n.Narrow(network); err != nil {
-			return fmt.Errorf("network %s: %w: %w", wanted, ErrUnavailable, err)
+		err := n.Narrow(network)
+		if err == nil || errors.Is(err, ErrUnavailable) { // of what stands behind b, and told in full
+			return err
 		}
-		return nil
+		return fmt.Errorf("network %s: %w: %w", wanted, ErrUnavailable, err)
 	case t.Network == "none":
 		return fmt.Errorf("network %s: %w: boxes of %s have no network, and a task cannot open one", wanted, ErrUnavailable, t.Name)
 	}

@@ -204,7 +204,7 @@ var errNobody = fmt.Errorf("%w: no Nomad server answered that could tell why it 
 // fate says why the slot does not answer; nil means that nothing is known. What was found
 // counts for every later call.
 func (s *slot) fate(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.g.b.conf.Away+2*newsTime)
 	defer cancel()
 	defer context.AfterFunc(s.g.b.life, cancel)()
 	s.g.mu.Lock()
@@ -230,7 +230,7 @@ func (s *slot) inquire(ctx context.Context) error {
 		if why := s.gone(); why != nil {
 			return why
 		}
-		if _, err := s.admin.Health(ctx); err == nil {
+		if s.answers(ctx) {
 			return nil // only the connection broke, or the lease is over
 		}
 		a, err := s.look(ctx)
@@ -251,6 +251,15 @@ func (s *slot) inquire(ctx context.Context) error {
 			return s.g.b.node(ctx, s.node)
 		}
 	}
+}
+
+// answers reports whether the slot's server does. One on a node that is gone may not even
+// refuse.
+func (s *slot) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, fateTime)
+	defer cancel()
+	_, err := s.admin.Health(ctx)
+	return err == nil
 }
 
 // look asks for the slot's allocation.

@@ -770,6 +770,9 @@ func TestNetworksAreKinds(t *testing.T) {
 	if _, err := p.Open(t.Context(), backends.Spec{Network: []string{"a.example"}}); !errors.Is(err, backends.ErrUnavailable) {
 		t.Errorf("a host where boxes have no network: %v", err)
 	}
+	if err := backends.Narrow(p, []string{"a.example"}); err == nil || strings.Count(err.Error(), "a.example") != 1 {
+		t.Errorf("asked of the pool: %v", err)
+	}
 }
 
 // secluded is a driver whose boxes have no network.
