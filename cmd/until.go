@@ -3,10 +3,8 @@ package cmd
 import "context"
 
 // untilSignal is a context that the first signal ends, for commands that have nothing to
-// drain: nothing is said of a run that could be resumed. stop frees it and waits for its
-// goroutine.
+// drain. stop frees it and waits for its goroutine.
 func (h *host) untilSignal() (ctx context.Context, stop func()) {
-	h.Signals.Intercept(func() bool { return false })
 	ctx, cancel := context.WithCancelCause(h.Ctx)
 	done := make(chan struct{})
 	go func() {

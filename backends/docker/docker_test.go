@@ -244,7 +244,7 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s was written: %s", d, out)
 		}
 	}
-	if _, err := open(t, docker.Config{}).Open(t.Context(), backends.Spec{Limits: backends.Limits{Disk: 8 << 20}}); err == nil || !strings.Contains(err.Error(), "cannot limit it") {
+	if _, err := open(t, docker.Config{}).Open(t.Context(), backends.Spec{Limits: backends.Limits{Disk: 8 << 20}}); err == nil || !strings.Contains(err.Error(), "cannot limit disk") {
 		t.Errorf("a limit that does not hold: %v", err)
 	}
 }
