@@ -44,6 +44,10 @@ type Spec struct {
 	Env    map[string]string // added to the environment of every command
 	Limits Limits
 	Labels map[string]string // owner, rollout: shown by `sandbox list`
+	// Network narrows what the back-end lets its boxes reach, and never widens it: nil
+	// leaves that as it is, an empty list is nothing at all, else only what these entries of
+	// an allow-list name. See [Narrow].
+	Network []string
 }
 
 // Limits bound a box. Zero values mean the back-end's defaults.
@@ -282,6 +286,12 @@ type Adopter interface {
 type Adopted struct {
 	Sandbox
 	Spec Spec
+}
+
+// Narrower is a back-end with an allow-list that heeds Spec.Network.
+type Narrower interface {
+	// Narrow reports why boxes cannot be let out to no more than that, or nil.
+	Narrow(network []string) error
 }
 
 // Unwrapper is implemented by boxes that wrap another one.

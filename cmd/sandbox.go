@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -232,7 +233,8 @@ type sandboxGC struct {
 }
 
 // Run sweeps for every back-end that works here and can; what belongs to a living owner
-// stays.
+// stays. One that cannot be reached is an error when the configuration has a section for
+// it: what dead owners left there stays.
 func (c *sandboxGC) Run(h *host) error {
 	section := h.Layers.Section("backends")
 	if err := app.CheckBackends(section, h.Parts.Backends); err != nil {
@@ -241,10 +243,17 @@ func (c *sandboxGC) Run(h *host) error {
 	ctx, stop := h.untilSignal()
 	defer stop()
 	var errs []error
+	var swept []string
 	removed := 0
 	for _, k := range h.Parts.Backends {
 		b, err := app.OpenBackend(ctx, k.Name, section, h.Parts.Backends)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
+			if section.Sub(k.Name).Written() {
+				errs = append(errs, fmt.Errorf("not swept: %w", err))
+			}
 			h.Log.Debug("nothing is swept where boxes cannot be made", "backend", k.Name, "err", err)
 			continue
 		}
@@ -252,15 +261,14 @@ func (c *sandboxGC) Run(h *host) error {
 			n, err := s.Sweep(ctx)
 			removed += n
 			errs = append(errs, err)
+			swept = append(swept, k.Name)
 		}
 		h.closeBackend(ctx, b)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
+	fmt.Fprintln(h.Stdio.Err, "hermes: swept:", cmp.Or(strings.Join(swept, ", "), "nothing"))
 	if c.JSON {
-		return printJSON(h.Stdio.Out, map[string]int{"removed": removed})
+		return errors.Join(append(errs, printJSON(h.Stdio.Out, map[string]int{"removed": removed}))...)
 	}
 	_, err := fmt.Fprintf(h.Stdio.Out, "removed %d\n", removed)
-	return err
+	return errors.Join(append(errs, err)...)
 }

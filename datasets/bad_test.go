@@ -56,6 +56,8 @@ func TestBadRows(t *testing.T) {
 		{"unknown override", `{"prompt":"a","hermes":{"imgae":"x"}}`, "hermes: imgae: unknown key"},
 		{"climbing file", `{"prompt":"a","hermes":{"files":{"../x":"y"}}}`, "climbs out"},
 		{"file is a number", `{"prompt":"a","hermes":{"files":{"x":1}}}`, "a number, not text"},
+		{"network is another word", `{"prompt":"a","hermes":{"network":"all"}}`, `network: "all", want "none" or a list of hosts`},
+		{"network is a number", `{"prompt":"a","hermes":{"network":1}}`, "network: "},
 		{"bad variable", `{"prompt":"a","hermes":{"env":{"A=B":"1"}}}`, "environment variable"},
 		{"prefill by the system", `{"prompt":"a","hermes":{"prefill":[{"role":"system","content":"x"}]}}`, "want user or assistant"},
 		{"image with a blank", `{"prompt":"a","docker_image":"de bian"}`, "not an image reference"},

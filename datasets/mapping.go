@@ -44,6 +44,7 @@ func (m *Mapping) add(r *Row) {
 	count(m.Hermes, "files", h.Files != nil)
 	count(m.Hermes, "env", h.Env != nil)
 	count(m.Hermes, "toolsets", h.Toolsets != nil)
+	count(m.Hermes, "network", h.Network != nil)
 	count(m.Hermes, "system", h.System != nil)
 	count(m.Hermes, "prefill", h.Prefill != nil)
 	count(m.Hermes, "script", h.Script != nil)

@@ -86,6 +86,9 @@ func hermesField(h *Overrides, f scan.Field) (err error) {
 	case "toolsets":
 		h.Toolsets, err = textList(f.Value)
 		return err
+	case "network":
+		h.Network, err = network(f.Value)
+		return err
 	case "artifacts":
 		if h.Artifacts, err = textList(f.Value); err != nil {
 			return err
@@ -110,7 +113,7 @@ func hermesField(h *Overrides, f scan.Field) (err error) {
 		h.Script = f.Value
 		return nil
 	}
-	return errors.New("unknown key (have image, cwd, files, env, toolsets, artifacts, system, prefill, script)")
+	return errors.New("unknown key (have image, cwd, files, env, toolsets, network, artifacts, system, prefill, script)")
 }
 
 // prefill reads the turns that stand before the task: user and assistant only.
@@ -202,6 +205,17 @@ func textList(v []byte) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// network reads "none", or a list of hosts: of what boxes may reach a row wants no more.
+func network(v []byte) ([]string, error) {
+	if scan.Kind(v) != "text" {
+		return textList(v)
+	}
+	if text, err := scan.Unquote(v); err != nil || text != "none" {
+		return nil, errors.Join(err, fmt.Errorf("%s, want \"none\" or a list of hosts", v))
+	}
+	return []string{}, nil
 }
 
 // filePath refuses names that cannot be files of a box or that climb.

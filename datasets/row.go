@@ -33,6 +33,7 @@ type Overrides struct {
 	Files     map[string]string    `json:"files,omitempty"`
 	Env       map[string]string    `json:"env,omitempty"`
 	Toolsets  []string             `json:"toolsets,omitempty"`
+	Network   []string             `json:"network,omitzero"`    // nil: as the operator lets boxes out; else no more than that, nothing when it is empty
 	Artifacts []string             `json:"artifacts,omitempty"` // files and folders to keep of the box
 	System    *string              `json:"system,omitempty"`
 	Prefill   []trajectory.Message `json:"-"`

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,9 @@ func showRow(r *Row, width int) string {
 	line("cwd", r.Hermes.Cwd)
 	line("files", strings.Join(sortedKeys(r.Hermes.Files), ", "))
 	line("toolsets", strings.Join(r.Hermes.Toolsets, ", "))
+	if r.Hermes.Network != nil {
+		line("network", cmp.Or(strings.Join(r.Hermes.Network, ", "), "none"))
+	}
 	line("answer", plainText(r.Scoring.Answer))
 	line("expected", plainText(r.Scoring.Expected))
 	line("truth", plainText(r.Scoring.GroundTruth))

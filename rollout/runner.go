@@ -200,7 +200,7 @@ func (a *attempt) begin() error {
 	}
 	a.task = task
 	a.box = lazyBox{backend: o.Backend, deadline: o.Deadlines.Open, spec: backends.Spec{
-		Image: task.Image, Dir: task.Dir, Env: task.Env, Labels: map[string]string{"rollout": a.job.Key.String()}}}
+		Image: task.Image, Dir: task.Dir, Env: task.Env, Network: a.job.Row.Hermes.Network, Labels: map[string]string{"rollout": a.job.Key.String()}}}
 	return nil
 }
 

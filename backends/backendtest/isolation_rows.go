@@ -108,9 +108,9 @@ func proxied(e *Env) string {
 
 // allowList asks for a listed server and for another, with what the box has: bash, or nc.
 func allowList(e *Env) {
-	ask := func(target string) string {
-		return e.sh(`at=${HTTP_PROXY#http://} host=${at%:*} port=${at##*:}
-			ask() { printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n' ` + target + ` ` + target + `; }
+	ask := func(x backends.Sandbox, target string) string {
+		return e.shIn(x, `at=${HTTP_PROXY#http://} host=${at%:*} port=${at##*:}
+			ask() { printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n' `+target+` `+target+`; }
 			if command -v bash >/dev/null; then
 				export target="$(ask; echo .)"
 				bash -c 'exec 3<>/dev/tcp/$0/$1 && printf %s "${target%.}" >&3 && cat <&3' $host $port
@@ -118,14 +118,27 @@ func allowList(e *Env) {
 				ask | nc $host $port
 			fi`)
 	}
-	if got := ask(e.opt.Allowed); !strings.HasPrefix(got, "HTTP/1.1 200") {
+	if got := ask(e.box(), e.opt.Allowed); !strings.HasPrefix(got, "HTTP/1.1 200") {
 		e.Errorf("%s is listed: %s", e.opt.Allowed, got)
 	}
-	if got := ask(e.opt.Refused); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, "allow-list") {
+	if got := ask(e.box(), e.opt.Refused); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, "allow-list") {
 		e.Errorf("%s is not listed: %s", e.opt.Refused, got)
 	}
 	host, port, _ := strings.Cut(e.opt.Allowed, ":")
 	if r := e.exec(backends.Cmd{Shell: "if command -v bash >/dev/null; then bash -c 'exec 3<>/dev/tcp/$0/$1' " + host + " " + port + "; else nc -z " + host + " " + port + "; fi", Timeout: patience}); r.Code == 0 {
 		e.Errorf("%s is reached around the proxy", e.opt.Allowed)
+	}
+	n, ok := e.back.(backends.Narrower)
+	if !ok {
+		return
+	}
+	if got := ask(e.open(backends.Spec{Network: []string{e.opt.Allowed}}), e.opt.Allowed); !strings.HasPrefix(got, "HTTP/1.1 200") {
+		e.Errorf("%s is what the task wants alone: %s", e.opt.Allowed, got)
+	}
+	if got := e.shIn(e.open(backends.Spec{Network: []string{}}), "echo x$HTTP_PROXY; cat /proc/net/tcp | wc -l | tr -d ' '"); got != "x\n1" {
+		e.Errorf("a box that wants no network has a proxy or a socket: %q", got)
+	}
+	if err := n.Narrow([]string{e.opt.Refused}); err == nil {
+		e.Errorf("a task may reach %s, which the operator does not list", e.opt.Refused)
 	}
 }

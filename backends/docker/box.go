@@ -34,7 +34,8 @@ type box struct {
 	name    string
 	passage *slotd.Passage // nil: reached by exec
 	token   string
-	door    *egress.Door  // nil: no proxy
+	proxy   *egress.Proxy // nil: none
+	door    *egress.Door  // nil: no proxy, or not yet
 	started chan struct{} // closed when the engine has answered to start
 	ended   context.CancelFunc
 	made    chan struct{} // closed when the engine has answered to create; nil before that is asked
@@ -64,7 +65,10 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
-	if b.proxy != nil {
+	if x.proxy, err = egress.Of(b.proxy, s.Network); err != nil {
+		return nil, err
+	}
+	if x.proxy != nil {
 		setup.Door = egress.Port
 		maps.Copy(setup.Env, egress.Env())
 	}
@@ -86,8 +90,14 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	return x, nil
 }
 
+// Narrow implements backends.Narrower.
+func (b *Backend) Narrow(network []string) error {
+	_, err := egress.Of(b.proxy, network)
+	return err
+}
+
 func (x *box) client() {
-	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.name, Token: x.token, Close: x.end, Lost: x.lost})
+	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.name, Token: x.token, Close: x.end, Fate: x.fate})
 }
 
 // undoTime bounds how long the opener of a box that came to nothing waits for its removal.
@@ -211,7 +221,7 @@ func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config,
 	if err != nil {
 		return err
 	}
-	x.door = x.back.proxy.Serve(x.name, out)
+	x.door = x.proxy.Serve(x.name, out)
 	go func() { // slotd says no more: what comes is the end of the box
 		conn.Read(make([]byte, 1))
 		x.door.Close()
@@ -373,9 +383,9 @@ func (x *box) ending(ctx context.Context) error {
 	}
 }
 
-// lost says whose fault the end of a box was: nil when it was not its commands'. The
+// fate says whose fault the end of a box was: nil when it was not its commands'. The
 // engine is asked, for a short while: where it does not answer, it was ours.
-func (x *box) lost() error {
+func (x *box) fate(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -457,7 +467,7 @@ func (x *box) Unwrap() backends.Sandbox { return x.Client }
 func (x *box) Snapshot(ctx context.Context, name string) (string, error) {
 	ref := "hermes-snapshot:" + name
 	_, err := x.back.engine.web.ContainerCommit(ctx, x.name, container.CommitOptions{Reference: ref, Pause: true,
-		Changes: []string{"ENTRYPOINT []", "CMD []", "LABEL " + labelOwner + "= " + labelKind + "=snapshot"}})
+		Changes: []string{"ENTRYPOINT []", "CMD []", "LABEL " + labelOwner + "= " + labelKind + "=" + kindSnapshot}})
 	if err != nil {
 		return "", fmt.Errorf("snapshot %s of box %s: %w", name, x.name, err)
 	}

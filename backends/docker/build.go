@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -46,16 +47,18 @@ func (i *images) build(ctx context.Context, path string) (string, error) {
 	began := time.Now()
 	i.say("building image " + ref + " from " + path)
 	r, w := io.Pipe()
+	var packing sync.WaitGroup
+	defer packing.Wait()
 	defer r.Close()
-	go func() { w.CloseWithError(pack(w, dir)) }()
+	packing.Go(func() { w.CloseWithError(pack(w, dir)) })
 	answer, err := i.engine.web.ImageBuild(ctx, r, build.ImageBuildOptions{Tags: []string{ref}, Dockerfile: file, Remove: true, ForceRemove: true,
 		NetworkMode: i.conf.Build.Network, BuildArgs: args, Labels: map[string]string{labelKind: "build"}})
 	if err != nil {
-		return "", fmt.Errorf("%w: build: %w", backends.ErrImage, err)
+		return "", notMade("build", err)
 	}
 	defer answer.Body.Close()
 	if err := i.follow(answer.Body, ref); err != nil {
-		return "", fmt.Errorf("%w: build: %w", backends.ErrImage, err)
+		return "", notMade("build", err)
 	}
 	i.say(fmt.Sprintf("built image %s in %.1f s", ref, time.Since(began).Seconds()))
 	return ref, nil

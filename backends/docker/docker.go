@@ -74,6 +74,10 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	}
+	if err := e.can(ctx, c); err != nil {
+		e.web.Close()
+		return nil, fmt.Errorf("%w: engine %s: %w", backends.ErrUnavailable, e.host, err)
+	}
 	owner := backends.Self()
 	server, forget, err := program.Find(c.Slotd, e.arch, fmt.Sprintf("hermes-%s-0-", owner)) // swept like the folders of boxes
 	if err != nil {
@@ -117,7 +121,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, fmt.Errorf("open a box: %w", err)
 	}
 	if limits.Disk > 0 && !b.conf.ReadOnly && !b.engine.quota {
-		return nil, fmt.Errorf("open a box with %d bytes of disk: the engine's storage driver %s cannot limit it; leave the limit out or set read-only", limits.Disk, b.engine.storage)
+		return nil, fmt.Errorf("open a box with %d bytes of disk: %w: %w", limits.Disk, backends.ErrUnavailable, b.engine.noQuota())
 	}
 	x, err := b.make(ctx, s, limits)
 	if err != nil {
@@ -156,6 +160,7 @@ func (b *Backend) Traits() backends.Traits {
 func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Close(ctx) })
 	b.stop()
+	b.images.work.Wait()
 	if b.proxy != nil {
 		err = errors.Join(err, b.proxy.Close())
 	}

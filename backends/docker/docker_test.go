@@ -176,6 +176,22 @@ func TestSnapshot(t *testing.T) {
 	if env := b.ImageEnv(image); strings.Contains(env, "hidden") {
 		t.Errorf("the snapshot's environment: %s", env)
 	}
+	// A snapshot goes when its time is over, and not as long as a box is made of it.
+	old := image + "-old"
+	if err := b.Expire(x, old); err != nil {
+		t.Fatal(err)
+	}
+	z := boxOf(t, b, backends.Spec{Image: old})
+	if n, err := b.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("while a box is made of it: %d removed, %v", n, err)
+	}
+	if err := z.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Sweep(t.Context()); n != 1 || err != nil {
+		t.Errorf("an old snapshot: %d removed, %v", n, err)
+	}
+	boxOf(t, b, backends.Spec{Image: image})
 }
 
 func TestBuild(t *testing.T) {
@@ -228,7 +244,7 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s was written: %s", d, out)
 		}
 	}
-	if _, err := open(t, docker.Config{}).Open(t.Context(), backends.Spec{Limits: backends.Limits{Disk: 8 << 20}}); err == nil || !strings.Contains(err.Error(), "cannot limit it") {
+	if _, err := open(t, docker.Config{}).Open(t.Context(), backends.Spec{Limits: backends.Limits{Disk: 8 << 20}}); err == nil || !strings.Contains(err.Error(), "cannot limit disk") {
 		t.Errorf("a limit that does not hold: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
@@ -32,6 +35,7 @@ type engine struct {
 	quota   bool // disk can be limited
 	memory  bool // memory can be limited
 
+	runtimes []string // by name; none: the engine does not say
 	warnings []string
 }
 
@@ -80,7 +84,8 @@ func dialEngine(ctx context.Context, host, certs string) (*engine, error) {
 		cli.Close()
 		return nil, fmt.Errorf("engine %s: %w", host, explain(err, address))
 	}
-	e := &engine{web: cli, host: host, local: kind == "unix", version: info.ServerVersion, arch: goArch(info.Architecture), storage: info.Driver, memory: info.MemoryLimit}
+	e := &engine{web: cli, host: host, local: kind == "unix", version: info.ServerVersion, arch: goArch(info.Architecture), storage: info.Driver, memory: info.MemoryLimit,
+		runtimes: slices.Sorted(maps.Keys(info.Runtimes))}
 	if info.OSType != "" && info.OSType != "linux" {
 		cli.Close()
 		return nil, fmt.Errorf("engine %s makes containers of %s, not of linux", host, info.OSType)
@@ -126,6 +131,38 @@ func (e *engine) look(ctx context.Context, info system.Info) {
 	if !info.PidsLimit {
 		e.warnings = append(e.warnings, "the engine cannot limit processes")
 	}
+}
+
+// can reports which settings the engine cannot serve, in words for who wrote them.
+func (e *engine) can(ctx context.Context, c Config) error {
+	if c.Limits.Disk > 0 && !c.ReadOnly && !e.quota {
+		return fmt.Errorf("limits.disk: %w", e.noQuota())
+	}
+	if c.Runtime != "" && len(e.runtimes) > 0 && !slices.Contains(e.runtimes, c.Runtime) {
+		return fmt.Errorf("runtime %q: the engine has none of that name (have %s)", c.Runtime, strings.Join(e.runtimes, ", "))
+	}
+	if c.Network == "none" {
+		return nil
+	}
+	_, err := e.web.NetworkInspect(ctx, c.Network, network.InspectOptions{})
+	if !cerrdefs.IsNotFound(err) {
+		return nil // or it is seen when a box begins
+	}
+	all, err := e.web.NetworkList(ctx, network.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("network %q: the engine has none of that name", c.Network)
+	}
+	var names []string
+	for _, n := range all {
+		names = append(names, n.Name)
+	}
+	slices.Sort(names)
+	return fmt.Errorf("network %q: the engine has none of that name (have %s)", c.Network, strings.Join(names, ", "))
+}
+
+// noQuota says what to do where disk cannot be limited.
+func (e *engine) noQuota() error {
+	return fmt.Errorf("the engine's storage driver %s cannot limit disk; leave the limit out or set read-only", e.storage)
 }
 
 // about is a sentence about the engine for people.

@@ -32,6 +32,13 @@ const (
 	LabelBoot  = labelBoot
 )
 
+// Expire makes an image of a box that has expired.
+func (b *Backend) Expire(x backends.Sandbox, ref string) error {
+	_, err := b.engine.web.ContainerCommit(context.Background(), x.ID(), container.CommitOptions{Reference: ref,
+		Changes: []string{"LABEL " + labelKind + "=" + kindSnapshot + " " + labelExpires + "=1"}})
+	return err
+}
+
 // RemoveImage removes what a test made.
 func (b *Backend) RemoveImage(ref string) {
 	b.engine.web.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true})

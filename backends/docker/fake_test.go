@@ -38,6 +38,7 @@ func fakeEngine(t *testing.T, more map[string]http.HandlerFunc) string {
 		},
 		"/version":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) },
 		"/containers/json": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[]`) },
+		"/images/json":     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[]`) },
 	}
 	for k, f := range more {
 		calls[k] = f
@@ -50,6 +51,9 @@ func fakeEngine(t *testing.T, more map[string]http.HandlerFunc) string {
 		f := calls[path]
 		if f == nil && strings.HasPrefix(path, "/containers/") {
 			f = calls["/containers/"] // calls about one
+		}
+		if f == nil && strings.HasPrefix(path, "/images/") {
+			f = calls["/images/"]
 		}
 		if f != nil {
 			f(w, r)
@@ -113,6 +117,58 @@ func TestPull(t *testing.T) {
 	}
 }
 
+// TestBuildFails: the error of a build repeats the end of what it printed; one that an engine
+// did not finish, or an image that was not pulled to its end, is nobody's bad image; what was
+// built for another architecture is.
+func TestBuildFails(t *testing.T) {
+	var answer atomic.Value
+	broken := func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"stream":"half`)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	host := fakeEngine(t, map[string]http.HandlerFunc{
+		"/build":         func(w http.ResponseWriter, r *http.Request) { answer.Load().(http.HandlerFunc)(w, r) },
+		"/images/create": broken,
+	})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := openFake(t, host, t.TempDir())
+	answer.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 3000 {
+			fmt.Fprint(w, `{"stream":"a line of a long build that goes well\n"}`)
+		}
+		fmt.Fprint(w, `{"stream":"the cause\n"}{"errorDetail":{"message":"code 3"}}`)
+	}))
+	_, err := b.Open(t.Context(), backends.Spec{Image: "dockerfile:" + dir})
+	if !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "code 3") || !strings.HasSuffix(err.Error(), "the cause") || len(err.Error()) > 3000 {
+		t.Errorf("a build that fails: %v", err)
+	}
+	answer.Store(http.HandlerFunc(broken))
+	for _, image := range []string{"dockerfile:" + dir, "some/image"} {
+		if _, err := b.Open(t.Context(), backends.Spec{Image: image}); err == nil || errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "broke off") {
+			t.Errorf("%s and an engine that goes away: %v", image, err)
+		}
+	}
+	var built atomic.Bool
+	answer.Store(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { built.Store(true) }))
+	host = fakeEngine(t, map[string]http.HandlerFunc{
+		"/build": func(w http.ResponseWriter, r *http.Request) { answer.Load().(http.HandlerFunc)(w, r) },
+		"/images/": func(w http.ResponseWriter, r *http.Request) {
+			if !built.Load() {
+				say(w, http.StatusNotFound, "No such image")
+				return
+			}
+			fmt.Fprint(w, `{"Os":"linux","Architecture":"s390x"}`)
+		},
+	})
+	if _, err := openFake(t, host, t.TempDir()).Open(t.Context(), backends.Spec{Image: "dockerfile:" + dir}); !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "it is for linux/s390x") {
+		t.Errorf("built for another architecture: %v", err)
+	}
+}
+
 // connectArg makes this test's program say what opening an engine gives.
 const connectArg = "connect"
 
@@ -166,6 +222,39 @@ func TestQuota(t *testing.T) {
 	}
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUnusableSettings: what the engine does not have is found before any box is asked for.
+func TestUnusableSettings(t *testing.T) {
+	host := fakeEngine(t, map[string]http.HandlerFunc{
+		"/info": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"ServerVersion":"fake","OSType":"linux","Driver":"vfs","MemoryLimit":true,"Runtimes":{"runc":{},"runsc":{}}}`)
+		},
+		"/networks": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[{"Name":"mine"},{"Name":"bridge"}]`) },
+		"/networks/mine": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"Name":"mine"}`)
+		},
+	})
+	for _, tt := range []struct {
+		conf docker.Config
+		want string
+	}{
+		{docker.Config{Network: "yours"}, `network "yours": the engine has none of that name (have bridge, mine)`},
+		{docker.Config{Network: "mine"}, ""},
+		{docker.Config{Runtime: "kata"}, `runtime "kata": the engine has none of that name (have runc, runsc)`},
+		{docker.Config{Runtime: "runsc"}, ""},
+		{docker.Config{Limits: docker.Limits{Disk: 1 << 30}}, "limits.disk: the engine's storage driver vfs cannot limit disk"},
+		{docker.Config{Limits: docker.Limits{Disk: 1 << 30}, ReadOnly: true}, ""},
+	} {
+		tt.conf.Host, tt.conf.Slotd = host, server(t)
+		b, err := docker.Open(t.Context(), tt.conf, docker.Surroundings{})
+		if err == nil {
+			b.Close(t.Context())
+		}
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%+v: %v, want %q", tt.conf, err, tt.want)
+		}
 	}
 }
 

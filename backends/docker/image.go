@@ -25,6 +25,7 @@ type images struct {
 	conf   Config
 	config string // folder of credentials
 	tell   func(string)
+	work   sync.WaitGroup // pulls and builds
 
 	mu    sync.Mutex
 	known map[string]*readied
@@ -46,13 +47,13 @@ func (i *images) ready(ctx context.Context, name string) (string, error) {
 	if r == nil {
 		r = &readied{done: make(chan struct{})}
 		i.known[name] = r
-		go func() {
+		i.work.Go(func() {
 			r.ref, r.err = i.provide(i.life, name)
 			if r.err != nil {
 				i.forget(name)
 			}
 			close(r.done)
-		}()
+		})
 	}
 	i.mu.Unlock()
 	select {
@@ -79,8 +80,13 @@ func (i *images) forget(name string) {
 
 // provide pulls or builds an image where needed, and looks at its architecture.
 func (i *images) provide(ctx context.Context, name string) (string, error) {
+	pull := i.conf.Pull
 	if path, ok := strings.CutPrefix(name, buildPrefix); ok {
-		return i.build(ctx, path)
+		built, err := i.build(ctx, path)
+		if err != nil {
+			return "", err
+		}
+		name, pull = built, "never"
 	}
 	found, err := i.engine.web.ImageInspect(ctx, name)
 	missing := err != nil && cerrdefs.IsNotFound(err)
@@ -89,9 +95,9 @@ func (i *images) provide(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	case err != nil && !missing:
 		return "", fmt.Errorf("%w: %w", backends.ErrImage, err)
-	case missing && i.conf.Pull == "never":
+	case missing && pull == "never":
 		return "", fmt.Errorf("%w: the engine does not have it, and pull is never", backends.ErrImage)
-	case missing || i.conf.Pull == "always":
+	case missing || pull == "always":
 		if err := i.pull(ctx, name); err != nil {
 			return "", err
 		}
@@ -126,10 +132,22 @@ func (i *images) pull(ctx context.Context, name string) error {
 }
 
 func (i *images) notPulled(err error) error {
-	if refused(err) && !strings.Contains(err.Error(), "daemon:") {
-		return fmt.Errorf("pull: %w: %w", backends.ErrUnavailable, err)
+	return notMade("pull", fmt.Errorf("the engine does not have it and could not pull it: %w", err))
+}
+
+// errBrokeOff says that an engine went away in the middle of an answer.
+var errBrokeOff = errors.New("the engine's answer broke off")
+
+// notMade says whether an image or the engine is to blame for one that was not pulled or
+// built. What an engine did not finish may be finished by another try.
+func notMade(what string, err error) error {
+	switch {
+	case errors.Is(err, errBrokeOff) || errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: %w", what, err)
+	case refused(err) && !strings.Contains(err.Error(), "daemon:"):
+		return fmt.Errorf("%s: %w: %w", what, backends.ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: the engine does not have it and could not pull it: %w", backends.ErrImage, err)
+	return fmt.Errorf("%s: %w: %w", what, backends.ErrImage, err)
 }
 
 func (i *images) say(text string) {
@@ -151,7 +169,7 @@ type message struct {
 func (i *images) follow(body io.Reader, name string) error {
 	layers := map[string][2]int64{}
 	told := time.Now()
-	var last strings.Builder // what a build printed, for its error
+	last := "" // of what a build printed, for its error
 	for d := json.NewDecoder(body); ; {
 		var m message
 		err := d.Decode(&m)
@@ -159,13 +177,13 @@ func (i *images) follow(body io.Reader, name string) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("the engine's answer broke off: %w", err)
+			return fmt.Errorf("%w: %w", errBrokeOff, err)
 		}
 		if m.Error != nil {
-			return fmt.Errorf("daemon: %s%s", m.Error.Message, tail(last.String()))
+			return fmt.Errorf("daemon: %s%s", m.Error.Message, tail(last))
 		}
-		if m.Stream != "" && last.Len() < 64<<10 {
-			last.WriteString(m.Stream)
+		if last += m.Stream; len(last) > 2*maxTail {
+			last = last[len(last)-maxTail:]
 		}
 		if m.Progress != nil && m.Progress.Total > 0 && len(layers) < 1000 {
 			layers[m.ID] = [2]int64{m.Progress.Current, m.Progress.Total}
@@ -181,13 +199,16 @@ func (i *images) follow(body io.Reader, name string) error {
 	}
 }
 
+// maxTail is how much of what a build printed its error repeats, in bytes.
+const maxTail = 2000
+
 // tail is the end of what a failed build printed.
 func tail(text string) string {
 	if text = strings.TrimSpace(text); text == "" {
 		return ""
 	}
-	if len(text) > 2000 {
-		text = "…" + text[len(text)-2000:]
+	if len(text) > maxTail {
+		text = "…" + strings.ToValidUTF8(text[len(text)-maxTail:], "")
 	}
 	return "\n" + text
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
 
 	"hermes/backends"
 )
@@ -29,7 +31,11 @@ const (
 	labelUser    = "hermes.label."  // prefix of the labels of a Spec
 )
 
-// lifetime is how long a box may live at all, for those whose owner cannot be looked at.
+// kindSnapshot is the kind of images of boxes that were frozen.
+const kindSnapshot = "snapshot"
+
+// lifetime is how long a box may live at all, for those whose owner cannot be looked at,
+// and how long after its box was made a snapshot is kept.
 const lifetime = 48 * time.Hour
 
 // labels are those of a box.
@@ -90,13 +96,48 @@ func (e *engine) sweep(ctx context.Context) (removed int, err error) {
 		})
 	}
 	done.Wait()
-	n, err := sweepFolders()
-	return removed + n, errors.Join(append(errs, err)...)
+	n, err := e.sweepSnapshots(ctx)
+	m, ferr := sweepFolders()
+	return removed + n + m, errors.Join(append(errs, err, ferr)...)
+}
+
+// sweepSnapshots removes images of boxes that were frozen and have expired with them. One
+// that a box is made of stays.
+func (e *engine) sweepSnapshots(ctx context.Context) (removed int, err error) {
+	all, err := e.web.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", labelKind+"="+kindSnapshot))})
+	if err != nil {
+		return 0, fmt.Errorf("sweep: list snapshots: %w", err)
+	}
+	var errs []error
+	for _, i := range all {
+		if !expired(i.Labels, time.Now()) {
+			continue
+		}
+		for _, ref := range append(slices.Clone(i.RepoTags), i.ID) { // the last name takes the image with it
+			_, err = e.web.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
+			if err != nil && !cerrdefs.IsNotFound(err) {
+				break
+			}
+		}
+		switch {
+		case err == nil || cerrdefs.IsNotFound(err):
+			removed++
+		case !cerrdefs.IsConflict(err): // a box uses it
+			errs = append(errs, fmt.Errorf("sweep: remove snapshot %s: %w", i.ID, err))
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// expired reports whether the time of something is over, whoever made it.
+func expired(labels map[string]string, now time.Time) bool {
+	until, err := strconv.ParseInt(labels[labelExpires], 10, 64)
+	return err == nil && now.Unix() > until
 }
 
 // orphaned reports whether nobody can need a container any more.
 func orphaned(c container.Summary, boot string, now time.Time) bool {
-	if until, err := strconv.ParseInt(c.Labels[labelExpires], 10, 64); err == nil && now.Unix() > until {
+	if expired(c.Labels, now) {
 		return true
 	}
 	if c.Labels[labelBoot] != boot || boot == "" {

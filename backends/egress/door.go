@@ -82,9 +82,9 @@ func (d *Door) Close() {
 
 // tell counts an outcome and writes it to the log, the same one once.
 func (d *Door) tell(event, target, reason string) {
-	of, all := &d.allowed, &d.proxy.allowed
+	of, all := &d.allowed, &d.proxy.books.allowed
 	if event == "refuse" {
-		of, all = &d.refused, &d.proxy.refused
+		of, all = &d.refused, &d.proxy.books.refused
 	}
 	of.Add(1)
 	all.Add(1)

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -69,11 +70,17 @@ type Outside struct {
 
 // Proxy is the policy of one back-end and the books of all its doors.
 type Proxy struct {
-	conf    Config
-	key     string // of the configuration, for texts
-	rules   rules
-	out     Outside
-	log     *log
+	conf  Config
+	key   string  // of the configuration, for texts
+	list  string  // where the list stands that lets out least, for texts
+	rules []rules // all of which must let out to a target
+	out   Outside
+	log   *log
+	books *books
+}
+
+// books are what a proxy counts, with those that lie within it.
+type books struct {
 	total   atomic.Int64 // connections under way
 	allowed atomic.Int64
 	refused atomic.Int64
@@ -99,16 +106,16 @@ func (c Config) complete() (Config, rules, error) {
 	case c.Idle < time.Second:
 		return c, nil, fmt.Errorf("egress.idle: %v is less than a second", c.Idle)
 	}
-	rules, err := parseRules(c.Allow)
+	list, err := parseRules(c.Allow)
 	if err != nil {
 		err = fmt.Errorf("egress.allow: %w", err)
 	}
-	return c, rules, err
+	return c, list, err
 }
 
 // New returns a proxy whose configuration stands under key, for texts: backends.NAME.egress.
 func New(c Config, key string, o Outside) (*Proxy, error) {
-	c, rules, err := c.complete()
+	c, list, err := c.complete()
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +131,53 @@ func New(c Config, key string, o Outside) (*Proxy, error) {
 	if o.Own == nil {
 		o.Own = ownAddresses
 	}
-	p := &Proxy{conf: c, key: key, rules: rules, out: o}
+	p := &Proxy{conf: c, key: key, list: key + ".allow", rules: []rules{list}, out: o, books: new(books)}
 	if p.log, err = openLog(c.Log); err != nil {
 		return nil, fmt.Errorf("egress.log: %w", err)
 	}
 	return p, nil
 }
 
+// Of is the way out of a box: that of all boxes of a back-end, p, which may be nil, or no
+// more than a task asks for ([backends.Spec.Network]). nil is no way out.
+func Of(p *Proxy, network []string) (*Proxy, error) {
+	switch {
+	case p == nil || network == nil:
+		return p, nil
+	case len(network) == 0:
+		return nil, nil
+	}
+	return p.Within(network)
+}
+
+// Within returns the proxy for boxes that may reach no more than list names, every entry of
+// which must lie within one of the proxy's own. It shares everything else with p.
+func (p *Proxy) Within(list []string) (*Proxy, error) {
+	narrower, err := parseRules(list)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range narrower {
+		for _, all := range p.rules {
+			if !slices.ContainsFunc(all, r.within) {
+				return nil, fmt.Errorf("entry %q is in no entry of %s, which a task can only narrow", list[i], p.list)
+			}
+		}
+	}
+	q := *p
+	q.list, q.rules = "hermes.network of the task's row", append(slices.Clone(p.rules), narrower)
+	return &q, nil
+}
+
+// every reports whether all lists say yes.
+func (p *Proxy) every(yes func(rules) bool) bool {
+	return !slices.ContainsFunc(p.rules, func(r rules) bool { return !yes(r) })
+}
+
 // Counts tells how many connections were let out and how many refused.
-func (p *Proxy) Counts() (allowed, refused int64) { return p.allowed.Load(), p.refused.Load() }
+func (p *Proxy) Counts() (allowed, refused int64) {
+	return p.books.allowed.Load(), p.books.refused.Load()
+}
 
 // Close ends the log. All doors must be closed.
 func (p *Proxy) Close() error { return p.log.close() }
@@ -155,13 +200,13 @@ const (
 // admit decides on a target and resolves it. It returns the addresses that may be dialled.
 func (p *Proxy) admit(ctx context.Context, host string, port uint16) ([]netip.AddrPort, error) {
 	target := net.JoinHostPort(host, strconv.Itoa(int(port)))
-	unlisted := &refusal{403, "not-listed", fmt.Sprintf("this box may not connect to %s: it is not in the allow-list. To allow it, add %q to %s.allow and start again", target, target, p.key)}
+	unlisted := &refusal{403, "not-listed", fmt.Sprintf("this box may not connect to %s: it is not in the allow-list. To allow it, add %q to %s and start again", target, target, p.list)}
 	own, err := p.out.Own()
 	if err != nil {
 		return nil, fmt.Errorf("list the addresses of this machine: %w", err)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		if a = a.Unmap(); a.Zone() != "" || !p.rules.address(a, port, own) {
+		if a = a.Unmap(); a.Zone() != "" || !p.every(func(r rules) bool { return r.address(a, port, own) }) {
 			return nil, unlisted
 		}
 		return []netip.AddrPort{netip.AddrPortFrom(a, port)}, nil
@@ -170,7 +215,7 @@ func (p *Proxy) admit(ctx context.Context, host string, port uint16) ([]netip.Ad
 	if err != nil {
 		return nil, &refusal{400, "bad-name", fmt.Sprintf("%q is not the name of a host: %v", host, err)}
 	}
-	if !p.rules.name(name, port) {
+	if !p.every(func(r rules) bool { return r.name(name, port) }) {
 		return nil, unlisted
 	}
 	found, err := p.out.Resolver.LookupNetIP(ctx, "ip", absolute(name))
@@ -179,12 +224,12 @@ func (p *Proxy) admit(ctx context.Context, host string, port uint16) ([]netip.Ad
 	}
 	var to []netip.AddrPort
 	for _, a := range found {
-		if a = a.Unmap(); a.Zone() == "" && p.rules.behind(a, port, own) {
+		if a = a.Unmap(); a.Zone() == "" && p.every(func(r rules) bool { return r.behind(a, port, own) }) {
 			to = append(to, netip.AddrPortFrom(a, port))
 		}
 	}
 	if len(to) == 0 {
-		return nil, &refusal{403, "private", fmt.Sprintf("this box may not connect to %s: the name is in the allow-list, but leads to %v, an address of the host or of a private network. To allow it, add the address, with its port, to %s.allow too", target, found, p.key)}
+		return nil, &refusal{403, "private", fmt.Sprintf("this box may not connect to %s: the name is in the allow-list, but leads to %v, an address of the host or of a private network. To allow it, add the address, with its port, to %s too", target, found, p.list)}
 	}
 	return to, nil
 }

@@ -495,3 +495,59 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestWithin: what a task names is let out to only where the operator's list does too.
+func TestWithin(t *testing.T) {
+	w := &world{names: map[string][][]string{"a.example": {{"1.2.3.4"}}, "b.example": {{"1.2.3.5"}}, "inside.example": {{"10.0.0.7"}}}, at: map[string]string{}}
+	server, hits := echo(t)
+	for _, to := range []string{"1.2.3.4:80", "1.2.3.5:80", "10.0.0.7:80", "169.254.169.254:80", "9.9.9.9:80"} {
+		w.at[to] = strings.TrimPrefix(server.URL, "http://")
+	}
+	_, p, _ := door(t, egress.Config{Allow: []string{"*.example", "0.0.0.0/0", "10.0.0.7"}}, w)
+	ask := func(q *egress.Proxy, host string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := q.Serve("box-2", l)
+		defer d.Close()
+		got := raw(t, l.Addr().String(), "GET http://"+host+"/ HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		return strings.TrimPrefix(strings.SplitN(got, "\r\n", 2)[0], "HTTP/1.1 ")
+	}
+	for _, tt := range []struct {
+		list       string
+		let, stays string // hosts that it lets out to and that it does not
+	}{
+		{"a.example", "a.example", "b.example 9.9.9.9 10.0.0.7"},
+		{"b.example:80 9.9.9.0/24", "b.example 9.9.9.9", "a.example"},
+		{"inside.example", "", "inside.example"}, // the address is the operator's, and the task did not name it
+		{"inside.example 10.0.0.7", "inside.example 10.0.0.7", "a.example"},
+		{"169.254.169.254", "", "169.254.169.254 a.example"}, // no wide network of the operator's opens a special address
+	} {
+		q, err := p.Within(strings.Fields(tt.list))
+		if err != nil {
+			t.Errorf("%s: %v", tt.list, err)
+			continue
+		}
+		for _, host := range strings.Fields(tt.let) {
+			if got := ask(q, host); got != "200 OK" {
+				t.Errorf("%s: %s: %s", tt.list, host, got)
+			}
+		}
+		before := hits()
+		for _, host := range strings.Fields(tt.stays) {
+			if got := ask(q, host); got != "403 Forbidden" {
+				t.Errorf("%s: %s: %s", tt.list, host, got)
+			}
+		}
+		if hits() != before {
+			t.Errorf("%s: the target was reached", tt.list)
+		}
+	}
+	if allowed, refused := p.Counts(); allowed == 0 || refused == 0 {
+		t.Errorf("counted %d and %d", allowed, refused)
+	}
+	if _, err := p.Within([]string{"a.example", "c.test"}); err == nil || !strings.Contains(err.Error(), `"c.test" is in no entry of backends.test.egress.allow`) {
+		t.Errorf("more than the operator's: %v", err)
+	}
+}

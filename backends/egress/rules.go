@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -144,12 +145,27 @@ func (r rule) ports(port uint16) bool {
 	return r.any || r.port == port || r.port == 0 && (port == 80 || port == 443)
 }
 
+// within reports whether o lets out to all that r names.
+func (r rule) within(o rule) bool {
+	switch {
+	case !o.any && (r.any || !o.ports(cmp.Or(r.port, 80)) || !o.ports(cmp.Or(r.port, 443))):
+		return false
+	case r.net.IsValid():
+		return o.net.IsValid() && o.net.Bits() <= r.net.Bits() && o.net.Contains(r.net.Addr())
+	case r.name != "":
+		return o.named(r.name)
+	}
+	return strings.HasSuffix(r.suffix, o.suffix) && o.suffix != ""
+}
+
 // name reports whether a clean name is listed.
 func (all rules) name(name string, port uint16) bool {
-	return slices.ContainsFunc(all, func(r rule) bool {
-		return r.ports(port) && (r.name == name && name != "" || r.suffix != "" && strings.HasSuffix("."+name, r.suffix) && "."+name != r.suffix ||
-			r.suffix == ".")
-	})
+	return slices.ContainsFunc(all, func(r rule) bool { return r.ports(port) && r.named(name) })
+}
+
+// named reports whether an entry, whatever its port, is about a clean name.
+func (r rule) named(name string) bool {
+	return r.name == name && name != "" || r.suffix != "" && strings.HasSuffix("."+name, r.suffix) && "."+name != r.suffix || r.suffix == "."
 }
 
 // address reports whether an address is listed. One of this machine must be listed

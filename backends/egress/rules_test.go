@@ -111,3 +111,30 @@ func FuzzParseRule(f *testing.F) {
 		}
 	})
 }
+
+// TestRuleWithin: an entry lies within another when that lets out to all it names.
+func TestRuleWithin(t *testing.T) {
+	for _, tt := range []struct {
+		inner, outer string
+		want         bool
+	}{
+		{"a.org", "a.org", true}, {"a.org", "*.org", true}, {"a.org", "*", true}, {"org", "*.org", false}, {"a.org", "b.org", false}, {"aorg", "*.org", false},
+		{"*.a.org", "*.org", true}, {"*.org", "*.org", true}, {"*.org", "*.a.org", false}, {"*", "*.org", false}, {"*", "*", true}, {"*.org", "a.org", false},
+		{"a.org:80", "a.org", true}, {"a.org:443", "a.org", true}, {"a.org:22", "a.org", false}, {"a.org", "a.org:80", false}, {"a.org", "a.org:*", true},
+		{"a.org:*", "a.org", false}, {"a.org:*", "a.org:*", true}, {"a.org:22", "a.org:*", true}, {"a.org:22", "a.org:22", true},
+		{"10.0.0.0/24", "10.0.0.0/8", true}, {"10.0.0.1", "10.0.0.0/8", true}, {"10.0.0.0/8", "10.0.0.0/24", false}, {"11.0.0.1", "10.0.0.0/8", false},
+		{"10.0.0.1", "*", false}, {"a.org", "0.0.0.0/0", false}, {"::1", "0.0.0.0/0", false}, {"1.1.1.1", "::/0", false},
+	} {
+		inner, err := parseRule(tt.inner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outer, err := parseRule(tt.outer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inner.within(outer); got != tt.want {
+			t.Errorf("%s within %s: %v", tt.inner, tt.outer, got)
+		}
+	}
+}

@@ -17,9 +17,9 @@ import (
 // serve handles one request, which is the only one of its connection.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	d.busy.Add(1)
-	d.proxy.total.Add(1)
+	d.proxy.books.total.Add(1)
 	defer d.busy.Add(-1)
-	defer d.proxy.total.Add(-1)
+	defer d.proxy.books.total.Add(-1)
 	host, port, err := target(r)
 	if err != nil {
 		d.refuse(w, "", err)
@@ -86,7 +86,7 @@ func (d *Door) room() error {
 		return &refusal{403, "bytes", fmt.Sprintf("this box has used up its %d bytes of network (%s.bytes)", c.Bytes, d.proxy.key)}
 	case d.busy.Load() > int64(c.Connections):
 		return &refusal{503, "connections", fmt.Sprintf("this box has %d connections already (%s.connections)", c.Connections, d.proxy.key)}
-	case d.proxy.total.Load() > maxTotal:
+	case d.proxy.books.total.Load() > maxTotal:
 		return &refusal{503, "total", fmt.Sprintf("all boxes together have %d connections already", maxTotal)}
 	}
 	return nil

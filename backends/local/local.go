@@ -3,7 +3,8 @@
 // A box is a fresh directory with HOME and TMPDIR in it; commands run as the user of
 // hermes itself, with an environment of their own. Nothing keeps them from the rest of
 // the machine, which [backends.Traits] say (Isolated is false). Close ends every
-// process that the box started and removes the directory.
+// process that the box started and removes the directory; when hermes was killed, the
+// next one does, or `hermes sandbox gc`.
 package local
 
 import (
@@ -16,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,11 +40,13 @@ type Config struct {
 
 // Backend makes local boxes.
 type Backend struct {
-	conf Config
-	held backends.Held[*box]
+	conf  Config
+	held  backends.Held[*box]
+	swept atomic.Int64 // removed by New and not yet told
 }
 
-// New returns a back-end that makes its boxes in an existing directory.
+// New returns a back-end that makes its boxes in an existing directory, from which it
+// removes those of dead owners.
 func New(c Config) (*Backend, error) {
 	c.Dir = cmp.Or(c.Dir, os.TempDir())
 	abs, err := filepath.Abs(c.Dir)
@@ -52,7 +56,12 @@ func New(c Config) (*Backend, error) {
 	if c.Dir, err = filepath.EvalSymlinks(abs); err != nil {
 		return nil, fmt.Errorf("directory of local boxes: %w", err)
 	}
-	return &Backend{conf: c}, nil
+	b := &Backend{conf: c}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
+	n, _ := sweep(ctx, c.Dir) // what it could not remove does not hinder us; Sweep tells
+	b.swept.Store(int64(n))
+	return b, nil
 }
 
 // Traits implements backends.Backend.
@@ -75,7 +84,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	if s.Image != "" {
 		return nil, fmt.Errorf("open local box: image %q: local boxes have no images: %w", s.Image, backends.ErrImage)
 	}
-	base, err := os.MkdirTemp(b.conf.Dir, "hermes-local-")
+	base, err := os.MkdirTemp(b.conf.Dir, prefix+backends.Self().String()+"-")
 	if err != nil {
 		return nil, fmt.Errorf("open local box: %w", passing(err))
 	}

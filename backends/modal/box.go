@@ -165,7 +165,7 @@ func (x *box) open(ctx context.Context, d *wire.Sandbox, s backends.Spec) error 
 		return x.why(ctx, err)
 	}
 	x.lines = newLines(x.route, x.program(), "dial", socketPath)
-	x.Client = slotd.NewClient(x.lines.dial, slotd.ClientOptions{ID: x.name, Token: token, Close: x.end, Lost: x.lost})
+	x.Client = slotd.NewClient(x.lines.dial, slotd.ClientOptions{ID: x.name, Token: token, Close: x.end, Fate: x.fate})
 	if err := x.answering(ctx); err != nil {
 		return x.why(ctx, err)
 	}
@@ -302,9 +302,9 @@ func (x *box) why(ctx context.Context, err error) error {
 // endTime is how long the service may take to know that a sandbox has ended.
 const endTime = 2 * time.Second
 
-// lost says whose fault the end of a box was: nil when it runs, or when the service does
+// fate says whose fault the end of a box was: nil when it runs, or when the service does
 // not answer.
-func (x *box) lost() error {
+func (x *box) fate(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*endTime)
 	defer cancel()
 	if r := x.result(ctx, endTime); r != nil {

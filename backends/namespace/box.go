@@ -36,7 +36,8 @@ type box struct {
 	first   *pid1.Conn
 	passage slotd.Passage
 	group   *boxGroup
-	plan    plan // once it is built
+	plan    plan          // once it is built
+	proxy   *egress.Proxy // behind its door; nil: there is none
 	client  *slotd.Client
 	key     string           // of the plan that it was built to ahead
 	mu      sync.Mutex       // of group, door, ended and failed
@@ -154,6 +155,12 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		return err
 	}
 	p.ByRlimit = !x.back.groups.has("memory")
+	var err error
+	if p.Door {
+		if x.proxy, err = egress.Of(x.back.proxy, p.Network); err != nil {
+			return err
+		}
+	}
 	var fds []int
 	if image >= 0 {
 		mapImage(image, x.proc.Pid)
@@ -169,7 +176,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		return fmt.Errorf("set up the box: %w", err)
 	}
 	x.plan = p
-	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Lost: x.lost, Called: x.called, Silent: x.goOn})
+	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Fate: x.fate, Called: x.called, Silent: x.goOn})
 	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
 		return x.wake(own)
 	}
@@ -199,7 +206,7 @@ func (x *box) opens(l net.Listener) {
 		l.Close()
 		return
 	}
-	x.door = x.back.proxy.Serve(x.id, l)
+	x.door = x.proxy.Serve(x.id, l)
 }
 
 // called notes calls that need slotd.
@@ -217,8 +224,8 @@ func (x *box) dial(ctx context.Context) (net.Conn, error) {
 	return x.passage.Dial()
 }
 
-// lost says whose fault the end of a box was: nil when it was not its commands'.
-func (x *box) lost() error {
+// fate says whose fault the end of a box was: nil when it was not its commands'.
+func (x *box) fate(context.Context) error {
 	select {
 	case <-x.gone:
 	case <-time.After(time.Second): // only the connection went

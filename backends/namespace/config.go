@@ -122,7 +122,8 @@ type plan struct {
 	Limits   Limits
 	ByRlimit bool // memory has no cgroup
 	Resets   bool
-	Door     bool // a socket for the proxy is handed out
+	Door     bool     // a socket for the proxy is handed out
+	Network  []string // that the task wants no more than
 }
 
 // plan turns a Spec into what the box must do.
@@ -135,7 +136,7 @@ func (c Config) plan(s backends.Spec) (plan, error) {
 	if image == "" {
 		image = c.Root
 	}
-	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own, Door: c.Egress.On()}
+	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own, Door: c.Egress.On() && (s.Network == nil || len(s.Network) > 0), Network: s.Network}
 	if p.Door {
 		p.Env = egress.Env()
 		maps.Copy(p.Env, s.Env)

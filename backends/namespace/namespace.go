@@ -103,6 +103,12 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	return &sandbox{x.client, x}, nil
 }
 
+// Narrow implements [backends.Narrower].
+func (b *Backend) Narrow(network []string) error {
+	_, err := egress.Of(b.proxy, network)
+	return err
+}
+
 // Traits implements [backends.Backend].
 func (b *Backend) Traits() backends.Traits {
 	t := backends.Traits{Name: Name, Isolated: true, Network: "none", MemoryBy: "rlimit", Root: true, PTY: true, Images: true}

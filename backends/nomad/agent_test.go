@@ -34,7 +34,8 @@ type agents struct {
 	web     *api.Client
 	nodes   map[string]string // ids, by the name of the process
 	running map[string]*exec.Cmd
-	groups  []int // of the processes that were ever started, with their helpers
+	cut     []string // nodes that Crash ended
+	groups  []int    // of the processes that were ever started, with their helpers
 	o       agentOptions
 	http    int
 	rpc     int
@@ -380,15 +381,43 @@ func (a *agents) Stop(id string) error {
 	return nil
 }
 
-// Down ends the server; Up starts it again.
+// Down ends the server; Up starts it again, and the nodes that Crash ended.
 func (a *agents) Down() { a.kill("server") }
 
 func (a *agents) Up() {
 	a.start("server")
+	for _, name := range a.cut {
+		a.start(name)
+	}
+	a.cut = nil
 	a.await("a leader", func() bool {
 		leader, err := a.web.Status().Leader()
 		return err == nil && leader != ""
 	})
+}
+
+// Crash ends all agents, their helpers and the slots.
+func (a *agents) Crash() {
+	for name := range a.running {
+		a.kill(name)
+		if name != "server" {
+			a.cut = append(a.cut, name)
+		}
+	}
+	home := []byte("HOME=" + a.dir)
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		env, err := os.ReadFile(file)
+		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, home) }) {
+			continue
+		}
+		pid := 0
+		fmt.Sscanf(file, "/proc/%d/", &pid)
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, p := range a.processes() {
+		syscall.Kill(p.pid, syscall.SIGKILL)
+	}
 }
 
 // freePorts finds ports that nobody listens on just now.

@@ -2,6 +2,8 @@ package nomad_test
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 
 	"hermes/backends"
@@ -36,6 +38,61 @@ func TestAttribution(t *testing.T) {
 			{Name: "stopped by an operator", End: func(x backends.Sandbox) error { return f.Stop(nomad.Alloc(x)) }},
 			{Name: "node lost", End: func(x backends.Sandbox) error {
 				lost = f.NodeOf(nomad.Alloc(x))
+				return f.LoseNode(lost)
+			}},
+			{Name: "connections cut", End: nomad.Cut, Survives: true},
+		},
+	})
+}
+
+// TestAttributionAway: the same where all servers are away when a slot ends. They are
+// waited for: a slot that died with the power of its node is ours, one that a command ended
+// meanwhile the model's.
+func TestAttributionAway(t *testing.T) {
+	count := 24
+	if *long {
+		count = 400
+	}
+	f := cluster(t, nomadtest.Options{})
+	b := open(t, f, nomad.Config{Max: 4})
+	var back sync.WaitGroup
+	t.Cleanup(func() {
+		f.Up()
+		back.Wait()
+	})
+	lost := "" // a node that comes back before the next box
+	backendtest.Attribute(t, backendtest.Deaths{
+		Open: func(ctx context.Context) (backends.Sandbox, error) {
+			f.Up()
+			if lost != "" {
+				if err := f.ReturnNode(lost); err != nil {
+					return nil, err
+				}
+				lost = ""
+			}
+			x, err := b.Open(ctx, backends.Spec{})
+			if err != nil {
+				return nil, err
+			}
+			f.Down()
+			back.Go(func() { // when the slot has ended
+				id := nomad.Alloc(x)
+				if f.Until(ctx.Done(), func() bool { return !slices.Contains(f.Running(), id) }) {
+					f.Up()
+				}
+			})
+			return x, nil
+		},
+		Count: count,
+		Model: []string{"kill -9 $PPID; sleep 1000", "kill -SEGV $PPID; sleep 1000", "kill -TERM $PPID; sleep 1; exit 3"},
+		Ours: []backendtest.Death{
+			{Name: "power cut", End: func(backends.Sandbox) error {
+				f.Crash()
+				return nil
+			}},
+			{Name: "node lost", End: func(x backends.Sandbox) error {
+				lost = f.NodeOf(nomad.Alloc(x))
+				defer f.Up()
 				return f.LoseNode(lost)
 			}},
 			{Name: "connections cut", End: nomad.Cut, Survives: true},

@@ -57,7 +57,7 @@ func (s *slot) box(spec backends.Spec) *box {
 	if dir != "" && !filepath.IsAbs(dir) {
 		dir = l.Dir + "/" + dir
 	}
-	x.Client = slotd.NewClient(s.links.connect, slotd.ClientOptions{Token: l.Token, ID: s.alloc + "-" + l.ID, Dir: dir, Lost: s.fate,
+	x.Client = slotd.NewClient(s.links.connect, slotd.ClientOptions{Token: l.Token, ID: s.alloc + "-" + l.ID, Dir: dir, Fate: s.fate,
 		Close: func(ctx context.Context) error {
 			s.release(ctx)
 			s.g.b.held.Drop(x)

@@ -38,6 +38,7 @@ type Config struct {
 	Idle        time.Duration     `yaml:"idle"`        // how long more slots than needed are kept; 0 means 1m
 	Start       time.Duration     `yaml:"start"`       // how long a slot may take to answer, pull included; 0 means 10m
 	Poll        time.Duration     `yaml:"poll"`        // between looks at nodes and evaluations; 0 means 2s
+	Away        time.Duration     `yaml:"away"`        // how long servers that are away are waited for before the end of a slot counts as ours; 0 means 30s
 	Reset       string            `yaml:"reset"`       // of a slot after its use: files, full or replace; "" means full, with raw_exec files
 	Env         map[string]string `yaml:"env"`         // of every command
 }
@@ -96,7 +97,7 @@ func (c Config) complete(at Surroundings) (Config, error) {
 	c.Max, c.CPU = cmp.Or(c.Max, max(16, c.Min)), cmp.Or(c.CPU, 500)
 	c.Memory, c.Disk = cmp.Or(c.Memory, 1<<30), cmp.Or(c.Disk, 1<<30)
 	c.TTL, c.Idle = cmp.Or(c.TTL, 2*time.Minute), cmp.Or(c.Idle, time.Minute)
-	c.Start, c.Poll = cmp.Or(c.Start, 10*time.Minute), cmp.Or(c.Poll, 2*time.Second)
+	c.Start, c.Poll, c.Away = cmp.Or(c.Start, 10*time.Minute), cmp.Or(c.Poll, 2*time.Second), cmp.Or(c.Away, 30*time.Second)
 	return c, c.check()
 }
 
@@ -120,8 +121,8 @@ func (c Config) check() error {
 		return fmt.Errorf("cpu %d, memory %d, disk %d: want at least 1 MHz, 64 MiB, and 110 MiB for Nomad's logs", c.CPU, c.Memory, c.Disk)
 	case c.TTL < 3*time.Second || c.TTL > 24*time.Hour:
 		return fmt.Errorf("ttl %v: want 3s to 24h", c.TTL)
-	case c.Idle < 0 || c.Start < 0 || c.Poll < 0:
-		return fmt.Errorf("idle %v, start %v, poll %v: negative", c.Idle, c.Start, c.Poll)
+	case c.Idle < 0 || c.Start < 0 || c.Poll < 0 || c.Away < 0:
+		return fmt.Errorf("idle %v, start %v, poll %v, away %v: negative", c.Idle, c.Start, c.Poll, c.Away)
 	}
 	return nil
 }

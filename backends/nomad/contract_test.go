@@ -41,6 +41,9 @@ func cluster(t testing.TB, o nomadtest.Options) *nomadtest.Fake {
 	if o.Reschedule == 0 {
 		o.Reschedule = 50 * time.Millisecond
 	}
+	if o.News == 0 {
+		o.News = 300 * time.Millisecond
+	}
 	if o.Program == "" {
 		o.Program = program(t)
 	}
@@ -68,8 +71,9 @@ type stage interface {
 	ReturnNode(id string) error
 	DrainNode(id string) error
 	DrainDeadline(id string)
-	Down() // of the servers
-	Up()
+	Down()  // of the servers
+	Crash() // of everything at once, as a power cut does
+	Up()    // after either
 	Until(done <-chan struct{}, ok func() bool) bool
 }
 

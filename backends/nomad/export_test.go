@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"hermes/backends"
 )
@@ -34,11 +35,20 @@ func (b *Backend) LookAtNodes(ctx context.Context) {
 	}
 }
 
+// AloneTime is how long slots of c live on a node that hears of no server.
+func AloneTime(t *testing.T, c Config) time.Duration {
+	c, err := c.complete(Surroundings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *c.job("id", "token", (&Backend{conf: c}).shape(backends.Spec{}), 1, nil).TaskGroups[0].Disconnect.StopOnClientAfter
+}
+
 // Task is what a job of c does, without what is random.
 func Task(t *testing.T, c Config) any {
 	c, err := c.complete(Surroundings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.task("TOKEN", shape{c.Image, c.Memory, c.CPU})
+	return c.task("TOKEN", (&Backend{conf: c}).shape(backends.Spec{}))
 }

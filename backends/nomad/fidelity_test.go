@@ -27,6 +27,7 @@ func TestFaithful(t *testing.T) {
 		}{
 			{"what is not there", p.nothing}, {"refused jobs", p.refused}, {"a job lives", p.life}, {"an operator stops a job", p.halted}, {"tasks end", p.deaths},
 			{"what cannot be placed", p.unplaced}, {"a drain", p.drain}, {"a lost node", p.lost},
+			{"the servers are away", p.away}, {"a power cut", p.crash},
 		} {
 			p.say("== %s", act.name)
 			act.do()
@@ -192,7 +193,7 @@ func (p *play) show(what, id string) {
 	}
 	p.say("  task %s, failed %v", s.State, s.Failed)
 	for _, e := range s.Events {
-		if slices.Contains([]string{"Terminated", "Driver Failure", "Not Restarting", "Killed", "Killing"}, e.Type) {
+		if slices.Contains([]string{"Terminated", "Driver Failure", "Not Restarting", "Killed", "Killing", "Failed Restoring Task"}, e.Type) {
 			p.say("  %s: %s %v", e.Type, names.ReplaceAllString(e.DisplayMessage, "…"), e.Details)
 		}
 	}
@@ -487,4 +488,40 @@ func (p *play) lost() {
 	p.say("when it is back: desired %s (%s), client %s", a.DesiredStatus, a.DesiredDescription, a.ClientStatus)
 	p.node("the node", node)
 	p.gone("lost")
+}
+
+func (p *play) away() {
+	p.register(p.job("away", 1, p.idle("away")))
+	old := p.running("away", 1)[0]
+	p.f.Down()
+	p.tell("away", "rm "+filepath.Join(p.dir, "away")+"; kill -9 $$")
+	p.until("its end", func() bool { return !slices.Contains(p.f.Running(), old.ID) })
+	p.f.Up()
+	var fresh *api.AllocationListStub
+	p.until("another in its place", func() bool {
+		fresh = p.running("away", 1)[0] // the old one, until its node tells
+		return fresh.ID != old.ID
+	})
+	p.show("it was killed meanwhile", old.ID)
+	p.show("in its place", fresh.ID)
+	p.gone("away")
+}
+
+func (p *play) crash() {
+	p.register(p.job("crash", 1, p.idle("never")))
+	old := p.running("crash", 1)[0]
+	p.f.Crash()
+	p.until("its end", func() bool { return !slices.Contains(p.f.Running(), old.ID) })
+	p.f.Up()
+	p.until("the same slot again", func() bool {
+		a, _, err := p.web.Allocations().Info(old.ID, nil)
+		return err == nil && slices.Contains(p.f.Running(), old.ID) && happened(a, "Failed Restoring Task") && a.ClientStatus == api.AllocClientStatusRunning
+	})
+	p.show("it runs again", old.ID)
+	p.gone("crash")
+}
+
+// happened reports whether something of a kind happened to an allocation's task.
+func happened(a *api.Allocation, kind string) bool {
+	return slices.ContainsFunc(a.TaskStates["box"].Events, func(e *api.TaskEvent) bool { return e.Type == kind })
 }

@@ -35,7 +35,7 @@ type group struct {
 	unsure   bool  // whether it heard that
 	fault    error // why the latest slot did not come
 	faultAt  time.Time
-	doubt    time.Time // when an agent last did not answer
+	away     time.Time // when an agent last did not answer
 	failures int       // starts that failed since one succeeded
 }
 
@@ -211,15 +211,18 @@ func (g *group) working() (n int) {
 	return n
 }
 
-// doubtTime is how long after an agent did not answer the deaths of slots are not laid to
-// their commands: what took the agent may have taken them.
-const doubtTime = 30 * time.Second
-
-// doubted notes that an agent did not answer.
-func (g *group) doubted() {
+// unheard notes that an agent did not answer.
+func (g *group) unheard() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.doubt = time.Now()
+	g.away = time.Now()
+}
+
+// lastUnheard is when that was.
+func (g *group) lastUnheard() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.away
 }
 
 // watch follows the job's allocations.
@@ -231,7 +234,7 @@ func (g *group) watch(ctx context.Context) {
 		q.WaitIndex, q.WaitTime = index, askTime
 		all, meta, err := g.b.web.Jobs().Allocations(g.id, true, q)
 		if err != nil {
-			g.doubted()
+			g.unheard()
 			if ctx.Err() == nil && !away {
 				away = true
 				g.b.at.say("%v; boxes go on working, new slots have to wait", answered("list slots of job "+g.id, err))
@@ -271,7 +274,7 @@ func (g *group) reconcile(ctx context.Context, all []*api.AllocationListStub) {
 			}
 		case s != nil:
 			began := s.state == starting && s.lease.ID == ""
-			if why == nil && !began && time.Since(g.doubt) > doubtTime {
+			if why == nil && !began {
 				why = ended(g.b.conf.Driver, s.ran.Load(), a.TaskStates)
 			}
 			if why == nil && began {

@@ -28,25 +28,31 @@ const (
 
 // shape is what tells the slots of one job from those of another.
 type shape struct {
-	image  string
-	memory int64
-	cpu    int
+	image     string
+	memory    int64
+	cpu       int
+	processes int // of commands; 0: not limited
 }
 
 // digest names the shape in job names.
 func (s shape) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d", s.image, s.memory, s.cpu))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d", s.image, s.memory, s.cpu, s.processes))
 	return hex.EncodeToString(sum[:4])
 }
 
-// job describes count slots of a shape. A slot that ends is never restarted in place: its
+// orphan is how long a slot lives that nobody calls, and how long one does whose node hears
+// of no server. Boxes need none: they go on working while all are away.
+func (c Config) orphan() time.Duration { return 10 * c.TTL }
+
+// job describes count slots of a shape. A slot that ends is not restarted in place: its
 // lease would be gone without a sign. Nomad puts a new one in its stead, with another id.
+// Only after a power cut the node starts the same one again.
 func (c Config) job(id, token string, s shape, count int, meta map[string]string) *api.Job {
 	group := &api.TaskGroup{Name: new(groupName), Count: &count,
 		Update:           &api.UpdateStrategy{MaxParallel: new(0)}, // no deployments: they would block scaling
 		RestartPolicy:    &api.RestartPolicy{Attempts: new(0), Mode: new("fail")},
 		ReschedulePolicy: &api.ReschedulePolicy{Unlimited: new(true), DelayFunction: new("constant"), Delay: new(5 * time.Second)},
-		Disconnect:       &api.DisconnectStrategy{StopOnClientAfter: new(time.Minute)},
+		Disconnect:       &api.DisconnectStrategy{StopOnClientAfter: new(c.orphan())},
 		EphemeralDisk:    &api.EphemeralDisk{SizeMB: new(int(c.Disk >> 20))},
 		Networks:         []*api.NetworkResource{{DynamicPorts: []api.Port{{Label: portLabel}}}},
 		Tasks:            []*api.Task{c.task(token, s)},
@@ -96,7 +102,7 @@ func (c Config) task(token string, s shape) *api.Task {
 		args := append(c.serve("tcp::"+strconv.Itoa(inPort), "/secrets/slotd", "/alloc/data", "/tmp"), "--private", "--reap")
 		t.Config = map[string]any{"image": s.image, "force_pull": false, "entrypoint": []string{path.Join("/", replaceTaskDir(program))}, "args": args,
 			"ports": []string{portLabel}, "cap_drop": []string{"all"}, "cap_add": []string{"chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid"},
-			"security_opt": []string{"no-new-privileges"}, "pids_limit": 256, "image_pull_timeout": c.Start.String()}
+			"security_opt": []string{"no-new-privileges"}, "pids_limit": s.processes + serverThreads, "image_pull_timeout": c.Start.String()}
 	}
 	return t
 }
@@ -112,7 +118,7 @@ func replaceTaskDir(program string) string {
 // serve is slotd's command line. A slot that nobody calls ends by itself: it may be on a
 // node that the cluster has given up, or its hermes is gone.
 func (c Config) serve(listen, token, home, scratch string) []string {
-	args := []string{"serve", "--listen", listen, "--token", token, "--home", home, "--scratch", scratch, "--leases", "--orphan", (10 * c.TTL).String()}
+	args := []string{"serve", "--listen", listen, "--token", token, "--home", home, "--scratch", scratch, "--leases", "--orphan", c.orphan().String()}
 	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
 		args = append(args, "--env", k+"="+c.Env[k])
 	}

@@ -64,6 +64,8 @@ const (
 	askTime        = 30 * time.Second // bounds one question to an agent
 	forbiddenTries = 10               // before a token counts as refused
 	minMemory      = 64 << 20         // bytes of a slot: slotd alone needs half of it for a large input
+	processes      = 256              // of a slot of driver docker, unless a box asks for another number
+	serverThreads  = 32               // that slotd may have beside them
 )
 
 // Open looks for an agent, removes what dead owners left and, with Config.Min, begins to
@@ -155,8 +157,9 @@ func bootID() string {
 // shape is the kind of slot that a box needs.
 func (b *Backend) shape(s backends.Spec) shape {
 	h := shape{image: cmp.Or(s.Image, b.conf.Image), memory: b.conf.Memory, cpu: b.conf.CPU}
-	if b.conf.Driver == driverDocker && s.Limits.Memory > 0 {
-		h.memory = s.Limits.Memory
+	if b.conf.Driver == driverDocker {
+		h.memory = cmp.Or(s.Limits.Memory, h.memory)
+		h.processes = cmp.Or(s.Limits.Processes, processes)
 	}
 	return h
 }
@@ -176,8 +179,8 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, fmt.Errorf("open a box: image %q: slots of driver raw_exec have no images: %w", s.Image, backends.ErrImage)
 	}
 	h := b.shape(s)
-	if h.memory < minMemory {
-		return nil, fmt.Errorf("open a box: memory limit of %d bytes is below %d", h.memory, minMemory)
+	if h.memory < minMemory || h.processes < 0 {
+		return nil, fmt.Errorf("open a box: limits of %d bytes of memory and %d processes: want at least %d and 1", h.memory, h.processes, minMemory)
 	}
 	g, err := b.group(ctx, h)
 	if err != nil {
@@ -223,7 +226,7 @@ func (b *Backend) Traits() backends.Traits {
 	switch b.conf.Driver {
 	case driverDocker:
 		t.MemoryBy = "cgroup"
-		t.Notes = append(t.Notes, "network as Nomad gives it to containers; 256 processes; disk is not limited")
+		t.Notes = append(t.Notes, fmt.Sprintf("network as Nomad gives it to containers; %d processes; disk is not limited", processes))
 	case driverRaw:
 		t.Notes = append(t.Notes, "no isolation: commands run on the node as the agent's user; no limit is promised")
 	case driverSingularity:

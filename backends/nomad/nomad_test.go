@@ -288,7 +288,7 @@ func drain(t *testing.T, f stage) {
 func TestWhoseFault(t *testing.T) { onStages(t, whoseFault) }
 
 func whoseFault(t *testing.T, f stage) {
-	b := open(t, f, nomad.Config{})
+	b := open(t, f, nomad.Config{Away: time.Second})
 	x := box(t, b, backends.Spec{})
 	if err := outcome(t, busyExec(t, x, "kill -9 $PPID; sleep 1000")); !errors.Is(err, backends.ErrBroken) || errors.Is(err, backends.ErrLost) {
 		t.Errorf("a command that kills slotd: %v", err)
@@ -308,6 +308,63 @@ func whoseFault(t *testing.T, f stage) {
 		t.Errorf("the end of a slot without an agent to ask: %v", err)
 	}
 	f.Up()
+}
+
+// TestServersAway: servers that come back in time are told by the nodes what they saw.
+func TestServersAway(t *testing.T) { onStages(t, serversAway) }
+
+func serversAway(t *testing.T, f stage) {
+	b := open(t, f, nomad.Config{Away: patience})
+	gone := func(x backends.Sandbox) {
+		until(t, f, "the end of the slot", func() bool { return !slices.Contains(f.Running(), nomad.Alloc(x)) })
+	}
+	x := box(t, b, backends.Spec{})
+	f.Down()
+	done := busyExec(t, x, "kill -9 $PPID; sleep 1000")
+	gone(x)
+	f.Up()
+	if err := outcome(t, done); !errors.Is(err, backends.ErrBroken) {
+		t.Errorf("a command that killed slotd while the servers were away: %v", err)
+	}
+	y := box(t, b, backends.Spec{})
+	done = busyExec(t, y, "echo > begun; sleep 1000")
+	started(t, y, "begun")
+	f.Crash()
+	gone(y)
+	f.Up()
+	if err := outcome(t, done); !errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrBroken) {
+		t.Errorf("a power cut: %v", err)
+	}
+	shut(t, y)
+	shut(t, box(t, b, backends.Spec{})) // the slot that was started again in its place is nobody's
+}
+
+// TestNodesAlone: nodes that hear of no server for some minutes keep their slots, on which
+// boxes go on working.
+func TestNodesAlone(t *testing.T) {
+	if got := nomad.AloneTime(t, nomad.Config{Slotd: "/slotd"}); got != 20*time.Minute {
+		t.Errorf("slots are stopped after %v", got)
+	}
+}
+
+// TestCallersLeave: who waits for servers that are away leaves when told to.
+func TestCallersLeave(t *testing.T) {
+	f := cluster(t, nomadtest.Options{})
+	b := open(t, f, nomad.Config{Away: time.Hour})
+	x := box(t, b, backends.Spec{})
+	f.Down()
+	defer f.Up()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := x.Exec(ctx, backends.Cmd{Shell: "kill -9 $PPID; sleep 1000"})
+		done <- err
+	}()
+	until(t, f, "the end of the slot", func() bool { return !slices.Contains(f.Running(), nomad.Alloc(x)) })
+	cancel()
+	if err := outcome(t, done); err == nil || errors.Is(err, backends.ErrBroken) {
+		t.Errorf("a caller that left: %v", err)
+	}
 }
 
 // TestAgentAway: boxes and leases do not depend on the agent.

@@ -1,6 +1,7 @@
 package nomad
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type slot struct {
 	since  time.Time // of being idle
 	lease  slotd.Lease
 	doomed error // what is wrong with its node
+	found  error // what fate found
 	why    error // why it is gone
 }
 
@@ -190,52 +192,101 @@ func (s *slot) release(ctx context.Context) {
 // errRemoved is what becomes of the slots of a job that is removed.
 var errRemoved = fmt.Errorf("%w: %w: its job was removed", backends.ErrLost, ErrStopped)
 
-// fateTime is how long the cluster may take to notice the end of a server.
-const fateTime = 5 * time.Second
+// The times of an inquiry into the end of a slot.
+const (
+	fateTime = 5 * time.Second  // in which the cluster notices the end of a server
+	newsTime = 15 * time.Second // in which the agent of a node tells what it saw while the servers were away: it tries again every 5 to 10 s
+)
 
-// fate says why the slot does not answer; nil means that nothing is known.
-func (s *slot) fate() error {
-	ctx, cancel := context.WithTimeout(s.g.b.life, fateTime)
+// errNobody says that the cause of a slot's end could not be learned.
+var errNobody = fmt.Errorf("%w: no Nomad server answered that could tell why it ended", backends.ErrLost)
+
+// fate says why the slot does not answer; nil means that nothing is known. What was found
+// counts for every later call.
+func (s *slot) fate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.g.b.conf.Away+2*newsTime)
 	defer cancel()
+	defer context.AfterFunc(s.g.b.life, cancel)()
+	s.g.mu.Lock()
+	why := cmp.Or(s.why, s.found)
+	s.g.mu.Unlock()
+	if why != nil {
+		return why
+	}
+	why = s.inquire(ctx)
+	if ctx.Err() == nil {
+		s.g.mu.Lock()
+		s.found = why
+		s.g.mu.Unlock()
+	}
+	return why
+}
+
+// inquire asks the cluster. Servers that are away are waited for: the agent of the node has
+// seen how the slot ended, and tells them when they are back.
+func (s *slot) inquire(ctx context.Context) error {
+	began := time.Now()
 	for {
 		if why := s.gone(); why != nil {
 			return why
 		}
-		if _, err := s.admin.Health(ctx); err == nil {
+		if s.answers(ctx) {
 			return nil // only the connection broke, or the lease is over
 		}
-		a, _, err := s.g.b.web.Allocations().Info(s.alloc, s.g.b.query(ctx))
+		a, err := s.look(ctx)
 		switch {
 		case missing(err):
 			return errRemoved
-		case err != nil:
-			s.g.doubted()
-		default:
-			// Once the group has judged, it gives the slot up, and the servers say of one that
-			// had failed before that it was stopped.
-			if why := s.gone(); why != nil {
+		case err != nil && passing(err) && ctx.Err() == nil:
+			s.g.unheard()
+			if time.Since(began) > s.g.b.conf.Away {
+				return errNobody
+			}
+		case err == nil:
+			if why, known := s.judge(ctx, a); known {
 				return why
 			}
-			if why := outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription); why != nil {
-				return s.g.b.moved(ctx, a.NodeID, a.DesiredDescription, why)
-			}
-			if a.ClientStatus == api.AllocClientStatusFailed || a.ClientStatus == api.AllocClientStatusComplete {
-				if why := s.g.b.node(ctx, a.NodeID); why != nil {
-					return why
-				}
-				s.g.mu.Lock()
-				doubt := time.Since(s.g.doubt) < doubtTime
-				s.g.mu.Unlock()
-				if doubt {
-					return nil
-				}
-				return ended(s.g.b.conf.Driver, s.ran.Load(), a.TaskStates)
-			}
 		}
-		if !pause(ctx, 50*time.Millisecond) {
-			return s.g.b.node(s.g.b.life, s.node)
+		if time.Since(began) > fateTime && time.Since(s.g.lastUnheard()) > newsTime || !pause(ctx, 50*time.Millisecond) {
+			return s.g.b.node(ctx, s.node)
 		}
 	}
+}
+
+// answers reports whether the slot's server does. One on a node that is gone may not even
+// refuse.
+func (s *slot) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, fateTime)
+	defer cancel()
+	_, err := s.admin.Health(ctx)
+	return err == nil
+}
+
+// look asks for the slot's allocation.
+func (s *slot) look(ctx context.Context) (*api.Allocation, error) {
+	ctx, cancel := context.WithTimeout(ctx, fateTime)
+	defer cancel()
+	a, _, err := s.g.b.web.Allocations().Info(s.alloc, s.g.b.query(ctx))
+	return a, err
+}
+
+// judge reads whose doing the end of the slot was, once that can be known.
+func (s *slot) judge(ctx context.Context, a *api.Allocation) (why error, known bool) {
+	// Once the group has judged, it gives the slot up, and the servers say of one that
+	// had failed before that it was stopped.
+	if why := s.gone(); why != nil {
+		return why, true
+	}
+	if why := outside(a.DesiredStatus, a.ClientStatus, a.DesiredDescription); why != nil {
+		return s.g.b.moved(ctx, a.NodeID, a.DesiredDescription, why), true
+	}
+	if a.ClientStatus != api.AllocClientStatusFailed && a.ClientStatus != api.AllocClientStatusComplete {
+		return nil, false
+	}
+	if why := s.g.b.node(ctx, a.NodeID); why != nil {
+		return why, true
+	}
+	return ended(s.g.b.conf.Driver, s.ran.Load(), a.TaskStates), true
 }
 
 // links are the connections to one slot.

@@ -164,6 +164,9 @@ func (p *Pool) Traits() backends.Traits {
 	return t
 }
 
+// Narrow implements backends.Narrower.
+func (p *Pool) Narrow(network []string) error { return backends.Narrow(p.driver, network) }
+
 // SetMax changes how many boxes there may be at once, within what the driver has. Under
 // a smaller number none is made; those that exist stay as long as others. n is at least 1.
 func (p *Pool) SetMax(n int) {
@@ -193,6 +196,9 @@ func keyOf(s backends.Spec) string {
 func (p *Pool) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("wait for a box: %w", err)
+	}
+	if err := backends.Narrow(p.driver, s.Network); err != nil {
+		return nil, err
 	}
 	if p.opt.Memory > 0 && s.Limits.Memory > p.opt.Memory {
 		return nil, fmt.Errorf("box with %d bytes of memory in a pool of %d: %w", s.Limits.Memory, p.opt.Memory, backends.ErrUnavailable)

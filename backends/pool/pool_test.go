@@ -749,3 +749,33 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestNetworksAreKinds: a box that may reach less is never handed to a task that may reach
+// more, or the reverse, and one that cannot be kept from the network is refused.
+func TestNetworksAreKinds(t *testing.T) {
+	p, err := pool.New(t.Context(), secluded{newDriver()}, pool.Options{Max: 2, Uses: 9, Reset: backends.ResetFull})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(context.Background())
+	var ids []string
+	for _, network := range [][]string{nil, {}, nil, {}} {
+		x := open(t, p, backends.Spec{Network: network})
+		ids = append(ids, x.ID())
+		x.Close(t.Context())
+	}
+	if ids[0] != ids[2] || ids[1] != ids[3] || ids[0] == ids[1] {
+		t.Errorf("boxes with and without a narrowed network, in turns: %q", ids)
+	}
+	if _, err := p.Open(t.Context(), backends.Spec{Network: []string{"a.example"}}); !errors.Is(err, backends.ErrUnavailable) {
+		t.Errorf("a host where boxes have no network: %v", err)
+	}
+	if err := backends.Narrow(p, []string{"a.example"}); err == nil || strings.Count(err.Error(), "a.example") != 1 {
+		t.Errorf("asked of the pool: %v", err)
+	}
+}
+
+// secluded is a driver whose boxes have no network.
+type secluded struct{ *driver }
+
+func (secluded) Traits() backends.Traits { return backends.Traits{Name: "test", Network: "none"} }

@@ -89,7 +89,7 @@ func (x *box) start(ctx context.Context, image string, s backends.Spec, l Limits
 		return err
 	}
 	x.Client = slotd.NewClient(func(context.Context) (net.Conn, error) { return x.passage.Dial() },
-		slotd.ClientOptions{ID: x.name, Close: x.end, Lost: x.lost})
+		slotd.ClientOptions{ID: x.name, Close: x.end, Fate: x.fate})
 	return nil
 }
 
@@ -200,9 +200,9 @@ func (x *box) introduce(s backends.Spec) error {
 	return nil
 }
 
-// lost says whose fault the end of a box was: nil when it was not its commands'. Where the
+// fate says whose fault the end of a box was: nil when it was not its commands'. Where the
 // instance is alive and only slotd ended, nobody but a command can have done it.
-func (x *box) lost() error {
+func (x *box) fate(context.Context) error {
 	select {
 	case <-x.gone:
 	case <-time.After(time.Second): // only the connection went

@@ -32,9 +32,10 @@ type ClientOptions struct {
 	// Silent is called, now and then, while the server says nothing to a call for longer than
 	// a second, and says whether there was anything to do about it. nil: there never is.
 	Silent func() (did bool)
-	// Lost tells why a box went away: an error that wraps backends.ErrBroken when its
-	// own commands did it. nil, or a nil answer, means backends.ErrLost.
-	Lost func() error
+	// Fate tells why a box went away: an error that wraps backends.ErrBroken when its
+	// own commands did it. nil, or a nil answer, means backends.ErrLost. It may have to
+	// wait for somebody who knows; ctx is that of the call which found the box away.
+	Fate func(ctx context.Context) error
 }
 
 // Client is a box with a slotd in it. It implements [backends.Sandbox] and all optional
@@ -118,12 +119,18 @@ func (c *Client) lost(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
-	if c.opt.Lost != nil {
-		if why := c.opt.Lost(); why != nil {
-			return fmt.Errorf("%s: %w (%w)", what, why, err)
-		}
+	if why := c.fate(ctx); why != nil {
+		return fmt.Errorf("%s: %w (%w)", what, why, err)
 	}
 	return fmt.Errorf("%s: %w: %w", what, backends.ErrLost, err)
+}
+
+// fate asks the driver.
+func (c *Client) fate(ctx context.Context) error {
+	if c.opt.Fate == nil {
+		return nil
+	}
+	return c.opt.Fate(ctx)
 }
 
 // send sends one request. Its error is a lost connection.

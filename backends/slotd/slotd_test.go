@@ -192,7 +192,7 @@ func TestLimitsHoldInEveryCommand(t *testing.T) {
 func TestLostReason(t *testing.T) {
 	broken := fmt.Errorf("out of memory: %w", backends.ErrBroken)
 	c := slotd.NewClient(func(context.Context) (net.Conn, error) { return nil, errors.New("refused") },
-		slotd.ClientOptions{Lost: func() error { return broken }})
+		slotd.ClientOptions{Fate: func(context.Context) error { return broken }})
 	defer c.Close(context.Background())
 	if _, err := c.Exec(t.Context(), backends.Cmd{Shell: "true"}); !errors.Is(err, backends.ErrBroken) || errors.Is(err, backends.ErrLost) {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"hermes/backends"
+	"hermes/datasets"
 	"hermes/rollout/tool"
 )
 
@@ -41,7 +42,27 @@ func (b *batch) openTools(ctx context.Context) error {
 	if b.tools.sets, err = b.rowToolsets(ctx, b.tools.sets); err != nil {
 		return err
 	}
+	if err := b.rowNetworks(ctx); err != nil {
+		return err
+	}
 	return b.tools.fit(ctx, b.boxes.backend, b.Image)
+}
+
+// rowNetworks refuses rows that want to reach what the operator does not let boxes reach,
+// or boxes that reach less than can be kept from them.
+func (b *batch) rowNetworks(ctx context.Context) error {
+	if b.report.Mapping.Hermes["network"] == 0 {
+		return nil
+	}
+	for row, err := range b.skipBad(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := backends.Narrow(b.boxes.backend, row.Hermes.Network); err != nil {
+			return &datasets.RowError{File: row.File, Line: row.Line, Row: row.Index, Err: fmt.Errorf("key hermes: %w", err)}
+		}
+	}
+	return nil
 }
 
 // chooseTools resolves toolsets and distribution.

@@ -29,8 +29,10 @@ type alloc struct {
 	followed bool
 	task     *api.Task
 	process  *os.Process
+	port     int
 	stop     chan struct{} // closed when it shall end
 	hard     bool          // without a TERM before
+	cut      chan struct{} // closed when its node loses its power
 }
 
 // alive reports whether it takes up its node. The fake is locked.
@@ -41,7 +43,7 @@ func (a *alloc) alive() bool {
 // place makes an allocation, in the place of another if there was one. The fake is locked.
 func (f *Fake) place(j *job, index int, n *api.Node) {
 	t := j.group().Tasks[0]
-	a := &alloc{place: index, memory: *t.Resources.MemoryMB, task: t, stop: make(chan struct{})}
+	a := &alloc{place: index, memory: *t.Resources.MemoryMB, task: t, stop: make(chan struct{}), cut: make(chan struct{})}
 	now := f.bump()
 	a.Allocation = api.Allocation{ID: f.id("alloc"), Name: fmt.Sprintf("%s.%s[%d]", *j.ID, *j.group().Name, index), NodeID: n.ID, NodeName: n.Name, JobID: *j.ID,
 		TaskGroup: *j.group().Name, DesiredStatus: api.AllocDesiredStatusRun, ClientStatus: api.AllocClientStatusPending, CreateIndex: now, ModifyIndex: now,
@@ -81,6 +83,24 @@ func (a *alloc) event(kind, text string, details map[string]string) {
 
 // run is the life of an allocation: start, end, and what follows.
 func (f *Fake) run(a *alloc) {
+	for f.live(a) {
+		// The power of its node is back. Nobody has seen its end, and the agent starts it
+		// again, in its place.
+		f.Until(a.stop, func() bool { return !f.isDown() })
+		f.change(a, func() {
+			a.cut = make(chan struct{})
+			a.event(restoreFailed, "failed to restore task; will not run until server is contacted", nil)
+		})
+	}
+	f.after(a)
+}
+
+// restoreFailed is what the agent of a node says of a task that it does not find again.
+const restoreFailed = "Failed Restoring Task"
+
+// live is one life of an allocation's process. It reports whether that ended with the
+// power of its node.
+func (f *Fake) live(a *alloc) (cut bool) {
 	f.mu.Lock()
 	slow := f.slow
 	f.mu.Unlock()
@@ -92,10 +112,10 @@ func (f *Fake) run(a *alloc) {
 		}
 		wait.Stop()
 	}
-	cmd, port, err := f.command(a)
+	cmd, err := f.command(a)
 	if err == nil {
 		f.change(a, func() {
-			a.AllocatedResources = &api.AllocatedResources{Shared: api.AllocatedSharedResources{Ports: []api.PortMapping{{Label: "slotd", Value: port, HostIP: "127.0.0.1"}}}}
+			a.AllocatedResources = &api.AllocatedResources{Shared: api.AllocatedSharedResources{Ports: []api.PortMapping{{Label: "slotd", Value: a.port, HostIP: "127.0.0.1"}}}}
 			if a.DesiredStatus != api.AllocDesiredStatusRun {
 				err = errors.New("stopped before it began")
 				return
@@ -109,18 +129,40 @@ func (f *Fake) run(a *alloc) {
 	}
 	if err != nil {
 		f.change(a, func() { a.event(api.TaskDriverFailure, err.Error(), map[string]string{"driver_error": err.Error()}) })
-	} else {
-		code, signal := f.wait(a, cmd)
-		f.change(a, func() {
-			a.process = nil
-			text := fmt.Sprintf("Exit Code: %d", code)
-			if signal != 0 {
-				text += fmt.Sprintf(", Signal: %d", signal)
-			}
-			a.event(api.TaskTerminated, text, map[string]string{"exit_code": strconv.Itoa(code), "signal": strconv.Itoa(signal), "oom_killed": "false"})
-		})
+		return false
 	}
-	f.after(a)
+	code, signal := f.wait(a, cmd)
+	f.change(a, func() { a.process = nil })
+	f.news(a)
+	f.change(a, func() {
+		select {
+		case <-a.cut:
+			cut = true
+			return
+		default:
+		}
+		text := fmt.Sprintf("Exit Code: %d", code)
+		if signal != 0 {
+			text += fmt.Sprintf(", Signal: %d", signal)
+		}
+		a.event(api.TaskTerminated, text, map[string]string{"exit_code": strconv.Itoa(code), "signal": strconv.Itoa(signal), "oom_killed": "false"})
+	})
+	return cut
+}
+
+// news waits until the servers hear of an end: while they are away nobody tells them, and
+// the agent of the node tries again now and then.
+func (f *Fake) news(a *alloc) {
+	if !f.isDown() {
+		return
+	}
+	f.Until(a.stop, func() bool { return !f.isDown() })
+	wait := time.NewTimer(f.opt.News)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-a.stop:
+	}
 }
 
 // after is what the servers do about an allocation that has ended.
@@ -164,6 +206,9 @@ func (f *Fake) wait(a *alloc, cmd *exec.Cmd) (code, signal int) {
 	}()
 	select {
 	case <-done:
+	case <-a.cut:
+		cmd.Process.Kill()
+		<-done
 	case <-a.stop:
 		f.mu.Lock()
 		hard := a.hard
@@ -229,45 +274,48 @@ func (f *Fake) halt(a *alloc) {
 }
 
 // command builds the process of an allocation, with its folders and its port.
-func (f *Fake) command(a *alloc) (*exec.Cmd, int, error) {
+func (f *Fake) command(a *alloc) (*exec.Cmd, error) {
 	program, _ := a.task.Config["command"].(string)
 	if a.task.Driver == "docker" {
 		image, _ := a.task.Config["image"].(string)
 		if !slices.Contains(f.opt.Images, image) {
-			return nil, 0, fmt.Errorf("Failed to pull `%s`: Error response from daemon: pull access denied, repository does not exist or may require authorization", image)
+			return nil, fmt.Errorf("Failed to pull `%s`: Error response from daemon: pull access denied, repository does not exist or may require authorization", image)
 		}
 		program = f.opt.Program
 	}
 	if program == "" {
-		return nil, 0, errors.New("missing command for the task")
+		return nil, errors.New("missing command for the task")
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, 0, err
+	if a.port == 0 {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		a.port = port
 	}
 	dir := f.folder(a.ID)
 	for _, d := range []string{"alloc/data", "alloc/tmp", "alloc/logs", a.task.Name + "/local", a.task.Name + "/secrets"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 	}
 	for _, t := range a.task.Templates {
 		if err := os.WriteFile(filepath.Join(dir, a.task.Name, *t.DestPath), []byte(*t.EmbeddedTmpl), 0o600); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 	}
 	vars := strings.NewReplacer("${NOMAD_ALLOC_DIR}", dir+"/alloc", "${NOMAD_TASK_DIR}", dir+"/"+a.task.Name+"/local", "${NOMAD_SECRETS_DIR}", dir+"/"+a.task.Name+"/secrets",
-		"${NOMAD_IP_slotd}", "127.0.0.1", "${NOMAD_PORT_slotd}", strconv.Itoa(port), "${NOMAD_ALLOC_ID}", a.ID)
+		"${NOMAD_IP_slotd}", "127.0.0.1", "${NOMAD_PORT_slotd}", strconv.Itoa(a.port), "${NOMAD_ALLOC_ID}", a.ID)
 	program = vars.Replace(program)
 	if _, err := exec.LookPath(program); err != nil {
-		return nil, 0, fmt.Errorf("failed to launch command with executor: rpc error: code = Unknown desc = binary %q could not be found", program)
+		return nil, fmt.Errorf("failed to launch command with executor: rpc error: code = Unknown desc = binary %q could not be found", program)
 	}
 	cmd := exec.Command(program)
 	list, _ := a.task.Config["args"].([]any)
 	for i, v := range list {
 		s := vars.Replace(fmt.Sprint(v))
 		if a.task.Driver == "docker" {
-			s = f.outside(s, i, list, dir, a.task.Name, port)
+			s = f.outside(s, i, list, dir, a.task.Name, a.port)
 		}
 		if s != "" {
 			cmd.Args = append(cmd.Args, s)
@@ -276,7 +324,7 @@ func (f *Fake) command(a *alloc) (*exec.Cmd, int, error) {
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "NOMAD_ALLOC_ID=" + a.ID, "NOMAD_ALLOC_INDEX=" + strconv.Itoa(a.place)}
 	cmd.Dir = filepath.Join(dir, a.task.Name)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd, port, nil
+	return cmd, nil
 }
 
 // outside writes an argument for a container so that it fits a process of this machine.

@@ -34,6 +34,7 @@ type Options struct {
 	Program    string        // slotd: what a docker task runs instead of its entrypoint
 	ACL        string        // token that calls must have; empty: none
 	Reschedule time.Duration // after a failure; 0: the 5 s of the real agent
+	News       time.Duration // from the return of the servers until a node tells what it saw meanwhile; 0: 5 s, as the real agent
 }
 
 // Fake is one agent, server and client of all nodes.
@@ -71,6 +72,7 @@ func (j *job) group() *api.TaskGroup { return j.TaskGroups[0] }
 // New starts an agent on loopback. Close ends it.
 func New(o Options) (*Fake, error) {
 	o.Nodes, o.MemoryMB, o.Reschedule = cmp.Or(o.Nodes, 2), cmp.Or(o.MemoryMB, 64<<10), cmp.Or(o.Reschedule, 5*time.Second)
+	o.News = cmp.Or(o.News, 5*time.Second)
 	if len(o.Drivers) == 0 {
 		o.Drivers = []string{"raw_exec", "docker"}
 	}

@@ -47,17 +47,24 @@ func (f *Fake) set(change func()) {
 }
 
 // Crash ends the agent and every box at once, as a power cut does. Up brings the agent
-// back; then slots are made again.
+// back, which knows nothing of how the boxes ended and starts them again, in their place.
 func (f *Fake) Crash() {
 	f.set(func() {
 		f.down = true
 		for _, a := range f.allocs {
-			if a.alive() {
-				a.hard = true
-				f.halt(a)
+			select {
+			case <-a.cut:
+			default:
+				close(a.cut)
 			}
 		}
 	})
+}
+
+func (f *Fake) isDown() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.down
 }
 
 // NodeOf is the node of an allocation.

@@ -79,7 +79,7 @@ var (
 	pid      = regexp.MustCompile(`"pid":\d+`)
 	started  = regexp.MustCompile(`"started_at":"[^"]+"`)
 	uptime   = regexp.MustCompile(`"(uptime_seconds|duration_seconds)":[\d.]+`)
-	tempHome = regexp.MustCompile(`/[^" ]*/hermes-local-\d+/home`)
+	tempHome = regexp.MustCompile(`/[^" ]*/hermes-local-[\d-]+/home`)
 )
 
 // Normal takes out of a result what differs from run to run.

@@ -1,0 +1,106 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"hermes/backends"
+	"hermes/backends/local"
+)
+
+// ownIn is the variable that makes this test a hermes with a box in a folder.
+const ownIn = "HERMES_TEST_OWN"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(ownIn); dir != "" {
+		os.Exit(own(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// own is a hermes that opens a box, starts what survives it, and waits to be killed.
+func own(dir string) int {
+	ctx := context.Background()
+	b, err := local.New(local.Config{Dir: dir})
+	if err == nil {
+		var x backends.Sandbox
+		if x, err = b.Open(ctx, backends.Spec{}); err == nil {
+			var r backends.Result
+			r, err = x.Exec(ctx, backends.Cmd{Shell: "mkdir -p locked/in; chmod 0 locked; setsid sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 100; done' >/dev/null 2>&1 & while [ ! -s pid ]; do :; done; cat pid"})
+			fmt.Printf("%s", r.Stdout)
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	select {}
+}
+
+// TestDeadOwner: folders and processes of a hermes that was killed go with the next one;
+// those of a living one stay.
+func TestDeadOwner(t *testing.T) {
+	dir := t.TempDir()
+	begin := func() (c *exec.Cmd, pid int) {
+		exe, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = exec.Command(exe)
+		c.Env = append(os.Environ(), ownIn+"="+dir)
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if pid, _ = strconv.Atoi(strings.TrimSpace(line)); pid == 0 {
+			t.Fatalf("it says %q, %v", line, err)
+		}
+		return c, pid
+	}
+	folders := func() int {
+		all, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	dies, left := begin()
+	_, other := begin()
+	dies.Process.Kill()
+	dies.Wait()
+	if folders() != 2 || syscall.Kill(left, 0) != nil {
+		t.Fatalf("%d folders; process %d: %v", folders(), left, syscall.Kill(left, 0))
+	}
+	b, err := local.New(local.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close(context.Background())
+	if n, err := b.Sweep(t.Context()); n != 1 || err != nil {
+		t.Errorf("removed %d, %v", n, err)
+	}
+	if n, err := b.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("removed %d again, %v", n, err)
+	}
+	// One that has ended has no environment, also before somebody has collected it.
+	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", left)); folders() != 1 || len(env) > 0 {
+		t.Errorf("%d folders; process %d of the dead one: %q, %v", folders(), left, env, err)
+	}
+	if err := syscall.Kill(other, 0); err != nil {
+		t.Errorf("process %d of the living one: %v", other, err)
+	}
+	syscall.Kill(other, syscall.SIGKILL)
+}
