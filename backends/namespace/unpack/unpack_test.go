@@ -453,7 +453,7 @@ func TestTwoProcesses(t *testing.T) {
 		said[line] = true
 	}
 	if names := left(t, at); len(said) != 1 || len(names) != 3 {
-		t.Errorf("different answers: %q, in the store: %q", said, names)
+		t.Errorf("different answers: %v, in the store: %q", said, names)
 	}
 }
 
