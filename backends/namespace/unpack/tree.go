@@ -86,6 +86,7 @@ type place struct {
 	path  string // without links
 	root  *os.Root
 	self  *os.File
+	stale bool // the same path has to be resolved anew
 }
 
 // storeError is one of our own file system, which is not the archive's fault.
@@ -174,7 +175,7 @@ func (t *tree) add(h *tar.Header, r io.Reader, hides bool) error {
 		return stored(err)
 	case h.Typeflag == tar.TypeDir && old.IsDir():
 	default:
-		if p, err = t.replace(p, base, old); err != nil {
+		if err := p.remove(base, old); err != nil {
 			return err
 		}
 	}
@@ -221,7 +222,7 @@ func local(name string) (string, error) {
 
 // enter returns the folder that a path means, which it makes where it is missing.
 func (t *tree) enter(dir string) (*place, error) {
-	if t.at != nil && t.at.asked == dir {
+	if t.at != nil && !t.at.stale && t.at.asked == dir {
 		return t.at, nil
 	}
 	t.leave()
@@ -237,7 +238,7 @@ func (t *tree) enter(dir string) (*place, error) {
 	if err != nil {
 		return nil, errors.Join(stored(err), root.Close())
 	}
-	t.at = &place{dir, real, root, self}
+	t.at = &place{asked: dir, path: real, root: root, self: self}
 	for at := real; at != "."; at = path.Dir(at) {
 		t.made(at)
 	}
@@ -316,17 +317,11 @@ func (t *tree) resolve(dir string, making bool) (string, error) {
 	return strings.Join(done, "/"), nil
 }
 
-// replace removes what an entry takes the place of.
-func (t *tree) replace(p *place, base string, old fs.FileInfo) (*place, error) {
-	if old.Mode().IsRegular() {
-		return p, stored(p.root.Remove(base))
-	}
-	if err := p.root.RemoveAll(base); err != nil {
-		return nil, stored(err)
-	}
-	asked := p.asked
-	t.leave() // what it was resolved by may be gone
-	return t.enter(asked)
+// remove removes what an entry takes the place of, or hides. Paths that led to this folder
+// by it may lead elsewhere now.
+func (p *place) remove(base string, old fs.FileInfo) error {
+	p.stale = p.stale || !old.Mode().IsRegular()
+	return stored(p.root.RemoveAll(base))
 }
 
 func (t *tree) hash(name string) uint64 { return maphash.String(t.seed, name) }
@@ -343,6 +338,7 @@ func (t *tree) hidden(p *place, base string) error {
 	if t.mine == nil {
 		return nil // nothing is below
 	}
+	p.stale = true
 	if base == opaque {
 		return t.hideIn(p.root, p.path)
 	}
@@ -353,9 +349,7 @@ func (t *tree) hidden(p *place, base string) error {
 	if name == "" || name == "." || name == ".." {
 		return fault("it hides %q", name)
 	}
-	err := t.hide(p.root, name, path.Join(p.path, name))
-	t.leave()
-	return err
+	return t.hide(p.root, name, path.Join(p.path, name))
 }
 
 // hide removes what lower layers have at a path.
@@ -419,7 +413,7 @@ func (t *tree) hardLink(p *place, base, full, to string) error {
 		if strings.HasPrefix(from, full+"/") {
 			return fault("a hard link to %.200q, which lies in what it replaces", to)
 		}
-		if p, err = t.replace(p, base, old); err != nil {
+		if err := p.remove(base, old); err != nil {
 			return err
 		}
 	}
