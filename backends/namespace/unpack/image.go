@@ -410,8 +410,11 @@ func readSaved(b blobs, tag string) (*picture, error) {
 			fits[s.Config] = s
 		}
 	}
-	if len(fits) != 1 {
-		return nil, fault("it holds %d images that fit the tag %q, of %s: say which, as tar:PATH:TAG", len(fits), tag, listed(have))
+	switch {
+	case len(fits) == 0:
+		return nil, fault("it has no image with the tag %q: it has %s", tag, listed(have))
+	case len(fits) > 1:
+		return nil, fault("it holds %d images (%s): say which, as tar:PATH:TAG", len(fits), listed(have))
 	}
 	s := fits[slices.Collect(maps.Keys(fits))[0]]
 	c, _, err := b.open(s.Config)

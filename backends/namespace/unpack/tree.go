@@ -154,6 +154,7 @@ func (t *tree) add(h *tar.Header, r io.Reader, hides bool) error {
 		if h.Typeflag != tar.TypeDir {
 			return fault("the root of the image is no folder")
 		}
+		h.Mode |= 0o755 // whoever packed a folder of his own did not mean to keep boxes out
 		return t.folder(t.root, ".", ".", h)
 	}
 	dir, base := path.Split(name)

@@ -101,7 +101,7 @@ func TestForms(t *testing.T) {
 			if tt.says && (img.Dir != "/opt" || img.Env["A"] != "b=c" || img.Env["PATH"] != "/usr/bin") {
 				t.Errorf("configuration: %+v", img)
 			}
-			for name, want := range map[string]os.FileMode{".": 0o750, "etc/shadow": 0o400, "etc/motd": 0o644, "tmp": 0o777 | os.ModeSticky, "bin": 0o777 | os.ModeSymlink} {
+			for name, want := range map[string]os.FileMode{".": 0o755, "etc/shadow": 0o400, "etc/motd": 0o644, "tmp": 0o777 | os.ModeSticky, "bin": 0o777 | os.ModeSymlink} {
 				if s, err := os.Lstat(filepath.Join(img.Root, name)); err != nil || s.Mode()&^os.ModeDir != want {
 					t.Errorf("%s: %v %v, want %v", name, s.Mode(), err, want)
 				} else if name != "." && !s.ModTime().Equal(then) {
@@ -203,6 +203,7 @@ func TestRefused(t *testing.T) {
 		{"two images", twice, "oci:PATH:TAG"},
 		{"no such tag", "oci:" + twice + ":three", "one, two"},
 		{"no variable", layout(picture{layers: one.layers, plain: one.plain, env: []string{"nonsense"}}, nil), "no variable"},
+		{"saved, no such tag", "tar:" + write(t, "x.tar", saved(one, "a/b:1", "a/b:2").tar(t)) + ":3", "it has a/b:1, a/b:2"},
 		{"saved, a wrong layer", write(t, "x.tar", func() []byte {
 			m := saved(one)
 			m[sum([]byte{0})+"/layer.tar"] = tarOf(t, file("a", ""))
