@@ -65,7 +65,11 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open a box: %w", err)
 	}
-	p, err := b.conf.plan(s)
+	from, err := b.image(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.conf.plan(s, from)
 	if err != nil {
 		return nil, err
 	}

@@ -1,18 +1,20 @@
 package namespace
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
-	"strings"
 
 	"hermes/backends"
 	"hermes/backends/egress"
+	"hermes/backends/namespace/unpack"
 )
 
 // Config is the section `backends.namespace` of a run file. The zero value is usable.
 type Config struct {
-	Root     string        `yaml:"root"`      // "host" (the default), or a directory that holds an unpacked image
+	Root     string        `yaml:"root"`      // "host" (the default), or an image: a directory, a tar or an OCI image layout of this machine
+	Store    string        `yaml:"store"`     // where tars and layouts are unpacked; empty: hermes/images in the user's cache folder
 	ReadOnly []string      `yaml:"read-only"` // more directories of the host, shown read-only at the same path
 	Limits   Limits        `yaml:"limits"`
 	Home     string        `yaml:"home"`   // of commands; "" means /root
@@ -54,15 +56,20 @@ func (c Config) complete() (Config, error) {
 	if c.Root == "" {
 		c.Root = hostRoot
 	}
-	if c.Root != hostRoot && !filepath.IsAbs(c.Root) {
-		return c, fmt.Errorf("root %q: neither %q nor an absolute path", c.Root, hostRoot)
+	if c.Root != hostRoot && !unpack.IsRef(c.Root) {
+		return c, fmt.Errorf("root %q: neither %q nor %s", c.Root, hostRoot, unpack.Forms)
+	}
+	if c.Store != "" {
+		if err := checkPath(c.Store); err != nil {
+			return c, fmt.Errorf("store: %w", err)
+		}
 	}
 	if c.Home == "" {
 		c.Home = "/root"
 	}
 	for _, p := range append([]string{c.Home}, c.ReadOnly...) {
-		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
-			return c, fmt.Errorf("path %q of the box is not a clean absolute path below /", p)
+		if err := checkPath(p); err != nil {
+			return c, fmt.Errorf("of the box: %w", err)
 		}
 	}
 	if err := c.Egress.Check(); err != nil {
@@ -79,6 +86,13 @@ func (c Config) complete() (Config, error) {
 	var err error
 	c.Limits, err = l.with(c.Limits)
 	return c, err
+}
+
+func checkPath(p string) error {
+	if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
+		return fmt.Errorf("path %q is not a clean absolute path below /", p)
+	}
+	return nil
 }
 
 // with returns l with the values that o sets.
@@ -126,32 +140,27 @@ type plan struct {
 	Network  []string // that the task wants no more than
 }
 
-// plan turns a Spec into what the box must do.
-func (c Config) plan(s backends.Spec) (plan, error) {
+// plan turns a Spec and the image that it means into what the box must do.
+func (c Config) plan(s backends.Spec, image unpack.Image) (plan, error) {
 	own, err := c.Limits.with(Limits{Memory: s.Limits.Memory, Processes: s.Limits.Processes, CPUs: s.Limits.CPUs, Disk: s.Limits.Disk})
 	if err != nil {
 		return plan{}, fmt.Errorf("open a box: %w", err)
 	}
-	image := s.Image
-	if image == "" {
-		image = c.Root
-	}
-	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: s.Dir, Env: s.Env, Limits: own, Door: c.Egress.On() && (s.Network == nil || len(s.Network) > 0), Network: s.Network}
-	if p.Door {
-		p.Env = egress.Env()
+	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: cmp.Or(s.Dir, image.Dir, c.Home), Env: s.Env, Limits: own, Door: c.Egress.On() && (s.Network == nil || len(s.Network) > 0), Network: s.Network,
+		Image: image.Root != "", ImageDir: image.Root}
+	if p.Door || len(image.Env) > 0 {
+		p.Env = maps.Clone(image.Env)
+		if p.Env == nil {
+			p.Env = map[string]string{}
+		}
+		delete(p.Env, "HOME") // of a user that boxes do not have
+		if p.Door {
+			maps.Copy(p.Env, egress.Env())
+		}
 		maps.Copy(p.Env, s.Env)
 	}
-	if p.Dir == "" {
-		p.Dir = c.Home
-	} else if !filepath.IsAbs(p.Dir) {
+	if !filepath.IsAbs(p.Dir) {
 		p.Dir = filepath.Join(c.Home, p.Dir)
-	}
-	if image != hostRoot {
-		image = strings.TrimPrefix(image, "dir:")
-		if !filepath.IsAbs(image) {
-			return plan{}, fmt.Errorf("image %q: %w: the namespace back-end takes %q or an absolute directory", s.Image, backends.ErrImage, hostRoot)
-		}
-		p.Image, p.ImageDir = true, image
 	}
 	return p, nil
 }

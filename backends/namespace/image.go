@@ -1,14 +1,52 @@
 package namespace
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/namespace/unpack"
 )
+
+// openStore returns the store of images, which costs nothing until one is unpacked.
+func openStore(c Config) (*unpack.Store, error) {
+	if c.Store == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, nil // an image that needs it says so
+		}
+		c.Store = filepath.Join(cache, "hermes", "images")
+	}
+	return unpack.NewStore(filepath.Clean(c.Store), unpack.Options{})
+}
+
+// image finds what a Spec names, and unpacks what has to be. The zero Image is the host's
+// programs.
+func (b *Backend) image(ctx context.Context, s backends.Spec) (unpack.Image, error) {
+	name := cmp.Or(s.Image, b.conf.Root)
+	if name == hostRoot {
+		return unpack.Image{}, nil
+	}
+	if !unpack.IsRef(name) {
+		return unpack.Image{}, fmt.Errorf("image %q: %w: the namespace back-end takes %q, or %s; what an engine has, docker save -o FILE makes a tar of", name, backends.ErrImage, hostRoot, unpack.Forms)
+	}
+	r, err := unpack.Find(name)
+	switch {
+	case err != nil:
+		return unpack.Image{}, fmt.Errorf("image %q: %w", name, err)
+	case r.Kind == unpack.Dir:
+		return unpack.Image{Root: r.Path}, nil
+	case b.store == nil:
+		return unpack.Image{}, fmt.Errorf("image %q: there is no place to unpack it, as this user has no cache folder: set backends.namespace.store", name)
+	}
+	return b.store.Get(ctx, r)
+}
 
 // openImage opens the directory of an image. Root opens its mount here, where it may
 // see it, and hands it to the box, whose id may not; -1 lets the box open it.

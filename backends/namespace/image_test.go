@@ -1,11 +1,17 @@
 package namespace_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -79,7 +85,7 @@ func TestUnusableSpecs(t *testing.T) {
 	b := open(t, namespace.Config{})
 	file := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(file, nil, 0o644)
-	for _, image := range []string{"/nowhere/at/all", file, "python:3.11"} {
+	for _, image := range []string{"/nowhere/at/all", file, "python:3.11", "tar:relative", "oci:/nowhere:tag", "dir:" + file} {
 		if _, err := b.Open(t.Context(), backends.Spec{Image: image}); !errors.Is(err, backends.ErrImage) {
 			t.Errorf("image %s: %v", image, err)
 		}
@@ -89,7 +95,7 @@ func TestUnusableSpecs(t *testing.T) {
 			t.Errorf("%+v was accepted by %s", l, x.ID())
 		}
 	}
-	for _, c := range []namespace.Config{{Root: "relative"}, {Home: "home"}, {Home: "/"}, {ReadOnly: []string{"/a/../b"}}, {Cgroup: "perhaps"}} {
+	for _, c := range []namespace.Config{{Root: "relative"}, {Root: "oci:relative"}, {Store: "relative"}, {Home: "home"}, {Home: "/"}, {ReadOnly: []string{"/a/../b"}}, {Cgroup: "perhaps"}} {
 		if _, err := namespace.Open(t.Context(), c); err == nil || errors.Is(err, backends.ErrUnavailable) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -146,5 +152,132 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	if _, err := b.Open(t.Context(), backends.Spec{}); !errors.Is(err, backends.ErrClosed) {
 		t.Error("after closing: ", err)
+	}
+}
+
+// packed makes the tar of a directory.
+func packed(t *testing.T, dir string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// put writes a file and returns its path.
+func put(t *testing.T, path string, raw []byte) string {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, raw, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// layout makes an OCI image layout of a root file system and a layer over it.
+func layout(t *testing.T, layers ...[]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	blob := func(kind string, raw []byte) map[string]any {
+		sum := fmt.Sprintf("%x", sha256.Sum256(raw))
+		put(t, dir+"/blobs/sha256/"+sum, raw)
+		return map[string]any{"mediaType": kind, "digest": "sha256:" + sum, "size": len(raw)}
+	}
+	text := func(v any) []byte {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	var diffs, list []any
+	for _, raw := range layers {
+		d := blob("application/vnd.oci.image.layer.v1.tar", raw)
+		diffs, list = append(diffs, d["digest"]), append(list, d)
+	}
+	conf := blob("application/vnd.oci.image.config.v1+json", text(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "rootfs": map[string]any{"type": "layers", "diff_ids": diffs},
+		"config": map[string]any{"Env": []string{"GREETING=from the image", "HOME=/home/image", "LANG=C"}, "WorkingDir": "/srv/work", "User": "1000", "Entrypoint": []string{"/bin/false"}}}))
+	manifest := blob("application/vnd.oci.image.manifest.v1+json", text(map[string]any{"schemaVersion": 2, "config": conf, "layers": list}))
+	manifest["annotations"] = map[string]string{"org.opencontainers.image.ref.name": "v1"}
+	put(t, dir+"/oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
+	put(t, dir+"/index.json", text(map[string]any{"schemaVersion": 2, "manifests": []any{manifest}}))
+	return dir
+}
+
+// upper is a layer that removes a file and adds one that only the owner may read.
+func upper(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range []tar.Header{{Name: "etc/.wh.gone"}, {Name: "srv/work/mine", Mode: 0o600, Size: 3, Uid: 1234}, {Name: "srv/work/su", Mode: 0o4755, Size: 3}} {
+		h.Typeflag = tar.TypeReg
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Size > 0 {
+			w.Write([]byte("my\n"))
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestArchive runs boxes of a tar, and of an image with a configuration.
+func TestArchive(t *testing.T) {
+	dir := unpacked(t)
+	put(t, dir+"/etc/gone", []byte("gone\n"))
+	store := filepath.Join(t.TempDir(), "store")
+	raw := packed(t, dir)
+	file, oci := put(t, filepath.Join(t.TempDir(), "image"), raw), layout(t, raw, upper(t))
+	b := open(t, namespace.Config{Store: store, Resets: true})
+	for _, image := range []string{file, "tar:" + file} {
+		x := boxOf(t, b, backends.Spec{Image: image})
+		if code, out := sh(t, x, "read l < /etc/motd; echo $l; pwd; echo changed > /etc/motd; echo $?"); code != 0 || out != "from the image\n/root\n0" {
+			t.Errorf("%s: %d %q", image, code, out)
+		}
+	}
+	for _, image := range []string{oci, "oci:" + oci + ":v1"} {
+		x := boxOf(t, b, backends.Spec{Image: image, Env: map[string]string{"LANG": "C.UTF-8"}})
+		for script, want := range map[string]string{
+			"echo $GREETING, $LANG, $HOME":             "from the image, C.UTF-8, /root",
+			"pwd":                                      "/srv/work",
+			"read l < mine; echo $l":                   "my",
+			"echo more >> mine && echo changed":        "changed",
+			"test -e /etc/gone || echo hidden":         "hidden",
+			"test -u su || echo plain":                 "plain",
+			"test -O mine && test -O /etc && echo own": "own",
+		} {
+			if code, out := sh(t, x, script); code != 0 || out != want {
+				t.Errorf("%s: %s: %d %q", image, script, code, out)
+			}
+		}
+		if _, out := sh(t, boxOf(t, b, backends.Spec{Image: image, Dir: "/etc"}), "pwd"); out != "/etc" {
+			t.Errorf("%s: a directory of the Spec: %s", image, out)
+		}
+	}
+	if entries, err := os.ReadDir(store); err != nil || len(entries) != 7 { // two images, two locks, the three names for them
+		t.Errorf("the store has %v, %v", entries, err)
+	}
+	if n, err := b.Sweep(t.Context()); err != nil {
+		t.Errorf("sweep: %d %v", n, err)
+	}
+	if _, err := b.Open(t.Context(), backends.Spec{Image: "oci:" + oci + ":v2"}); !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "it has v1") {
+		t.Error("a tag that is not there: ", err)
+	}
+}
+
+// TestArchiveAsRoot: the section's root can be an archive, and is unpacked when the
+// back-end opens.
+func TestArchiveAsRoot(t *testing.T) {
+	file := put(t, filepath.Join(t.TempDir(), "image"), packed(t, unpacked(t)))
+	b := open(t, namespace.Config{Root: file, Store: filepath.Join(t.TempDir(), "store")})
+	if _, out := sh(t, boxOf(t, b, backends.Spec{}), "read l < /etc/motd; echo $l"); out != "from the image" {
+		t.Errorf("the root of the section: %q", out)
+	}
+	if _, out := sh(t, boxOf(t, b, backends.Spec{Image: "host"}), "test -e /etc/motd || echo none"); out != "none" {
+		t.Errorf("the host's programs: %q", out)
 	}
 }

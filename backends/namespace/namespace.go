@@ -3,7 +3,7 @@
 //
 // The first process of a box has new user, mount, pid, network, ipc, uts and cgroup
 // namespaces. It is a copy of a small helper and executes nothing: it builds a private root
-// (the host's programs read-only, or an overlay over a directory given as image), leaves
+// (the host's programs read-only, or an overlay over a directory, or over what [unpack] made of an image), leaves
 // the host's behind, and starts commands, all from lists of system calls that hermes writes
 // (see [pid1]). At the first call that is more than a command, for a file or a terminal,
 // and when a command has to be ended, it executes slotd in its own place, which then serves
@@ -30,6 +30,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/egress"
+	"hermes/backends/namespace/unpack"
 	"hermes/backends/slotd"
 )
 
@@ -51,6 +52,7 @@ type Backend struct {
 	ids    identities
 	proxy  *egress.Proxy // nil: boxes have no network
 
+	store   *unpack.Store // of images; nil: there is no place for one
 	lists   lists
 	streams *slotd.Streams // of commands that pid 1 of a box has started
 
@@ -74,6 +76,9 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 		return nil, unavailable(err)
 	}
 	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: slotd.NewStreams()}
+	if b.store, err = openStore(c); err != nil {
+		return nil, fmt.Errorf("namespace back-end: %w", err)
+	}
 	if c.Egress.On() {
 		if b.proxy, err = egress.New(c.Egress, "backends.namespace.egress", egress.Outside{}); err != nil {
 			return nil, err
@@ -130,6 +135,9 @@ func (b *Backend) Traits() backends.Traits {
 // Close implements [backends.Backend].
 func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.close(ctx) })
+	if b.store != nil {
+		b.store.Close()
+	}
 	b.spares.Wait()
 	select {
 	case x := <-b.spare:
@@ -145,11 +153,15 @@ func (b *Backend) Close(ctx context.Context) error {
 }
 
 // Sweep implements [backends.Sweeper]: what dead owners left, and of our own boxes the
-// cgroups that could not be removed before.
+// cgroups that could not be removed before, and images whose unpacking died.
 func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
 	removed, err = Sweep(ctx)
 	gone, rerr := b.held.Retry(ctx, func(x *box) bool { return x.left.Load() }, func(ctx context.Context, x *box) error { return x.close(ctx) })
-	return removed + gone, errors.Join(err, rerr)
+	if b.store == nil {
+		return removed + gone, errors.Join(err, rerr)
+	}
+	unfinished, serr := b.store.Sweep(ctx)
+	return removed + gone + unfinished, errors.Join(err, rerr, serr)
 }
 
 // unavailable wraps the cause for which this machine cannot make boxes.
