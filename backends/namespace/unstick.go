@@ -25,6 +25,9 @@ const (
 	stuckEvery = 20 * time.Millisecond
 )
 
+// persistence is how often a child is told to go on at one look: for about a millisecond.
+const persistence = 1000
+
 // unstick asks pid 1 for a sign of life, once a command has run for a while: when it
 // answers, the command has become what it shall be.
 func (x *box) unstick() {
@@ -87,7 +90,9 @@ func (x *box) goOn() (did bool) {
 		if bytes.Equal(words, own) && len(state) > 0 && slices.Contains(x.childrenOf(pid), child) { // the number is still that of a child
 			switch state[0] {
 			case 'T':
-				did = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) == nil || did
+				for range persistence { // as often as it is stopped again meanwhile
+					did = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) == nil || did
+				}
 			case 't':
 				did = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil || did
 			}
