@@ -57,6 +57,8 @@ type box struct {
 	leaving  sync.RWMutex // held for reading while a command is ended whose caller has left
 	needed   atomic.Bool  // slotd was, by a call that pid 1 cannot do
 	given    atomic.Bool  // to a caller, and not counted yet in what is usual
+	looking  sync.Mutex   // held while stopped children are made to go on
+	stuck    atomic.Int64 // when there was one last, in nanoseconds
 	runs     sync.Map     // of *run by *pid1.Child: what pid 1 has started
 }
 
@@ -230,6 +232,9 @@ func (x *box) dial(ctx context.Context) (net.Conn, error) {
 
 // fate says whose fault the end of a box was: nil when it was not its commands'.
 func (x *box) fate(context.Context) error {
+	if x.isStuck() {
+		return fmt.Errorf("box %s: its commands stop others before they have started: %w", x.id, backends.ErrBroken)
+	}
 	select {
 	case <-x.gone:
 	case <-time.After(time.Second): // only the connection went
