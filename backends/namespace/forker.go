@@ -116,9 +116,9 @@ func (f *forker) stop() {
 	if f.conn == nil {
 		return
 	}
-	f.conn.Close()
-	f.proc.Kill()
+	f.proc.Kill() // first: at the end of its socket it would end all boxes, as when we die
 	f.proc.Wait()
+	f.conn.Close()
 	f.conn, f.helper = nil, nil
 }
 

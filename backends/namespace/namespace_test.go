@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "churn" {
 		os.Exit(churn(os.Args[2]))
 	}
+	if len(os.Args) == 3 && os.Args[1] == "stopper" {
+		os.Exit(stopper(os.Args[2]))
+	}
 	os.Exit(m.Run())
 }
 

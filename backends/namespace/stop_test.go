@@ -1,7 +1,12 @@
 package namespace_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -40,4 +45,45 @@ func TestStoppedAtTheirStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOwnerDiesWhileAChildIsStopped: such a child keeps pid 1, or slotd in its place, from
+// hearing that its owner is gone. Nothing is left all the same.
+func TestOwnerDiesWhileAChildIsStopped(t *testing.T) {
+	open(t, namespace.Config{}) // or skip
+	word := fmt.Sprintf("8%d.25", os.Getpid())
+	for range 5 {
+		cmd := exec.Command("/proc/self/exe", "stopper", word)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		bufio.NewScanner(out).Scan() // a command may be stuck now
+		cmd.Process.Kill()
+		cmd.Wait()
+		eventually(t, "the box of a dead owner is gone", func() bool { return living(t, word) == 0 })
+	}
+}
+
+// stopper is an owner whose box stops its own commands at their start.
+func stopper(word string) int {
+	ctx := context.Background()
+	b, err := namespace.Open(ctx, namespace.Config{})
+	if err != nil {
+		return 1
+	}
+	x, err := b.Open(ctx, backends.Spec{})
+	if err != nil {
+		return 1
+	}
+	x.Exec(ctx, backends.Cmd{Shell: "(setsid sh -c 'until test -e go; do :; done; while :; do kill -STOP -1; done' " + word + " >/dev/null 2>&1 &)"})
+	go x.Exec(ctx, backends.Cmd{Shell: "touch go"})
+	for range 200 {
+		go x.Exec(ctx, backends.Cmd{Argv: []string{"true"}})
+	}
+	time.AfterFunc(300*time.Millisecond, func() { fmt.Println("now") })
+	select {}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -42,18 +43,54 @@ func Serve(control int) int {
 	if write(control, answer{value: a.dataAt()}) != nil {
 		return 1
 	}
+	var m made
 	for {
 		o, fds, err := readOrder(control)
+		if errors.Is(err, io.EOF) {
+			m.end()
+			return 0
+		}
 		if err != nil {
-			return map[bool]int{true: 0, false: 1}[errors.Is(err, io.EOF)]
+			return 1
 		}
 		pid, errno := a.fork(o, fds)
+		if errno == 0 {
+			m.add(int(pid)) // before hermes hears of it and can collect it
+		}
 		for _, fd := range fds {
 			unix.Close(fd)
 		}
 		if write(control, answer{value: uint64(pid), errno: uint64(errno)}) != nil {
 			return 1
 		}
+	}
+}
+
+// made are the processes of a helper that may live. They end by themselves when hermes
+// does, unless one of their children, stopped by others of its box, keeps them waiting.
+type made struct {
+	fds  []unix.PollFd // of processes
+	look int           // when there are so many, those that have ended are let go
+}
+
+// add notes a process.
+func (m *made) add(pid int) {
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+		m.fds = append(m.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	if m.look = max(m.look, 64); len(m.fds) < m.look {
+		return
+	}
+	if _, err := unix.Poll(m.fds, 0); err == nil {
+		m.fds = slices.DeleteFunc(m.fds, func(f unix.PollFd) bool { return f.Revents != 0 && unix.Close(int(f.Fd)) == nil })
+	}
+	m.look = 2 * len(m.fds)
+}
+
+// end ends those that live.
+func (m *made) end() {
+	for _, f := range m.fds {
+		unix.PidfdSendSignal(int(f.Fd), unix.SIGKILL, nil, 0)
 	}
 }
 
