@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"hermes/backends"
 )
 
@@ -69,7 +67,7 @@ func (i *images) ready(ctx context.Context, name string) (string, error) {
 	// The version is part of the key: what one wrote another may not read.
 	sum := sha256.Sum256([]byte(i.program.version + "\x00" + from))
 	path := filepath.Join(i.conf.Cache, hex.EncodeToString(sum[:12])+".sif")
-	unlock, err := lock(ctx, path+".lock")
+	unlock, err := backends.LockFile(ctx, path+".lock")
 	if err != nil {
 		return "", fmt.Errorf("image %q: wait for whoever gets it: %w", name, err)
 	}
@@ -112,35 +110,4 @@ func (i *images) fetch(ctx context.Context, from, path string) error {
 		return err
 	}
 	return os.Rename(temp, path)
-}
-
-// lock takes a file that one process at a time may have. It waits in a thread of its own,
-// which goes on to wait, and lets go, when ctx ends first.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	got := make(chan error, 1)
-	go func() {
-		var err error
-		for err = unix.EINTR; err == unix.EINTR; {
-			err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		}
-		got <- err
-	}()
-	select {
-	case err := <-got:
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		return func() { f.Close() }, nil
-	case <-ctx.Done():
-		go func() {
-			<-got
-			f.Close()
-		}()
-		return nil, context.Cause(ctx)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"testing"
 )
 
 // Apply unpacks layers, none of them compressed on purpose, into an empty directory.
@@ -16,14 +15,4 @@ func Apply(ctx context.Context, dir string, o Options, layers ...[]byte) error {
 		}})
 	}
 	return apply(ctx, dir, all, o)
-}
-
-// Lock takes the lock of an image as one who unpacks it does.
-func Lock(t testing.TB, path string) (unlock func()) {
-	t.Helper()
-	unlock, err := lock(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return unlock
 }

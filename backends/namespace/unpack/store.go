@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"hermes/backends"
 )
 
 // In the folder of a store are, for each image, KEY/ with root/ and image.json, KEY.lock,
@@ -101,7 +103,7 @@ func (s *Store) load(key string) (img Image, err error) {
 
 // ensure unpacks an image unless it is there. One process at a time does.
 func (s *Store) ensure(ctx context.Context, key string, p *picture) (Image, error) {
-	unlock, err := lock(ctx, filepath.Join(s.dir, key+lockEnd))
+	unlock, err := backends.LockFile(ctx, filepath.Join(s.dir, key+lockEnd))
 	if err != nil {
 		return Image{}, fmt.Errorf("wait for whoever unpacks it: %w", err)
 	}
@@ -182,35 +184,4 @@ func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
 		return removed, fmt.Errorf("sweep the store of images: %w", err)
 	}
 	return removed, nil
-}
-
-// lock takes a file that one at a time may have, of all processes. It waits in a thread of
-// its own, which goes on to wait, and lets go, when ctx ends first.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	got := make(chan error, 1)
-	go func() {
-		var err error
-		for err = unix.EINTR; err == unix.EINTR; {
-			err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		}
-		got <- err
-	}()
-	select {
-	case err := <-got:
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		return func() { f.Close() }, nil
-	case <-ctx.Done():
-		go func() {
-			<-got
-			f.Close()
-		}()
-		return nil, context.Cause(ctx)
-	}
 }

@@ -476,7 +476,7 @@ func TestSweep(t *testing.T) {
 	if err := os.MkdirAll(at+"/alive.tmp/root", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	unlock := unpack.Lock(t, at+"/alive.lock")
+	unlock := lock(t, at+"/alive.lock")
 	if n, err := s.Sweep(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d removed: %v", n, err)
 	}
@@ -583,4 +583,14 @@ func TestSparse(t *testing.T) {
 			t.Errorf("%s bytes: %v, left %q", size, err, left(t, at))
 		}
 	}
+}
+
+// lock takes the lock of an image as one who unpacks it does.
+func lock(t testing.TB, path string) (unlock func()) {
+	t.Helper()
+	unlock, err := backends.LockFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unlock
 }
