@@ -2,10 +2,14 @@ package singularity_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"hermes/backends"
@@ -79,4 +83,58 @@ func TestFaults(t *testing.T) {
 			}
 			return left, err
 		}})
+}
+
+// slowly is a program in front of the stand-in that has made something when it says so, and
+// puts it into its books, here: ends it, when it is told to.
+const slowly = `#!/bin/sh
+d=%q p=%q
+[ "$1 $2" = "instance start" ] || exec "$p" "$@"
+setsid sleep 86402.5 </dev/null >/dev/null 2>&1 &
+echo $! > "$d/made"
+while read word && [ "$word" != go ]; do :; done < "$d/told"
+kill $!
+exec "$p" "$@"
+`
+
+// TestCallerLeavesInMidStart: a start is not cut off between what it makes and what it writes
+// down: an instance would stay that nobody knows.
+func TestCallerLeavesInMidStart(t *testing.T) {
+	c, at := standIn(t)
+	dir := t.TempDir()
+	program := filepath.Join(dir, standInName)
+	if err := os.WriteFile(program, fmt.Appendf(nil, slowly, dir, c.Program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"made", "told"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Program = program
+	b := open(t, c, at)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Open(ctx, backends.Spec{})
+		ended <- err
+	}()
+	pid, err := os.ReadFile(filepath.Join(dir, "made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	words := strings.Repeat("not yet\n", 20_000) + "go\n" // read one by one, while whoever wants to end it may
+	if err := os.WriteFile(filepath.Join(dir, "told"), []byte(words), 0); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if words, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/cmdline"); err == nil && bytes.Contains(words, []byte("86402.5")) {
+		t.Error("what the start had made is still there")
+	}
+	if left, err := b.Instances(); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
 }
