@@ -67,7 +67,8 @@ func (x *box) children(ctx context.Context) ([]*pid1.Child, error) {
 
 // goOn lets the children of pid 1 go on that are stopped and still are copies of it, and
 // says whether there was one. Whoever stops them may do so without end; so nothing else of
-// the box runs meanwhile. One that is stopped under slotd's eyes (ptrace) cannot go on: it
+// the box runs meanwhile. (A command that calls itself as pid 1 does is taken for a copy, and
+// may keep the box stuck: then it has broken it.) One that is stopped under slotd's eyes (ptrace) cannot go on: it
 // is ended, and slotd starts its command again.
 func (x *box) goOn() (did bool) {
 	if !x.looking.TryLock() {
@@ -144,19 +145,13 @@ func (x *box) hold(others map[string]relative) (still bool) {
 					continue
 				}
 			}
-			switch p.state() {
-			case 'T', 't', 'X', 0:
-			case 'Z': // its first thread alone may be
+			if runs := p.state(); runs != 'T' && runs != 't' && runs != 'X' && runs != 0 && !p.copyOf(words) {
+				still = still && runs == 'Z' // its first thread alone may have ended
 				p.signal(unix.SIGSTOP)
-			default:
-				if p.copyOf(words) {
-					break
-				}
-				still = false
-				if p.signal(unix.SIGSTOP); !known {
+				if !known {
 					others[child] = p
-					continue
 				}
+				continue
 			}
 			if !known {
 				p.close()
