@@ -3,9 +3,7 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
-	"math/bits"
 	"strconv"
-	"unicode/utf8"
 
 	"hermes/trajectory"
 )
@@ -60,7 +58,7 @@ func appendAny(b []byte, v any) ([]byte, error) {
 }
 
 func appendTrace(b []byte, t *trajectory.Trace) (_ []byte, err error) {
-	b = appendText(append(b, `{"mode":`...), string(t.Mode))
+	b = trajectory.AppendQuoted(append(b, `{"mode":`...), string(t.Mode))
 	b = append(b, `,"nodes":`...)
 	if t.Nodes == nil {
 		b = append(b, "null"...)
@@ -97,7 +95,7 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 	for i, v := range n.Delta.Versions {
 		b = append(b, either(i == 0, `,"versions":[`, ",")...)
 		b = strconv.AppendInt(append(b, `{"from":`...), int64(v.From), 10)
-		b = append(appendText(append(b, `,"version":`...), v.Version), '}')
+		b = append(trajectory.AppendQuoted(append(b, `,"version":`...), v.Version), '}')
 	}
 	if len(n.Delta.Versions) > 0 {
 		b = append(b, ']')
@@ -114,11 +112,11 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 }
 
 func appendMessage(b []byte, m *trajectory.Message) (_ []byte, err error) {
-	b = appendText(append(b, `{"role":`...), string(m.Role))
+	b = trajectory.AppendQuoted(append(b, `{"role":`...), string(m.Role))
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		b = append(b, either(i == 0, `,"parts":[{"kind":`, `,{"kind":`)...)
-		b = appendText(b, string(p.Kind))
+		b = trajectory.AppendQuoted(b, string(p.Kind))
 		b = appendField(b, `,"text":`, p.Text)
 		b = appendField(b, `,"url":`, p.URL)
 		b = appendField(b, `,"blob":`, p.Blob)
@@ -152,71 +150,5 @@ func appendField(b []byte, key, text string) []byte {
 	if text == "" {
 		return b
 	}
-	return appendText(append(b, key...), text)
-}
-
-const hexadecimal = "0123456789abcdef"
-
-// appendText appends a text as a JSON string.
-func appendText(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := plain(s); i < len(s); i += plain(s[i:]) {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			switch {
-			case r == utf8.RuneError && n == 1:
-				b = append(append(b, s[from:i]...), `\ufffd`...)
-				from = i + n
-			case r == '\u2028' || r == '\u2029': // JavaScript takes them for line ends
-				b = append(append(append(b, s[from:i]...), `\u202`...), hexadecimal[r&15])
-				from = i + n
-			}
-			i += n
-			continue
-		}
-		b = append(b, s[from:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\b':
-			b = append(b, '\\', 'b')
-		case '\f':
-			b = append(b, '\\', 'f')
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexadecimal[c>>4], hexadecimal[c&15])
-		}
-		i++
-		from = i
-	}
-	return append(append(b, s[from:]...), '"')
-}
-
-// plain is the length of what s begins with that stands in JSON as it is, of ASCII. It looks
-// at eight bytes at once: the top bit of each says whether it is none of these, for the first
-// that is none and all before it.
-func plain(s string) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		x := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		quote, slash := x^(ones*'"'), x^(ones*'\\')
-		if no := (x | (x-ones*' ')&^x | (quote-ones)&^quote | (slash-ones)&^slash) & tops; no != 0 {
-			return i + bits.TrailingZeros64(no)/8
-		}
-	}
-	for ; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			break
-		}
-	}
-	return i
+	return trajectory.AppendQuoted(append(b, key...), text)
 }

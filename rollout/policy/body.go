@@ -299,13 +299,13 @@ func (o *object) head() []byte { return o.open("messages") }
 
 // open writes the object up to the beginning of a list under one more key.
 func (o *object) open(key string) []byte {
-	return append(appendText(o.members([]byte{'{'}), key), ":["...)
+	return append(trajectory.AppendQuoted(o.members([]byte{'{'}), key), ":["...)
 }
 
 // members writes the members, a comma after each.
 func (o *object) members(b []byte) []byte {
 	for _, k := range o.keys {
-		b = append(append(appendText(b, k), ':'), o.values[k]...)
+		b = append(append(trajectory.AppendQuoted(b, k), ':'), o.values[k]...)
 		b = append(b, ',')
 	}
 	return b

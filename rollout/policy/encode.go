@@ -5,51 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"hermes/trajectory"
 )
-
-const hexdigits = "0123456789abcdef"
-
-// appendText appends s as a JSON string without HTML escaping; bytes that are not UTF-8
-// become U+FFFD.
-func appendText(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				b = append(append(b, s[from:i]...), "\ufffd"...)
-				from = i + 1
-			}
-			i += n
-			continue
-		}
-		b = append(b, s[from:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexdigits[c>>4], hexdigits[c&15])
-		}
-		i++
-		from = i
-	}
-	return append(append(b, s[from:]...), '"')
-}
 
 // How a server wants the model's earlier reasoning back.
 const (
@@ -75,7 +33,7 @@ func (e *encoder) message(b []byte, m *trajectory.Message) ([]byte, error) {
 		return nil, err
 	}
 	if m.Role == trajectory.Tool {
-		b = appendText(append(b, `,"tool_call_id":`...), m.CallID)
+		b = trajectory.AppendQuoted(append(b, `,"tool_call_id":`...), m.CallID)
 	}
 	opaque, err := readOpaque(m.Opaque)
 	if err != nil {
@@ -86,7 +44,7 @@ func (e *encoder) message(b []byte, m *trajectory.Message) ([]byte, error) {
 		b = append(append(b, `,"reasoning_details":`...), opaque.Details...)
 	case m.Reasoning != "" && e.reasoning != replayNone && e.reasoning != replayTags:
 		b = append(append(b, ',', '"'), e.reasoning...)
-		b = appendText(append(b, '"', ':'), m.Reasoning)
+		b = trajectory.AppendQuoted(append(b, '"', ':'), m.Reasoning)
 	}
 	if len(m.Calls) > 0 {
 		b = e.calls(append(b, `,"tool_calls":[`...), m.Calls, opaque.Calls)
@@ -100,9 +58,9 @@ func (e *encoder) calls(b []byte, calls []trajectory.Call, extra []json.RawMessa
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendText(append(b, `{"id":`...), c.ID)
-		b = appendText(append(b, `,"type":"function","function":{"name":`...), c.Name)
-		b = appendText(append(b, `,"arguments":`...), e.arguments(c.Arguments))
+		b = trajectory.AppendQuoted(append(b, `{"id":`...), c.ID)
+		b = trajectory.AppendQuoted(append(b, `,"type":"function","function":{"name":`...), c.Name)
+		b = trajectory.AppendQuoted(append(b, `,"arguments":`...), e.arguments(c.Arguments))
 		b = append(b, '}')
 		if i < len(extra) && len(extra[i]) > 4 { // {"name": …}: its members stand beside the function
 			b = append(append(b, ','), strings.TrimSpace(string(extra[i][1:len(extra[i])-1]))...)
@@ -123,7 +81,7 @@ func (e *encoder) arguments(s string) string {
 		return s
 	}
 	e.mended = true
-	return string(append(appendText([]byte(`{"unreadable_arguments":`), s), '}'))
+	return string(append(trajectory.AppendQuoted([]byte(`{"unreadable_arguments":`), s), '}'))
 }
 
 func (e *encoder) content(b []byte, m *trajectory.Message) ([]byte, error) {
@@ -132,7 +90,7 @@ func (e *encoder) content(b []byte, m *trajectory.Message) ([]byte, error) {
 		text = text && p.Kind == trajectory.PartText
 	}
 	if text && m.Role == trajectory.System && e.marker != nil && m.Content() != "" {
-		b = appendText(append(b, `[{"type":"text","text":`...), m.Content())
+		b = trajectory.AppendQuoted(append(b, `[{"type":"text","text":`...), m.Content())
 		b = append(append(b, `,"cache_control":`...), e.marker...)
 		e.marker = nil // the first one only: four are the most that servers take
 		return append(b, "}]"...), nil
@@ -142,7 +100,7 @@ func (e *encoder) content(b []byte, m *trajectory.Message) ([]byte, error) {
 		if e.reasoning == replayTags && m.Reasoning != "" && m.Role == trajectory.Assistant && len(m.Opaque) == 0 {
 			s = "<think>" + m.Reasoning + "</think>" + s
 		}
-		return appendText(b, s), nil
+		return trajectory.AppendQuoted(b, s), nil
 	}
 	b = append(b, '[')
 	for i, p := range m.Parts {
@@ -163,11 +121,11 @@ const unseenImage = "[An image stood here. This model cannot see images.]"
 
 func (e *encoder) part(b []byte, p trajectory.Part) ([]byte, error) {
 	if p.Kind == trajectory.PartText {
-		return append(appendText(append(b, `{"type":"text","text":`...), p.Text), '}'), nil
+		return append(trajectory.AppendQuoted(append(b, `{"type":"text","text":`...), p.Text), '}'), nil
 	}
 	if p.Kind == trajectory.PartImage && e.blind {
 		e.unseen++
-		return append(appendText(append(b, `{"type":"text","text":`...), unseenImage), '}'), nil
+		return append(trajectory.AppendQuoted(append(b, `{"type":"text","text":`...), unseenImage), '}'), nil
 	}
 	url := p.URL
 	if url == "" {
@@ -182,15 +140,15 @@ func (e *encoder) part(b []byte, p trajectory.Part) ([]byte, error) {
 	}
 	switch p.Kind {
 	case trajectory.PartImage:
-		b = appendText(append(b, `{"type":"image_url","image_url":{"url":`...), url)
+		b = trajectory.AppendQuoted(append(b, `{"type":"image_url","image_url":{"url":`...), url)
 	case trajectory.PartAudio:
 		_, data, ok := strings.Cut(url, ";base64,")
 		if !ok {
 			return nil, fmt.Errorf("audio %q: want a data URL or a blob", url)
 		}
 		_, format, _ := strings.Cut(p.MediaType, "/")
-		b = appendText(append(b, `{"type":"input_audio","input_audio":{"data":`...), data)
-		b = appendText(append(b, `,"format":`...), format)
+		b = trajectory.AppendQuoted(append(b, `{"type":"input_audio","input_audio":{"data":`...), data)
+		b = trajectory.AppendQuoted(append(b, `,"format":`...), format)
 	default:
 		return nil, fmt.Errorf("a part of kind %q", p.Kind)
 	}

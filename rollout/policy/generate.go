@@ -183,7 +183,7 @@ func (s *server) Open(o Options, stops []trajectory.Token) (Line, error) {
 	} else {
 		l.tail = append(l.tail, ',')
 	}
-	l.tail = append(appendText(l.tail, s.form.limit), ':')
+	l.tail = append(trajectory.AppendQuoted(l.tail, s.form.limit), ':')
 	return l, nil
 }
 
@@ -248,7 +248,7 @@ func (s *server) extra(body, sampling *object, own json.RawMessage) error {
 func (l *line) body(p *Prompt, a Ask) func() wire.Body {
 	tail := strconv.AppendInt(slices.Clip(l.tail), int64(a.Limit), 10)
 	if f := l.s.form; a.Seed != nil && f.seed != "" {
-		tail = append(appendText(append(tail, ','), f.seed), ':')
+		tail = append(trajectory.AppendQuoted(append(tail, ','), f.seed), ':')
 		tail = strconv.AppendUint(tail, *a.Seed, 10)
 	}
 	if l.s.form.nested {
