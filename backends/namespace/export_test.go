@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"hermes/backends/egress"
 )
@@ -85,4 +86,13 @@ func (b *Backend) Woken(id string) bool {
 		}
 	}
 	return false
+}
+
+// Stuck notes that a box waited for a stopped child at a time.
+func (b *Backend) Stuck(id string, at time.Time) {
+	for _, x := range b.held.All() {
+		if x.id == id {
+			x.stuck.Store(at.UnixNano())
+		}
+	}
 }

@@ -47,6 +47,22 @@ func TestStoppedAtTheirStart(t *testing.T) {
 	}
 }
 
+// TestWhoseFaultStuckIs: a box that is of no more use while its commands stop one another is
+// broken by them; one that goes away long after is lost.
+func TestWhoseFaultStuckIs(t *testing.T) {
+	b := open(t, namespace.Config{})
+	for ago, want := range map[time.Duration]error{0: backends.ErrBroken, time.Minute: backends.ErrLost} {
+		x := boxOf(t, b, backends.Spec{})
+		b.Stuck(x.ID(), time.Now().Add(-ago))
+		if err := b.Kill(x.ID()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Exec(t.Context(), backends.Cmd{Shell: "true"}); !errors.Is(err, want) {
+			t.Errorf("stuck %s ago: %v, want %v", ago, err, want)
+		}
+	}
+}
+
 // TestOwnerDiesWhileAChildIsStopped: such a child keeps pid 1, or slotd in its place, from
 // hearing that its owner is gone. Nothing is left all the same.
 func TestOwnerDiesWhileAChildIsStopped(t *testing.T) {

@@ -67,9 +67,9 @@ func (x *box) children(ctx context.Context) ([]*pid1.Child, error) {
 
 // goOn lets the children of pid 1 go on that are stopped and still are copies of it, and
 // says whether there was one. Whoever stops them may do so without end; so nothing else of
-// the box runs meanwhile. (A command that calls itself as pid 1 does is taken for a copy, and
-// may keep the box stuck: then it has broken it.) One that is stopped under slotd's eyes (ptrace) cannot go on: it
-// is ended, and slotd starts its command again.
+// the box runs meanwhile. (A command that calls itself as pid 1 does is taken for a copy,
+// and may keep the box stuck: then it has broken it.) One that is stopped under slotd's eyes
+// (ptrace) cannot go on: it is ended, and slotd starts its command again.
 func (x *box) goOn() (did bool) {
 	if !x.looking.TryLock() {
 		return true // another call's silence is being looked into

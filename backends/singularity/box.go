@@ -73,7 +73,7 @@ func (x *box) start(ctx context.Context, image string, s backends.Spec, l Limits
 	if err := x.folders(); err != nil {
 		return err
 	}
-	if _, err := x.back.program.run(ctx, x.startArgs(image, l)...); err != nil {
+	if err := x.back.program.start(ctx, x.startArgs(image, l)...); err != nil {
 		var f *failure
 		if errors.As(err, &f) {
 			return fmt.Errorf("%w: %w", backends.ErrUnavailable, err)

@@ -75,27 +75,35 @@ func (p *singular) command(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
+// run calls the program to its end and returns what it wrote.
+func (p *singular) run(ctx context.Context, args ...string) ([]byte, error) {
+	return p.complete(ctx, p.command(ctx, args...))
+}
+
 // startTime is how long the start of an instance may go on after its caller has left. One
 // that is killed in the middle may leave an instance that the program knows nothing of.
 const startTime = 30 * time.Second
 
-// run calls the program to its end and returns what it wrote.
-func (p *singular) run(ctx context.Context, args ...string) ([]byte, error) {
+// start starts an instance.
+func (p *singular) start(ctx context.Context, args ...string) error {
 	c := p.command(ctx, args...)
-	if len(args) > 1 && args[0] == "instance" && args[1] == "start" {
-		kill := c.Cancel
-		var late *time.Timer
-		c.Cancel = func() error {
-			late = time.AfterFunc(startTime, func() { kill() })
-			return nil
-		}
-		c.WaitDelay = startTime + time.Second
-		defer func() {
-			if late != nil {
-				late.Stop()
-			}
-		}()
+	kill := c.Cancel
+	var late *time.Timer
+	c.Cancel = func() error {
+		late = time.AfterFunc(startTime, func() { kill() })
+		return nil
 	}
+	c.WaitDelay = startTime + time.Second
+	_, err := p.complete(ctx, c)
+	if late != nil {
+		late.Stop()
+	}
+	return err
+}
+
+// complete runs a prepared call.
+func (p *singular) complete(ctx context.Context, c *exec.Cmd) ([]byte, error) {
+	args := c.Args[1:]
 	// Files, not pipes: what an instance inherits must not keep us waiting.
 	out, err := os.CreateTemp("", "hermes-said-")
 	if err != nil {
