@@ -221,28 +221,27 @@ type answerBody struct {
 // frame finds out how long the body is.
 func (b *answerBody) frame(resp *http.Response) error {
 	h := resp.Header
-	b.keep = resp.ProtoMinor == 1 && !mentions(h["Connection"], "close") || resp.ProtoMinor == 0 && mentions(h["Connection"], "keep-alive")
+	b.keep = !mentions(h["Connection"], "close") && (resp.ProtoMinor == 1 || mentions(h["Connection"], "keep-alive"))
 	b.left, b.chunks = -1, nil
 	coded, sizes := h["Transfer-Encoding"], h["Content-Length"]
+	size, err := length(sizes)
+	chunked := len(coded) == 1 && resp.ProtoMinor == 1 && equalFold(coded[0], "chunked")
+	switch { // what is wrong is refused even where it would not count
+	case err != nil:
+		return err
+	case len(coded) > 0 && !chunked:
+		return fmt.Errorf("the answer has the transfer encoding %.100q", coded)
+	case chunked && (mentions(h["Trailer"], "transfer-encoding") || mentions(h["Trailer"], "content-length") || mentions(h["Trailer"], "trailer")):
+		return fmt.Errorf("the answer announces the trailer %.100q", h["Trailer"])
+	}
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified:
 		b.left = 0
-	case len(coded) == 1 && resp.ProtoMinor == 1 && strings.EqualFold(coded[0], "chunked"):
+	case chunked:
 		b.chunks = httputil.NewChunkedReader(b.l.in)
 		b.keep = b.keep && len(sizes) == 0 // both lengths: nobody knows where the next answer begins
-	case len(coded) > 0:
-		return fmt.Errorf("the answer has the transfer encoding %q", coded)
 	case len(sizes) > 0:
-		for _, s := range sizes[1:] {
-			if s != sizes[0] {
-				return fmt.Errorf("the answer has the lengths %q", sizes)
-			}
-		}
-		n, err := strconv.ParseUint(sizes[0], 10, 63)
-		if err != nil {
-			return fmt.Errorf("the answer has the length %.40q", sizes[0])
-		}
-		b.left = int64(n)
+		b.left = size
 	default:
 		b.keep = false
 	}
@@ -250,17 +249,38 @@ func (b *answerBody) frame(resp *http.Response) error {
 	return nil
 }
 
+// length reads the values of Content-Length: 0 without any.
+func length(sizes []string) (int64, error) {
+	if len(sizes) == 0 {
+		return 0, nil
+	}
+	for _, s := range sizes[1:] {
+		if s != sizes[0] {
+			return 0, fmt.Errorf("the answer has the lengths %.100q", sizes)
+		}
+	}
+	n, err := strconv.ParseUint(sizes[0], 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("the answer has the length %.40q", sizes[0])
+	}
+	return int64(n), nil
+}
+
 // mentions reports whether a comma-separated header holds a word.
 func mentions(values []string, word string) bool {
 	for _, v := range values {
 		for w := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(w), word) {
+			if equalFold(strings.Trim(w, " \t"), word) {
 				return true
 			}
 		}
 	}
 	return false
 }
+
+// equalFold compares with a word in ASCII; strings.EqualFold alone takes the sign for
+// Kelvin as a k.
+func equalFold(s, word string) bool { return len(s) == len(word) && strings.EqualFold(s, word) }
 
 // Read reads the body; at its end the connection goes back.
 func (b *answerBody) Read(p []byte) (n int, err error) {
