@@ -148,7 +148,11 @@ func oracle(body []byte) (tokens [][]float64, ok bool) {
 	for _, row := range top["tokens"].([]any) {
 		var ids []float64
 		for _, v := range row.([]any) {
-			ids = append(ids, v.(float64))
+			id := v.(float64)
+			if id == 0 {
+				id = 0 // -0.00 is token 0
+			}
+			ids = append(ids, id)
 		}
 		tokens = append(tokens, ids)
 	}
@@ -166,6 +170,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`[[-0.5,1.0, -2.123456789012,3e-5],[0.25]]`))
 	f.Add([]byte(`[[-0.5,1., -2.1],[0.25,]]`))
 	f.Add([]byte(`[[0,0,0,0,0,0,0,0,-0,00]]`))
+	f.Add([]byte(`[[0,0,0,0,0,0,0,0,-0.00]]`))
 	f.Fuzz(func(t *testing.T, rows []byte) {
 		floats(t, rows)
 		body := append(append([]byte(`{"tokens":`), rows...), `,"masks":[[1,-100, 3]],"scores":[-0.25e1],"images":{"k":"v"}}`...)
