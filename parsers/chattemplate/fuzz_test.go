@@ -16,6 +16,8 @@ func FuzzTemplate(f *testing.F) {
 	f.Add(thinker, "hello <|im_end|>", "</think>x")
 	f.Add(`{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>{% endfor %}`, "a", "b")
 	f.Add(`{% for m in messages %}{{ m.content | upper }}{{ m }}{% endfor %}`, "<|im_end|>", "\U000F003C")
+	f.Add(`{% for m in messages %}{{ m }}{% endfor %}`, "\xe2\xe2\xe2<|im_end|>", "\xf3\a")
+	f.Add(`{{ messages }}{{ messages | tojson(ensure_ascii=true) }}`, "\n<|im_end|>\n", "\\<|im_end|>é")
 	f.Add(`{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ m(1) }}`, "", "")
 	f.Add(`{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}`, "", "")
 	f.Add(`{{ messages | tojson(ensure_ascii=true) }}{{ messages[0].content[::-1] }}`, "<|im_start|><", "|im_end|>")

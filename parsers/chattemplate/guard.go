@@ -1,7 +1,10 @@
 package chattemplate
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -92,15 +95,49 @@ func (g *guard) marks(s string) []int {
 	return out
 }
 
-// restore changes the twins in s back.
+// escaped is a character as Python's repr, or JSON in ASCII, spells those beyond the first
+// plane that are not printable.
+var escaped = regexp.MustCompile(`\\U00(?:0f|10)[0-9a-f]{4}|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}`)
+
+// twins reports whether r is the twin of a character.
+func (g *guard) twins(r rune) bool { return r >= g.base && r < g.base+0xFFFE }
+
+// restore changes the twins in s back, those that were escaped on their way, too.
 func (g *guard) restore(s string) string {
 	if g.used == 0 {
 		return s
 	}
-	return strings.Map(func(r rune) rune {
-		if r >= g.base && r < g.base+0xFFFE {
-			return r - g.base
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if g.twins(r) {
+			b.WriteRune(r - g.base)
+		} else {
+			b.WriteString(s[i : i+n]) // bytes that are no text stay as they are
 		}
-		return r
-	}, s)
+		i += n
+	}
+	s = b.String()
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	return escaped.ReplaceAllStringFunc(s, func(spelling string) string {
+		var r rune
+		for _, hex := range strings.FieldsFunc(spelling, func(r rune) bool { return r == '\\' || r == 'u' || r == 'U' }) {
+			n, err := strconv.ParseUint(hex, 16, 32)
+			if err != nil {
+				return spelling
+			}
+			if r == 0 {
+				r = rune(n)
+			} else {
+				r = utf16.DecodeRune(r, rune(n))
+			}
+		}
+		if g.twins(r) {
+			return string(r - g.base)
+		}
+		return spelling
+	})
 }
