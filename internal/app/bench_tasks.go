@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +21,15 @@ const words = "all work and no play makes a dull agent; "
 
 // speech is size bytes of words that begin with a number, so that no two are the same.
 func speech(n, size int) string {
-	s := fmt.Sprintf("%d: %s", n, strings.Repeat(words, size/len(words)+1))
-	return s[:max(4, size)]
+	size = max(4, size)
+	var s strings.Builder
+	s.Grow(size + len(words))
+	s.WriteString(strconv.Itoa(n))
+	s.WriteString(": ")
+	for s.Len() < size {
+		s.WriteString(words)
+	}
+	return s.String()[:size]
 }
 
 // answerBytes is about what a model says in a turn.

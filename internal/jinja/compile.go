@@ -224,6 +224,9 @@ func (s scope) print(n *printStmt) execFn {
 			}
 		}
 	}
+	if sum, ok := n.value.(*binaryNode); ok && sum.op == "+" {
+		return s.printSum(n, sum)
+	}
 	value := s.expr(n.value)
 	return func(st *state, f *frame) signal {
 		st.at = n.pos
@@ -233,6 +236,24 @@ func (s scope) print(n *printStmt) execFn {
 		default:
 			st.write(st.text(v))
 		}
+		return sigNone
+	}
+}
+
+// printSum writes the parts of a sum of texts one by one.
+func (s scope) printSum(n *printStmt, sum *binaryNode) execFn {
+	terms := s.terms(sum)
+	return func(st *state, f *frame) signal {
+		st.at = n.pos
+		v, base, _ := terms(st, f)
+		if len(st.texts) == base {
+			st.write(st.text(v))
+			return sigNone
+		}
+		for _, part := range st.texts[base:] {
+			st.write(part)
+		}
+		st.texts = st.texts[:base]
 		return sigNone
 	}
 }

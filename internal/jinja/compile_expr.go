@@ -255,9 +255,26 @@ func (s scope) binary(n *binaryNode) evalFn {
 	}
 }
 
-// sum is a chain of additions. Texts, of which templates make their messages, are joined
-// once, at the end, and charged as if each addition had made one.
+// sum is a chain of additions; see terms.
 func (s scope) sum(n *binaryNode) evalFn {
+	terms := s.terms(n)
+	return func(st *state, f *frame) any {
+		v, base, size := terms(st, f)
+		if len(st.texts) > base {
+			return st.join(base, size)
+		}
+		return v
+	}
+}
+
+// termsFn evaluates a chain of additions. Where the sum is text, it leaves the parts on the
+// state from base on, size bytes in all; else it is v.
+type termsFn func(st *state, f *frame) (v any, base, size int)
+
+// terms is a chain of additions. Texts, of which templates make their messages, are joined
+// once, at the end, or not at all where they are written out, and charged as if each
+// addition had made one.
+func (s scope) terms(n *binaryNode) termsFn {
 	var terms []expr
 	first := expr(n)
 	for {
@@ -269,32 +286,34 @@ func (s scope) sum(n *binaryNode) evalFn {
 	}
 	slices.Reverse(terms)
 	of, rest := s.expr(first), s.exprs(terms)
-	return func(st *state, f *frame) any {
-		v := of(st, f)
-		var room [8]string
-		texts, size := room[:0], 0 // in place of v, where there are any
+	return func(st *state, f *frame) (v any, base, size int) {
+		v, base = of(st, f), len(st.texts)
 		for _, e := range rest {
 			next := e(st, f)
 			if text, ok := next.(string); ok {
-				if begin, ok := v.(string); ok && len(texts) == 0 {
-					texts, size = append(texts, begin), len(begin)
+				if begin, ok := v.(string); ok && len(st.texts) == base {
+					st.texts, size = append(st.texts, begin), len(begin)
 				}
-				if len(texts) > 0 {
-					texts, size = append(texts, text), size+len(text)
+				if len(st.texts) > base {
+					st.texts, size = append(st.texts, text), size+len(text)
 					st.size(size)
 					continue
 				}
 			}
-			if len(texts) > 0 {
-				v, texts = join(texts, size), texts[:0]
+			if len(st.texts) > base {
+				v = st.join(base, size)
 			}
 			v = st.add(v, next)
 		}
-		if len(texts) > 0 {
-			return join(texts, size)
-		}
-		return v
+		return v, base, size
 	}
+}
+
+// join takes the texts from base on off the state, as one of size bytes.
+func (st *state) join(base, size int) string {
+	text := join(st.texts[base:], size)
+	st.texts = st.texts[:base]
+	return text
 }
 
 func (s scope) compare(n *compareNode) testFn {

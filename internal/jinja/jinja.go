@@ -144,8 +144,9 @@ type state struct {
 	steps    int
 	maxDepth int
 	maxBytes int
-	json     []byte // of the last tojson, used again
-	at       pos    // of the statement under way, for errors
+	json     []byte   // of the last tojson, used again
+	texts    []string // the parts of sums under way
+	at       pos      // of the statement under way, for errors
 
 	watch   *List
 	places  map[*Dict]int // of many watched dicts, made when a loop leaves their order

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -272,7 +270,7 @@ func (l *line) Generate(ctx context.Context, p *Prompt, a Ask) (Completion, erro
 		Tape: l.o.Tape, Notes: l.o.Notes, Admit: l.s.o.Budget.Admit, Taped: a.Taped}
 	got, err := l.s.w.Do(ctx, r, func(ctx context.Context, d wire.Doer) error {
 		began = time.Now()
-		raw, err := post(ctx, d)
+		raw, err := d.Whole(ctx)
 		if err != nil {
 			return err
 		}
@@ -290,21 +288,6 @@ func (l *line) Generate(ctx context.Context, p *Prompt, a Ask) (Completion, erro
 	}
 	c.Took, c.Replayed = time.Since(began), got.Replayed
 	return c, nil
-}
-
-// post sends the request of an attempt and returns the whole answer. Address and body are
-// the doer's business.
-func post(ctx context.Context, d wire.Doer) ([]byte, error) {
-	req := (&http.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": jsonType}}).WithContext(ctx)
-	resp, err := d.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(io.Discard, resp.Body) // the attempt keeps what is read
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, err
-	}
-	return d.Raw(), nil
 }
 
 // unwrap takes an answer out of the strings in which gateways wrap it, and tells an

@@ -116,21 +116,12 @@ func askStream(ctx context.Context, client *openai.Client, d wire.Doer, a *answe
 // askWhole asks for an answer in one document: there is nothing in it for go-openai to
 // do, whose types would lose a part of it.
 func askWhole(ctx context.Context, d wire.Doer, a *answer) error {
-	req := new(http.Request).WithContext(ctx)
-	req.Method = http.MethodPost // the attempt adds address, key and body
-	req.Header = http.Header{"Content-Type": jsonType, "Accept": jsonType}
-	resp, err := d.Do(req)
+	raw, err := d.Whole(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, resp.Body) // the attempt keeps what is read
-	if err = cmp.Or(err, resp.Body.Close()); err != nil {
-		return err
-	}
-	return a.whole(d.Raw())
+	return a.whole(raw)
 }
-
-var jsonType = []string{"application/json"}
 
 // broken reports whether a stream ends within a line that is not its end mark: its last
 // event, often the usage, is lost.

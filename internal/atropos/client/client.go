@@ -90,7 +90,7 @@ func New(base string, o Options) (*Client, error) {
 	kept := &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 3 * time.Second} // uvicorn closes after 5
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{base: strings.TrimRight(base, "/"), near: local(u.Hostname()), o: o, http: &http.Client{Transport: kept, CheckRedirect: stay},
-		post: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay}}, nil
+		post: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, WriteBufferSize: 64 << 10}, CheckRedirect: stay}}, nil
 }
 
 // Fate is what became of a request that failed.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +21,8 @@ import (
 // Doer sends the HTTP request of one attempt.
 type Doer interface {
 	Do(*http.Request) (*http.Response, error)
+	// Whole sends the request's body, JSON, and returns the whole answer.
+	Whole(ctx context.Context) ([]byte, error)
 	Raw() []byte // what was read of the answer so far
 }
 
@@ -49,11 +52,41 @@ type attempt struct {
 
 // Do sends req, whose address and body are replaced by those of the request.
 func (a *attempt) Do(req *http.Request) (*http.Response, error) {
+	req.Host = ""
+	a.c.sign(req.Header, a.key)
+	if a.key == "" {
+		delete(req.Header, "Authorization")
+	}
+	return a.do(req)
+}
+
+// Whole sends the request's body, JSON, and returns the whole answer.
+func (a *attempt) Whole(ctx context.Context) ([]byte, error) {
+	resp, err := a.do((&http.Request{Method: http.MethodPost, Header: a.c.json[a.key]}).WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body) // the tap keeps what is read
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	return a.raw, nil
+}
+
+func (a *attempt) do(req *http.Request) (*http.Response, error) {
 	a.raw = a.raw[:0]
 	req.URL = join(a.at.url, a.r.Path)
-	req.Host = ""
-	if err := a.fill(req); err != nil {
-		return nil, err
+	if u := a.at.url.User; u != nil && a.key == "" {
+		pass, _ := u.Password()
+		req.Header = req.Header.Clone()
+		req.SetBasicAuth(u.Username(), pass)
+	}
+	if a.r.Body == nil {
+		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
+	} else {
+		b := a.r.Body()
+		req.Body, req.ContentLength = b, b.Len()
+		req.GetBody = func() (io.ReadCloser, error) { return a.r.Body(), nil }
 	}
 	if a.r.Stream {
 		a.arm(a.c.opt.FirstByte, &errFirstByte)
@@ -85,31 +118,13 @@ func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 // Raw is what was read of the answer so far.
 func (a *attempt) Raw() []byte { return a.raw }
 
-// agent is our name, where the options say no other.
-var agent = []string{"hermes"}
-
-func (a *attempt) fill(req *http.Request) error {
-	req.Header["User-Agent"] = agent
-	for k, v := range a.c.opt.Header {
-		req.Header[k] = v
+// sign puts our name, the headers of the options and a key into h.
+func (c *Client) sign(h http.Header, key string) {
+	h["User-Agent"] = []string{"hermes"}
+	maps.Copy(h, c.opt.Header)
+	if key != "" {
+		h["Authorization"] = []string{"Bearer " + key}
 	}
-	if a.key != "" {
-		req.Header["Authorization"] = []string{"Bearer " + a.key}
-	} else {
-		delete(req.Header, "Authorization")
-		if u := a.at.url.User; u != nil {
-			pass, _ := u.Password()
-			req.SetBasicAuth(u.Username(), pass)
-		}
-	}
-	if a.r.Body == nil {
-		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
-		return nil
-	}
-	b := a.r.Body()
-	req.Body, req.ContentLength = b, b.Len()
-	req.GetBody = func() (io.ReadCloser, error) { return a.r.Body(), nil }
-	return nil
 }
 
 // arm lets the clock end the attempt after d with the cause; negative: never.
@@ -220,6 +235,9 @@ func (a *attempt) took(n int, err error) (int, error) {
 
 // replay answers an exchange from stored bytes.
 type replay []byte
+
+// Whole returns the stored answer.
+func (r replay) Whole(context.Context) ([]byte, error) { return r, nil }
 
 // Raw is the stored answer.
 func (r replay) Raw() []byte { return r }

@@ -53,6 +53,7 @@ type Client struct {
 	opt   Options
 	fleet *fleet
 	keys  *keys
+	json  map[string]http.Header // of a request for a whole document, by key; never changed
 	send  http.RoundTripper
 	stats stats
 
@@ -87,6 +88,11 @@ func New(o Options) (*Client, error) {
 	c := &Client{opt: o, keys: newKeys(o.Keys), send: o.Transport, rand: rand.New(rand.NewPCG(o.Seed, 0x77697265))}
 	if c.send == nil {
 		c.send = newDirect(o)
+	}
+	c.json = map[string]http.Header{}
+	for _, key := range append([]string{""}, o.Keys...) {
+		c.json[key] = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
+		c.sign(c.json[key], key)
 	}
 	var err error
 	if len(o.Bases) == 0 && o.Replay != nil {
