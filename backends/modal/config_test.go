@@ -12,6 +12,7 @@ import (
 
 // TestConfig refuses what cannot work before anything is asked, and says what is wrong.
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ section, want string }{
 		{"server: http://modal.example", "http is for this machine's loopback only"},
 		{"server: http://127.0.0.1.example", "http is for this machine's loopback only"},

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "own" {
 		os.Exit(own(os.Args[2], os.Args[3]))
 	}
+	_ = os.Setenv("HERMES_TEST_SECRET", "not-for-boxes") // what no box may see
 	code := m.Run()
 	if dir, err := builtIn(); err == nil {
 		os.RemoveAll(dir)
@@ -153,7 +154,7 @@ func start(t testing.TB, f *modaltest.Fake, c modal.Config) (*modal.Backend, err
 }
 
 func TestContract(t *testing.T) {
-	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
 	b := open(t, f, modal.Config{Settings: modal.Settings{Program: program}})
 	const token = "token-of-slotd-in-the-contract-test"

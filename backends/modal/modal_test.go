@@ -55,6 +55,7 @@ func sh(t testing.TB, x backends.Sandbox, script string) (code int, out string) 
 
 // TestBrought has slotd brought into the sandbox, over streams that break all the time.
 func TestBrought(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{})
 	b := open(t, f, modal.Config{})
 	f.Fail(wire.TaskExecStdinWrite, 3, codes.Unavailable)
@@ -74,6 +75,7 @@ func TestBrought(t *testing.T) {
 
 // TestStreamsBreak reads and writes more than any of the streams beneath carries.
 func TestStreamsBreak(t *testing.T) {
+	t.Parallel()
 	f, b := quick(t, modaltest.Options{})
 	x := boxOf(t, b, backends.Spec{})
 	data := make([]byte, 3<<20)
@@ -98,6 +100,7 @@ func TestStreamsBreak(t *testing.T) {
 
 // TestCreateOnce loses the answers to creating a sandbox in every way: there is one.
 func TestCreateOnce(t *testing.T) {
+	t.Parallel()
 	f, b := quick(t, modaltest.Options{})
 	for _, lost := range []int{1, 4} { // found by its idempotency key, and by its name
 		f.Lose(wire.SandboxCreate, lost, codes.Unavailable)
@@ -124,6 +127,7 @@ func TestCreateOnce(t *testing.T) {
 
 // TestCancelledCreate gives up in every step of making a box.
 func TestCancelledCreate(t *testing.T) {
+	t.Parallel()
 	f, b := quick(t, modaltest.Options{})
 	for _, call := range []string{wire.ImageGetOrCreate, wire.SandboxCreate, wire.SandboxGetTaskID, wire.TaskGetCommandRouterAccess, wire.TaskExecStart, wire.TaskExecStdinWrite} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -148,6 +152,7 @@ func TestCancelledCreate(t *testing.T) {
 
 // TestEnds tells ends of sandboxes apart, while a command runs.
 func TestEnds(t *testing.T) {
+	t.Parallel()
 	f, b := quick(t, modaltest.Options{})
 	for _, tt := range []struct {
 		name string
@@ -194,6 +199,7 @@ func TestEnds(t *testing.T) {
 
 // TestLifetime has the service end a box.
 func TestLifetime(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t), Second: 20 * time.Millisecond})
 	b := open(t, f, modal.Config{Settings: modal.Settings{Program: program, Timeout: time.Minute}})
 	x := boxOf(t, b, backends.Spec{})
@@ -204,6 +210,7 @@ func TestLifetime(t *testing.T) {
 
 // TestConnectionsHang cuts every connection at our end: the same command is joined again.
 func TestConnectionsHang(t *testing.T) {
+	t.Parallel()
 	_, b := quick(t, modaltest.Options{})
 	x := boxOf(t, b, backends.Spec{})
 	type answer struct {
@@ -234,6 +241,7 @@ func TestConnectionsHang(t *testing.T) {
 
 // TestImages has images built, refused, and fetched with credentials.
 func TestImages(t *testing.T) {
+	t.Parallel()
 	private := "registry.test/private:1"
 	f := service(t, modaltest.Options{Files: inImage(t), Private: map[string]string{private: "me:pass-of-registry"}})
 	set := modal.Settings{Program: program, Setup: []string{"RUN true"}}

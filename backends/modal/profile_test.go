@@ -25,6 +25,7 @@ func two() modal.Config {
 }
 
 func TestProfiles(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
 	b := open(t, f, two())
 	for range 6 {
@@ -49,6 +50,7 @@ func TestProfiles(t *testing.T) {
 // TestQuota spills over to the other account of a class, never to another class, and is
 // an error of its own where there is none.
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
 	b := open(t, f, two())
 	f.SetQuota(tokenID, 0)
@@ -85,6 +87,7 @@ func TestQuota(t *testing.T) {
 }
 
 func TestAuth(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
 	b := open(t, f, two())
 	x := boxOf(t, b, backends.Spec{Image: "@second"})
@@ -111,6 +114,7 @@ func TestAuth(t *testing.T) {
 
 // TestMax waits for a place of a profile.
 func TestMax(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
 	b := open(t, f, modal.Config{Settings: modal.Settings{Program: program, Max: 1}})
 	if n := b.Traits().Slots; n != 1 {
@@ -139,6 +143,7 @@ func TestMax(t *testing.T) {
 }
 
 func TestRefusedSpecs(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
 	b := open(t, f, modal.Config{Use: "plain", Settings: modal.Settings{Program: program}, Profiles: map[string]modal.Settings{"plain": {}, "odd": {GPU: "XYZ"}, "net": {Network: "open"}}})
 	for _, s := range []backends.Spec{{Image: "@odd"}, {Image: "@net"}, {Limits: backends.Limits{Memory: 1000}}} {
@@ -150,6 +155,7 @@ func TestRefusedSpecs(t *testing.T) {
 
 // TestNoService has nobody answer.
 func TestNoService(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{})
 	f.Fail(wire.EnvironmentGetOrCreate, 10, codes.Unavailable)
 	_, err := start(t, f, modal.Config{})

@@ -43,6 +43,7 @@ func own(server, slotd string) int {
 // TestSweep kills an owner of boxes. Its boxes go with the next sweep, page by page, and
 // those of a living one do not.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Page: 2, Files: inImage(t)})
 	c := modal.Config{Settings: modal.Settings{Program: program}}
 	living := open(t, f, c)
@@ -102,6 +103,7 @@ func TestSweep(t *testing.T) {
 
 // TestSweptByOpen counts what Open removed once.
 func TestSweptByOpen(t *testing.T) {
+	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
 	c := modal.Config{Settings: modal.Settings{Program: program}}
 	first, err := start(t, f, c)

@@ -10,6 +10,7 @@ import (
 
 // TestTools: the box tools give the same results as everywhere.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	_, b := quick(t, modaltest.Options{})
 	boxtest.Run(t, func(t *testing.T) backends.Sandbox { return boxOf(t, b, backends.Spec{}) })
 }

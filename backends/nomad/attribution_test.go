@@ -15,6 +15,7 @@ import (
 // TestAttribution: whose doing the end of a slot was is told right, whether a command
 // killed its server, an operator stopped it, its node was lost or its connections broke.
 func TestAttribution(t *testing.T) {
+	t.Parallel()
 	count := 24
 	if *long {
 		count = 2000
@@ -49,6 +50,7 @@ func TestAttribution(t *testing.T) {
 // waited for: a slot that died with the power of its node is ours, one that a command ended
 // meanwhile the model's.
 func TestAttributionAway(t *testing.T) {
+	t.Parallel()
 	count := 24
 	if *long {
 		count = 400

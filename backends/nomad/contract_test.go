@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == slotd.Name { // a slot of the fake
 		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	_ = os.Setenv("HERMES_TEST_SECRET", "not-for-boxes") // what no box may see
 	os.Exit(m.Run())
 }
 
@@ -129,7 +130,7 @@ func rawSkips() []int {
 
 // TestContract runs the suite on the fake.
 func TestContract(t *testing.T) {
-	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
+	t.Parallel()
 	f := cluster(t, nomadtest.Options{})
 	b := open(t, f, nomad.Config{Max: 12})
 	backendtest.Run(t, func(t *testing.T) backends.Backend { return b }, backendtest.Options{

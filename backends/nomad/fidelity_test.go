@@ -19,6 +19,7 @@ import (
 // What they answer has to be what testdata/answers.txt holds, which was written by real
 // agents (UPDATE=1 writes it again).
 func TestFaithful(t *testing.T) {
+	t.Parallel()
 	onStages(t, func(t *testing.T, f stage) {
 		p := newPlay(t, f)
 		for _, act := range []struct {

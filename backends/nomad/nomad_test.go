@@ -101,6 +101,7 @@ func started(t testing.TB, x backends.Sandbox, file string) {
 }
 
 func TestImages(t *testing.T) {
+	t.Parallel()
 	f := cluster(t, nomadtest.Options{Images: []string{"known:1", "other:1"}})
 	b := open(t, f, nomad.Config{Driver: "docker", Image: "known:1", Max: 2, Reset: "files"})
 	x := box(t, b, backends.Spec{})
@@ -129,6 +130,7 @@ func TestImages(t *testing.T) {
 }
 
 func TestPlacement(t *testing.T) {
+	t.Parallel()
 	t.Run("no node has the driver", func(t *testing.T) {
 		b := open(t, cluster(t, nomadtest.Options{Drivers: []string{"docker"}}), nomad.Config{})
 		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, backends.ErrUnavailable) || !errors.Is(err, nomad.ErrPlacement) || !strings.Contains(err.Error(), "missing drivers on 2 nodes") {
@@ -165,6 +167,7 @@ func TestPlacement(t *testing.T) {
 
 // TestTooLarge: what no node can take, however empty it is, is not waited for.
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	onStages(t, func(t *testing.T, f stage) {
 		b := open(t, f, nomad.Config{Memory: 900 << 30})
 		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, nomad.ErrPlacement) || !strings.Contains(err.Error(), "no node is large enough for 921600 MiB") {
@@ -175,6 +178,7 @@ func TestTooLarge(t *testing.T) {
 
 // TestHalted: an operator who stops or removes a job ends its boxes; the next gets the job back.
 func TestHalted(t *testing.T) {
+	t.Parallel()
 	onStages(t, func(t *testing.T, f stage) {
 		b := open(t, f, nomad.Config{Max: 2})
 		web, err := api.NewClient(&api.Config{Address: f.Address()})
@@ -199,6 +203,7 @@ func TestHalted(t *testing.T) {
 
 // TestOutside reads what real servers say of slots that shall end (testdata/answers.txt).
 func TestOutside(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		desired, client, description string
 		want                         error
@@ -220,7 +225,10 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-func TestNodeLost(t *testing.T) { onStages(t, nodeLost) }
+func TestNodeLost(t *testing.T) {
+	t.Parallel()
+	onStages(t, nodeLost)
+}
 
 func nodeLost(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{})
@@ -249,7 +257,10 @@ func nodeLost(t *testing.T, f stage) {
 	sh(t, y, "true")
 }
 
-func TestDrain(t *testing.T) { onStages(t, drain) }
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	onStages(t, drain)
+}
 
 func drain(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Min: 2})
@@ -285,7 +296,10 @@ func drain(t *testing.T, f stage) {
 
 // TestWhoseFault: a box that ended its own server is the model's doing; one that somebody
 // else stopped is ours.
-func TestWhoseFault(t *testing.T) { onStages(t, whoseFault) }
+func TestWhoseFault(t *testing.T) {
+	t.Parallel()
+	onStages(t, whoseFault)
+}
 
 func whoseFault(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Away: time.Second})
@@ -311,7 +325,10 @@ func whoseFault(t *testing.T, f stage) {
 }
 
 // TestServersAway: servers that come back in time are told by the nodes what they saw.
-func TestServersAway(t *testing.T) { onStages(t, serversAway) }
+func TestServersAway(t *testing.T) {
+	t.Parallel()
+	onStages(t, serversAway)
+}
 
 func serversAway(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Away: patience})
@@ -342,6 +359,7 @@ func serversAway(t *testing.T, f stage) {
 // TestNodesAlone: nodes that hear of no server for some minutes keep their slots, on which
 // boxes go on working.
 func TestNodesAlone(t *testing.T) {
+	t.Parallel()
 	if got := nomad.AloneTime(t, nomad.Config{Slotd: "/slotd"}); got != 20*time.Minute {
 		t.Errorf("slots are stopped after %v", got)
 	}
@@ -349,6 +367,7 @@ func TestNodesAlone(t *testing.T) {
 
 // TestCallersLeave: who waits for servers that are away leaves when told to.
 func TestCallersLeave(t *testing.T) {
+	t.Parallel()
 	f := cluster(t, nomadtest.Options{})
 	b := open(t, f, nomad.Config{Away: time.Hour})
 	x := box(t, b, backends.Spec{})
@@ -368,7 +387,10 @@ func TestCallersLeave(t *testing.T) {
 }
 
 // TestAgentAway: boxes and leases do not depend on the agent.
-func TestAgentAway(t *testing.T) { onStages(t, agentAway) }
+func TestAgentAway(t *testing.T) {
+	t.Parallel()
+	onStages(t, agentAway)
+}
 
 func agentAway(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Max: 2, TTL: 3 * time.Second})
@@ -408,7 +430,10 @@ func agentAway(t *testing.T, f stage) {
 
 // TestDeadOwner: leases of a hermes that is gone end, their slots are wiped, nobody else
 // can use them, and the next sweep removes its job. A living owner's are spared.
-func TestDeadOwner(t *testing.T) { onStages(t, deadOwner) }
+func TestDeadOwner(t *testing.T) {
+	t.Parallel()
+	onStages(t, deadOwner)
+}
 
 func deadOwner(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{TTL: 3 * time.Second, Max: 1})
@@ -471,7 +496,10 @@ func plant(t *testing.T, f stage, id string, owner backends.Owner, boot string, 
 }
 
 // TestReset: nothing of a box is left for the next; a slot that is not clean is replaced.
-func TestReset(t *testing.T) { onStages(t, reset) }
+func TestReset(t *testing.T) {
+	t.Parallel()
+	onStages(t, reset)
+}
 
 func reset(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Max: 1})
@@ -502,7 +530,10 @@ func reset(t *testing.T, f stage) {
 }
 
 // TestScale: the count follows the demand, and what is in use is not stopped.
-func TestScale(t *testing.T) { onStages(t, scale) }
+func TestScale(t *testing.T) {
+	t.Parallel()
+	onStages(t, scale)
+}
 
 func scale(t *testing.T, f stage) {
 	b := open(t, f, nomad.Config{Min: 1, Max: 4, Idle: time.Millisecond})
@@ -536,6 +567,7 @@ func scale(t *testing.T, f stage) {
 
 // TestSlow: a cluster that takes its time.
 func TestSlow(t *testing.T) {
+	t.Parallel()
 	f := cluster(t, nomadtest.Options{})
 	b := open(t, f, nomad.Config{})
 	f.Slow(200 * time.Millisecond)
@@ -545,6 +577,7 @@ func TestSlow(t *testing.T) {
 }
 
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	f := cluster(t, nomadtest.Options{ACL: "sesame"})
 	if _, err := start(t, f, nomad.Config{}); !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), "ACL token") {
 		t.Errorf("without a token: %v", err)
@@ -562,6 +595,7 @@ func TestAccess(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	for want, c := range map[string]nomad.Config{
 		"none of docker":       {Driver: "qemu", Slotd: "/x"},
 		"name exactly one":     {},
@@ -588,6 +622,7 @@ func TestConfig(t *testing.T) {
 
 // TestJobs compares the tasks of the three drivers with what was seen to work.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	for _, c := range []nomad.Config{
 		{Driver: "docker", Artifact: "https://example.org/slotd.tar.gz", Checksum: "sha256:00", Env: map[string]string{"A": "b"}},
 		{Driver: "raw_exec", Slotd: "/opt/slotd"},

@@ -12,6 +12,7 @@ import (
 
 // TestTools: the same calls of the same tools give the same results as on every driver.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	b := open(t, cluster(t, nomadtest.Options{}), nomad.Config{Max: 4})
 	boxtest.Run(t, func(t *testing.T) backends.Sandbox {
 		x, err := b.Open(t.Context(), backends.Spec{})

@@ -13,6 +13,7 @@ import (
 // TestAttribution: whose doing the end of a box on a host was is told right, whether a
 // command killed what it could, the connection was cut, or the host's sshd went away.
 func TestAttribution(t *testing.T) {
+	alongside(t)
 	count := 12
 	if *long {
 		count = 400

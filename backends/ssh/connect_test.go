@@ -54,6 +54,7 @@ func refused(t *testing.T, c hssh.Config, says ...string) {
 }
 
 func TestKeys(t *testing.T) {
+	alongside(t)
 	places(t, func(t *testing.T, at place) {
 		c := at.config(t)
 		c.Isolation = station.Plain
@@ -133,6 +134,7 @@ func runAgent(t *testing.T, key any) string {
 }
 
 func TestHostKeys(t *testing.T) {
+	alongside(t)
 	places(t, func(t *testing.T, at place) {
 		c := at.config(t)
 		c.Isolation = station.Plain
@@ -176,6 +178,7 @@ func TestHostKeys(t *testing.T) {
 }
 
 func TestJump(t *testing.T) {
+	alongside(t)
 	places(t, func(t *testing.T, at place) {
 		gate := serve(t)
 		c := at.config(t)
@@ -197,6 +200,7 @@ func TestJump(t *testing.T) {
 // TestHostDown: when a host that was away in mid-run is back in time, its commands are
 // joined again.
 func TestHostDown(t *testing.T) {
+	alongside(t)
 	at := serve(t)
 	c := at.config(t)
 	c.Isolation, c.Reconnect = station.Plain, time.Minute
@@ -222,6 +226,7 @@ func TestHostDown(t *testing.T) {
 
 // TestHostGone: a host that stays away loses its boxes, and is used again when it is back.
 func TestHostGone(t *testing.T) {
+	alongside(t)
 	at := serve(t)
 	c := at.config(t)
 	c.Isolation, c.Reconnect = station.Plain, 300*time.Millisecond
@@ -254,6 +259,7 @@ func TestHostGone(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	alongside(t)
 	at := serve(t)
 	good := at.config(t)
 	for name, tt := range map[string]struct {

@@ -27,6 +27,7 @@ func (m mute) Wait() error { <-m.release; return nil }
 // TestChannelsOfABrokenConnection: who opens a channel as the connection breaks does not
 // wait for ever, although the library may.
 func TestChannelsOfABrokenConnection(t *testing.T) {
+	t.Parallel()
 	m := mute{asked: make(chan struct{}), release: make(chan struct{})}
 	defer close(m.release)
 	channels, requests := make(chan ssh.NewChannel), make(chan *ssh.Request)

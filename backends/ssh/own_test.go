@@ -95,6 +95,7 @@ func until(t *testing.T, what string, ok func() bool) {
 // TestOwnerKilled: rows 68 and 69 of the suite. What a killed owner left goes at the next
 // start on its machine, what belongs to a living one stays.
 func TestOwnerKilled(t *testing.T) {
+	alongside(t)
 	at := serve(t)
 	c := at.config(t)
 	c.Isolation = station.Plain
@@ -120,6 +121,7 @@ func TestOwnerKilled(t *testing.T) {
 
 // TestLinger: boxes of a client that is not heard of end by themselves.
 func TestLinger(t *testing.T) {
+	alongside(t)
 	at := serve(t)
 	c := at.config(t)
 	x, pid := second(t, at, c, "10s") // enough for a loaded machine to be heard of
@@ -154,6 +156,7 @@ func stationOf(t *testing.T, dir string) int {
 // TestStationKilled: boxes of a station that died are lost, what they left is removed by
 // the next one, and that is started for the next box.
 func TestStationKilled(t *testing.T) {
+	alongside(t)
 	at := serve(t)
 	c := at.config(t)
 	c.Isolation = station.Plain

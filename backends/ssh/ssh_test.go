@@ -29,7 +29,16 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 7 && os.Args[1] == "own" {
 		os.Exit(own(os.Args[2:]))
 	}
+	_ = os.Setenv("HERMES_TEST_SECRET", "not-for-boxes") // what no box may see
 	os.Exit(m.Run())
+}
+
+// alongside lets tests run beside each other that wait most of the time; not where there is
+// one sshd for all.
+func alongside(t *testing.T) {
+	if os.Getenv("HERMES_TEST_SSH") == "" {
+		t.Parallel()
+	}
 }
 
 // real is the sshd that scripts/sshd.sh started, or a skipped test.
@@ -77,7 +86,7 @@ func openBox(t testing.TB, b *hssh.Backend) backends.Sandbox {
 // TestContract is the suite against a server in this process and a real sshd, with boxes
 // of namespaces and without isolation.
 func TestContract(t *testing.T) {
-	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
+	alongside(t)
 	for _, host := range []struct {
 		name string
 		at   func(testing.TB) place

@@ -10,6 +10,7 @@ import (
 
 // TestTools: the same calls of the same tools give the same results as on every driver.
 func TestTools(t *testing.T) {
+	alongside(t)
 	at := serve(t)
 	for _, isolation := range []string{station.Isolated, station.Plain} {
 		t.Run(isolation, func(t *testing.T) {
