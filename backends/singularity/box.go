@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,6 +42,7 @@ type box struct {
 	gone    chan struct{} // closed when server has ended
 	once    sync.Mutex
 	stopped bool
+	left    atomic.Bool // its removal failed
 }
 
 func asRoot() bool { return os.Geteuid() == 0 }
@@ -65,7 +67,22 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return nil, errors.Join(fmt.Errorf("open box %s of image %s: %w", x.name, image, err), x.remove(context.WithoutCancel(ctx)))
+	return nil, errors.Join(fmt.Errorf("open box %s of image %s: %w", x.name, image, err), x.undo(ctx))
+}
+
+// undoTime bounds how long the opener of a box that came to nothing waits for its removal.
+const undoTime = 30 * time.Second
+
+// undo removes a box that came to nothing. Where the program does not do it, the box stays
+// in the books, for Sweep and Close to try again.
+func (x *box) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	err := x.remove(ctx)
+	if err != nil {
+		x.back.held.Add(x)
+	}
+	return err
 }
 
 // start starts the instance and slotd in it.
@@ -221,7 +238,8 @@ func (x *box) fate(context.Context) error {
 	return fmt.Errorf("box %s: its server ended (%s): %w", x.name, x.server.ProcessState, backends.ErrBroken)
 }
 
-// end removes the box; it is what Close of the client calls.
+// end removes the box; it is what Close of the client calls. One that could not be removed
+// stays in the books: it is tried again by the next Close, by Sweep, and at the end.
 func (x *box) end(ctx context.Context) error {
 	err := x.remove(ctx)
 	if err == nil {
@@ -231,12 +249,13 @@ func (x *box) end(ctx context.Context) error {
 }
 
 // remove stops the instance and removes its folders. It may be called again.
-func (x *box) remove(ctx context.Context) error {
+func (x *box) remove(ctx context.Context) (err error) {
 	x.once.Lock()
 	defer x.once.Unlock()
 	if x.stopped {
 		return nil
 	}
+	defer func() { x.left.Store(err != nil) }()
 	if x.passage.Conn != nil {
 		x.passage.Conn.Close() // ends slotd and all processes, whatever the program does
 	}
@@ -245,7 +264,7 @@ func (x *box) remove(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("stop box %s: wait for others to be stopped: %w", x.name, context.Cause(ctx))
 	}
-	err := x.back.program.stop(ctx, x.name)
+	err = x.back.program.stop(ctx, x.name)
 	<-x.back.stopping
 	if err != nil {
 		return fmt.Errorf("stop box %s: %w", x.name, err)

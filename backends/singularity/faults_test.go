@@ -138,3 +138,68 @@ func TestCallerLeavesInMidStart(t *testing.T) {
 		t.Errorf("left: %q, %v", left, err)
 	}
 }
+
+// stubborn is a program in front of the stand-in that carries starts out and says that they
+// failed, and stops and lists nothing, as long as the file "begun" is there.
+const stubborn = `#!/bin/sh
+d=%q p=%q
+[ -e "$d/begun" ] || exec "$p" "$@"
+case "$1 $2" in
+"instance start") [ -e "$d/starts" ] && exec "$p" "$@"; "$p" "$@"; exit 255 ;;
+"instance stop" | "instance list") echo "FATAL:   resource temporarily unavailable" >&2; exit 255 ;;
+esac
+exec "$p" "$@"
+`
+
+// TestRemovalFails: a box that could not be removed, whether it ever opened or not, is
+// removed by the next sweep, or at the end.
+func TestRemovalFails(t *testing.T) {
+	for _, opens := range []bool{false, true} {
+		for _, sweeps := range []bool{true, false} {
+			t.Run(fmt.Sprintf("opens %v sweeps %v", opens, sweeps), func(t *testing.T) {
+				c, at := standIn(t)
+				dir := t.TempDir()
+				program := filepath.Join(dir, standInName)
+				if err := os.WriteFile(program, fmt.Appendf(nil, stubborn, dir, c.Program), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				c.Program = program
+				b := open(t, c, at)
+				begun, starts := filepath.Join(dir, "begun"), filepath.Join(dir, "starts")
+				if err := os.WriteFile(begun, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if opens {
+					if err := os.WriteFile(starts, nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				x, err := b.Open(t.Context(), backends.Spec{})
+				if opens && err == nil {
+					err = x.Close(t.Context())
+				}
+				if err == nil {
+					t.Fatal("nothing failed")
+				}
+				if err := os.Remove(begun); err != nil {
+					t.Fatal(err)
+				}
+				if left, err := b.Instances(); err != nil || len(left) != 1 {
+					t.Fatalf("left: %q, %v; want the one that was made", left, err)
+				}
+				if sweeps {
+					if n, err := b.Sweep(t.Context()); n != 1 || err != nil {
+						t.Errorf("swept %d, %v", n, err)
+					}
+				} else if err := b.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				left, err := b.Instances()
+				folders, derr := os.ReadDir(c.Dir)
+				if err != nil || derr != nil || len(left) > 0 || len(folders) > 0 {
+					t.Errorf("left: %q and %q, %v, %v", left, folders, err, derr)
+				}
+			})
+		}
+	}
+}

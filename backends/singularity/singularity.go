@@ -155,7 +155,9 @@ func (b *Backend) Traits() backends.Traits {
 // Close implements [backends.Backend].
 func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error {
-		x.Client.Close(ctx) // it closes once and keeps its answer, which may have been in vain
+		if x.Client != nil { // nil: it came to nothing, and its removal failed
+			x.Client.Close(ctx) // it closes once and keeps its answer, which may have been in vain
+		}
 		return x.end(ctx)
 	})
 	return errors.Join(err, b.forget())

@@ -13,11 +13,13 @@ import (
 )
 
 // Sweep implements [backends.Sweeper]: it stops the instances of dead owners and removes
-// their folders and unfinished images. What belongs to a living process is not touched.
-// What Open removed counts, once.
+// their folders and unfinished images. What belongs to a living process is not touched. Of
+// our own boxes it removes those whose removal failed before. What Open removed counts,
+// once.
 func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
 	removed, err = b.sweep(ctx)
-	return removed + int(b.swept.Swap(0)), err
+	gone, rerr := b.held.Retry(ctx, func(x *box) bool { return x.left.Load() }, func(ctx context.Context, x *box) error { return x.end(ctx) })
+	return removed + gone + int(b.swept.Swap(0)), errors.Join(err, rerr)
 }
 
 func (b *Backend) sweep(ctx context.Context) (removed int, err error) {
