@@ -21,7 +21,7 @@ func TestContractOfPlainBoxes(t *testing.T) {
 }
 
 func contract(t *testing.T, c namespace.Config, o backendtest.Options) {
-	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
+	t.Parallel()
 	b := open(t, c)
 	o.Enforces = []string{"memory", "processes", "disk"}
 	o.Secret = "not-for-boxes"
