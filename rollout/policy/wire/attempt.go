@@ -53,10 +53,8 @@ type attempt struct {
 // Do sends req, whose address and body are replaced by those of the request.
 func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 	req.Host = ""
+	delete(req.Header, "Authorization") // a library's, for a key that it does not have
 	a.c.sign(req.Header, a.key)
-	if a.key == "" {
-		delete(req.Header, "Authorization")
-	}
 	return a.do(req)
 }
 
