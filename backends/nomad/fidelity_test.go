@@ -18,8 +18,7 @@ import (
 // TestFaithful plays the same calls and the same mishaps to the fake and to real agents.
 // What they answer has to be what testdata/answers.txt holds, which was written by real
 // agents (UPDATE=1 writes it again).
-func TestFaithful(t *testing.T) {
-	t.Parallel()
+func TestFaithful(t *testing.T) { // by itself: what it reads must be read before the cluster goes on, 5 s later
 	onStages(t, func(t *testing.T, f stage) {
 		p := newPlay(t, f)
 		for _, act := range []struct {

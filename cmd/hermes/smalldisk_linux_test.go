@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -97,16 +98,24 @@ func fill(t *testing.T, name string) {
 	}
 }
 
-// busyBox is pid 1 of a box that a command runs in, among the children of a process; 0:
-// there is none now.
+// busyBox is pid 1 of a box in which a command sleeps, among the children of a process; 0:
+// there is none now. Any other command may have said all it has to say when it is seen.
 func busyBox(hermes int) int {
 	for _, pid := range children(hermes) {
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.HasPrefix(string(args), "hermes-slotd\x00init") && len(children(pid)) > 0 {
+		if strings.HasPrefix(string(args), "hermes-slotd\x00init") && sleeps(pid) {
 			return pid
 		}
 	}
 	return 0
+}
+
+// sleeps reports whether a process has begun a sleep, itself or through others.
+func sleeps(pid int) bool {
+	return slices.ContainsFunc(children(pid), func(child int) bool {
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+		return strings.HasPrefix(string(args), "sleep\x00") || sleeps(child)
+	})
 }
 
 // children are the processes that the threads of pid have started.
