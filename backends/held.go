@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Held keeps a driver's books of the boxes that it has open: none is made after the
@@ -53,6 +54,19 @@ func (h *Held[T]) Add(x T) {
 		h.open = map[T]struct{}{}
 	}
 	h.open[x] = struct{}{}
+}
+
+// Undo removes a box that came to nothing, by remove, also where ctx has ended, for at most
+// the time within. One that could not be removed is entered as by [Held.Add], for Retry and
+// Close to try again.
+func (h *Held[T]) Undo(ctx context.Context, x T, within time.Duration, remove func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	err := remove(ctx)
+	if err != nil {
+		h.Add(x)
+	}
+	return err
 }
 
 // Drop takes a box out of the books, and reports whether it was in them.

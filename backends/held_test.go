@@ -146,3 +146,25 @@ func TestHeldRetry(t *testing.T) {
 		t.Errorf("%d gone, %v; left %v", gone, err, left)
 	}
 }
+
+// TestHeldUndo: what cannot be removed stays in the books, also for a caller who left.
+func TestHeldUndo(t *testing.T) {
+	var h backends.Held[int]
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	fault := errors.New("refused")
+	for x, want := range []error{nil, fault} {
+		err := h.Undo(ctx, x, time.Minute, func(ctx context.Context) error {
+			if _, timed := ctx.Deadline(); !timed || ctx.Err() != nil {
+				t.Errorf("box %d is removed within a context that has ended, or never ends: %v", x, ctx.Err())
+			}
+			return want
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("box %d: %v, want %v", x, err, want)
+		}
+	}
+	if all := h.All(); len(all) != 1 || all[0] != 1 {
+		t.Errorf("in the books: %v, want box 1", all)
+	}
+}

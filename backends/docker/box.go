@@ -106,14 +106,13 @@ const undoTime = 30 * time.Second
 // undo removes a box that came to nothing. Where the engine does not let it, the box stays
 // in the books, for Sweep and Close to try again.
 func (x *box) undo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
-	err := x.remove(ctx)
-	if err != nil {
-		x.client()
-		x.back.held.Add(x)
-	}
-	return err
+	return x.back.held.Undo(ctx, x, undoTime, func(ctx context.Context) error {
+		err := x.remove(ctx)
+		if err != nil {
+			x.client() // by which it is tried again
+		}
+		return err
+	})
 }
 
 // again makes a box in the other way. The place among those being made is free again.

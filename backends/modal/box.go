@@ -82,16 +82,13 @@ func (b *Backend) make(ctx context.Context, p *profile, image string, s backends
 		if codeOf(err) == codes.NotFound {
 			p.images.forget(image) // the service may have dropped it
 		}
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.conf.Call)
-		defer cancel()
 		err = p.explain(fmt.Errorf("box %s of image %s: %w", x.name, image, err))
-		left := x.remove(end)
-		if left != nil { // it stays in the books, for Sweep and Close to try again
-			x.undone = true
-			x.left.Store(true)
-			b.held.Add(x)
-		}
-		return nil, errors.Join(err, left)
+		return nil, errors.Join(err, b.held.Undo(ctx, x, b.conf.Call, func(ctx context.Context) error {
+			left := x.remove(ctx)
+			x.undone = left != nil
+			x.left.Store(left != nil)
+			return left
+		}))
 	}
 	return x, nil
 }

@@ -67,23 +67,11 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return nil, errors.Join(fmt.Errorf("open box %s of image %s: %w", x.name, image, err), x.undo(ctx))
+	return nil, errors.Join(fmt.Errorf("open box %s of image %s: %w", x.name, image, err), b.held.Undo(ctx, x, undoTime, x.remove))
 }
 
 // undoTime bounds how long the opener of a box that came to nothing waits for its removal.
 const undoTime = 30 * time.Second
-
-// undo removes a box that came to nothing. Where the program does not do it, the box stays
-// in the books, for Sweep and Close to try again.
-func (x *box) undo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
-	err := x.remove(ctx)
-	if err != nil {
-		x.back.held.Add(x)
-	}
-	return err
-}
 
 // start starts the instance and slotd in it.
 func (x *box) start(ctx context.Context, image string, s backends.Spec, l Limits) error {
