@@ -123,10 +123,17 @@ func (f fakeTokens) Encode(text string) []int32 {
 
 // Decode returns the text of ids; those outside the vocabulary are left out.
 func (f fakeTokens) Decode(ids []int32) string {
+	list := make([]trajectory.Token, len(ids))
+	for i, id := range ids {
+		list[i] = trajectory.Token(id)
+	}
+	if text, err := f.t.Decode(list); err == nil {
+		return text
+	}
 	var b strings.Builder
 	s := f.t.Stream(tokenizer.StreamOptions{})
-	for _, id := range ids {
-		if text, err := s.Push(trajectory.Token(id)); err == nil {
+	for _, id := range list {
+		if text, err := s.Push(id); err == nil {
 			b.WriteString(text)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"net/http"
 	"strconv"
 )
@@ -223,21 +224,32 @@ func only(raw []byte) (out []byte) {
 	return out
 }
 
+// readIDs reads a list of ids in one go: a prompt has thousands, and comes again with each
+// turn.
 func readIDs(raw []byte) ([]int32, error) {
-	ids := make([]int32, 0, len(raw)/4)
-	var bad error
-	err := eachElem(raw, func(e []byte) bool {
-		n, err := strconv.ParseInt(string(e), 10, 32)
-		if err != nil || n < 0 {
-			bad = fmt.Errorf("%.40q is not a token id", e)
-		}
-		ids = append(ids, int32(n))
-		return bad == nil
-	})
-	if err == nil {
-		err = bad
+	if raw[0] != '[' {
+		return nil, errJSON
 	}
-	return ids, err
+	ids := make([]int32, 0, len(raw)/4)
+	i := skipSpace(raw, 1)
+	if i < len(raw) && raw[i] == ']' {
+		return ids, nil
+	}
+	for {
+		start, n := i, int64(0)
+		for i < len(raw) && '0' <= raw[i] && raw[i] <= '9' && n <= math.MaxInt32 {
+			n = 10*n + int64(raw[i]-'0')
+			i++
+		}
+		switch end := skipSpace(raw, i); {
+		case i == start || n > math.MaxInt32 || end == len(raw) || raw[end] != ',' && raw[end] != ']':
+			return nil, fmt.Errorf("%.40q is not a list of token ids from there on", raw[start:])
+		case raw[end] == ']':
+			return append(ids, int32(n)), nil
+		default:
+			ids, i = append(ids, int32(n)), skipSpace(raw, end+1)
+		}
+	}
 }
 
 // castagnoli is read only.

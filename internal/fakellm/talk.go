@@ -100,7 +100,8 @@ func (m Markup) read(prompt string) talk {
 	if !strings.Contains(prompt, m.User) {
 		c.taskText = prompt
 	}
-	if i := strings.LastIndex(prompt, m.ToolOpen); i >= 0 {
+	if strings.Contains(prompt, m.ToolOpen) { // which is faster than to look from the end
+		i := strings.LastIndex(prompt, m.ToolOpen)
 		c.resultText, _, _ = strings.Cut(prompt[i+len(m.ToolOpen):], m.ToolClose)
 	}
 	if _, list, ok := strings.Cut(prompt, m.ToolsOpen); ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"hermes/parsers/tokenizer"
 	"hermes/trajectory"
@@ -84,6 +85,20 @@ func (t *Tokenizer) spelling(id trajectory.Token) string { return t.spellings[id
 
 // Decode implements [tokenizer.Coder]; bytes that are no text become U+FFFD.
 func (t *Tokenizer) Decode(ids []trajectory.Token) (string, error) {
+	b := make([]byte, 0, 4*len(ids))
+	for _, id := range ids {
+		switch {
+		case id >= firstWord && int(id) < t.Size():
+			b = append(b, t.spelling(id)...)
+		case id >= 0 && id < firstWord:
+			b = append(b, byte(id))
+		default:
+			return "", t.unknown(id)
+		}
+	}
+	if utf8.Valid(b) {
+		return string(b), nil
+	}
 	return t.Stream(tokenizer.StreamOptions{}).All(ids)
 }
 
@@ -95,10 +110,14 @@ func (t *Tokenizer) Stream(o tokenizer.StreamOptions) *tokenizer.Stream {
 		}
 		s, ok := t.Token(id)
 		if !ok {
-			return "", fmt.Errorf("decode id %d of %d: %w", id, t.Size(), tokenizer.ErrUnknownID)
+			return "", t.unknown(id)
 		}
 		return s, nil
 	})
+}
+
+func (t *Tokenizer) unknown(id trajectory.Token) error {
+	return fmt.Errorf("decode id %d of %d: %w", id, t.Size(), tokenizer.ErrUnknownID)
 }
 
 // ID implements [tokenizer.Tokenizer].
