@@ -21,7 +21,13 @@ type Tokenizer struct {
 	specials  int // how many of spellings, at the end
 	// starting are the words that begin with a byte, the longest first; opening, the
 	// special tokens in their order.
-	starting, opening [256][]trajectory.Token
+	starting, opening [256][]entry
+}
+
+// entry is a spelling with its id, side by side: they are looked through for each token.
+type entry struct {
+	text string
+	id   trajectory.Token
 }
 
 const firstWord = 256
@@ -37,13 +43,13 @@ func New(list, specials []string) (*Tokenizer, error) {
 		id := trajectory.Token(firstWord + i)
 		t.ids[w] = id
 		if i < len(list) {
-			t.starting[w[0]] = append(t.starting[w[0]], id)
+			t.starting[w[0]] = append(t.starting[w[0]], entry{w, id})
 		} else {
-			t.opening[w[0]] = append(t.opening[w[0]], id)
+			t.opening[w[0]] = append(t.opening[w[0]], entry{w, id})
 		}
 	}
-	for _, ids := range t.starting {
-		slices.SortStableFunc(ids, func(a, b trajectory.Token) int { return len(t.spelling(b)) - len(t.spelling(a)) })
+	for _, list := range t.starting {
+		slices.SortStableFunc(list, func(a, b entry) int { return len(b.text) - len(a.text) })
 	}
 	return t, nil
 }
@@ -64,18 +70,18 @@ func (t *Tokenizer) Encode(text string, o tokenizer.Options) ([]trajectory.Token
 
 func (t *Tokenizer) next(text string, special bool) (trajectory.Token, int) {
 	if special {
-		for _, id := range t.opening[text[0]] {
-			if s := t.spelling(id); strings.HasPrefix(text, s) {
-				return id, len(s)
+		for _, e := range t.opening[text[0]] {
+			if strings.HasPrefix(text, e.text) {
+				return e.id, len(e.text)
 			}
 		}
 	}
 	if len(text) == 1 {
 		return trajectory.Token(text[0]), 1
 	}
-	for _, id := range t.starting[text[0]] {
-		if s := t.spelling(id); s[1] == text[1] && strings.HasPrefix(text, s) { // most differ there
-			return id, len(s)
+	for _, e := range t.starting[text[0]] {
+		if e.text[1] == text[1] && strings.HasPrefix(text, e.text) { // most differ there
+			return e.id, len(e.text)
 		}
 	}
 	return trajectory.Token(text[0]), 1
