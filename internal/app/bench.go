@@ -101,6 +101,7 @@ type Figures struct {
 func (b Bench) Run(ctx context.Context) (Figures, error) {
 	f := Figures{Shape: b.Shape, Rollouts: b.Rollouts, Turns: b.Turns, Context: b.Context, InFlight: b.InFlight, Rounds: b.Rounds}
 	turns := float64(b.Rollouts * b.Turns)
+	defer holdMemory(budget(nil, "/"))()
 	var engines, floors, walls []float64
 	for round := range b.Rounds {
 		start, cpu := time.Now(), processor()
