@@ -230,6 +230,27 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestPromptIDs: a list of ids is read as JSON has it, and nothing else is.
+func TestPromptIDs(t *testing.T) {
+	url, _ := start(t, fakellm.Options{})
+	for ids, want := range map[string]string{
+		`[104,105]`: `"prompt_tokens":2,`, " [ 104 ,\n105 ] ": `"prompt_tokens":2,`, `[0,2147483647]`: `"prompt_tokens":2,`, `[]`: `"prompt_tokens":0,`,
+		`[[104,105,33]]`: `"prompt_tokens":3,`,
+		`[104,]`:         "token id", `[,104]`: "token id", `[-1]`: "token id", `[1.5]`: "token id", `[2147483648]`: "token id", `[99999999999999999999]`: "token id",
+		`[104 105]`: "token id", `[104,"a"]`: "token id", `104`: "not a valid JSON object",
+	} {
+		resp, err := http.Post(url+"/generate", "application/json", strings.NewReader(`{"input_ids":`+ids+`,"hermes_script":[{"content":"hi"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if good := strings.HasPrefix(want, `"`); err != nil || !strings.Contains(string(raw), want) || good != (resp.StatusCode == 200) {
+			t.Errorf("%s: %d %s, want %s, %v", ids, resp.StatusCode, raw, want, err)
+		}
+	}
+}
+
 func TestPages(t *testing.T) {
 	url, _ := start(t, fakellm.Options{Models: []string{"m"}, ContextLength: 9})
 	for path, want := range map[string]string{
