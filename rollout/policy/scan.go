@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -351,6 +352,13 @@ func (s *scan) fraction() (float32, bool) {
 	if at < len(b) && b[at] == '.' {
 		at++
 		dot := at
+		for at+8 <= len(b) && at-from <= 10 { // servers print up to 17 digits
+			k, ok := eightDigits(b[at:])
+			if !ok {
+				break
+			}
+			n, at = n*1e8+k, at+8
+		}
 		for at < len(b) && b[at]-'0' < 10 && at-from < 19 {
 			n = n*10 + uint64(b[at]-'0')
 			at++
@@ -372,4 +380,16 @@ func (s *scan) fraction() (float32, bool) {
 		v = -v
 	}
 	return float32(v), true
+}
+
+// eightDigits reads the first eight bytes of b if all are digits: three multiplications
+// that each join neighbours, of one, two and four digits.
+func eightDigits(b []byte) (uint64, bool) {
+	v := binary.LittleEndian.Uint64(b)
+	if v&0xf0f0f0f0f0f0f0f0 != 0x3030303030303030 || (v+0x0606060606060606)&0xf0f0f0f0f0f0f0f0 != 0x3030303030303030 {
+		return 0, false
+	}
+	v = v & 0x0f0f0f0f0f0f0f0f * (10<<8 + 1) >> 8
+	v = v & 0x00ff00ff00ff00ff * (100<<16 + 1) >> 16
+	return v & 0x0000ffff0000ffff * (10000<<32 + 1) >> 32, true
 }

@@ -28,6 +28,7 @@ func FuzzScanSGLang(f *testing.F) {
 	for _, s := range []string{`{}`, `{"output_ids":null}`, `{"output_ids":[]}`, `{"output_ids":[01]}`, `{"output_ids":[1],"OUTPUT_IDS":[2]}`, `{"output_ids":[1],"output_ids":[2]}`,
 		`{"output_id\u0073":[1]}`, `{"meta_info":{"prompt_tokens":1.0}}`, `{"meta_info":{"prompt_tokens":null}}`, `{"meta_info":null}`, `{"output_ids":[2147483648]}`, `{"output_ids":[-1]}`,
 		`{"meta_info":{"output_token_logprobs":[[null,1,"\ud800"],[-1e-7,2],[-1E400,3,null,null],[1e-400,4]]}}`, `{"meta_info":{"output_token_logprobs":[]}}`, `{"meta_info":{"output_token_logprobs":null}}`,
+		`{"meta_info":{"output_token_logprobs":[[-0.1234567:9,1]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.12345678:,1]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.123456789012345/7,1]]}}`,
 		`{"meta_info":{"output_token_logprobs":[[-.5,1,null]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.5,1,null,]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.5 1]]}}`,
 		`{"meta_info":{"finish_reason":{"type":"abort"},"weight_version":{"a":[true,false,1e5]}}}`, `{"x":"` + "\x01" + `"}`, `{"x":"\x"}`, `{"x":{"a":1,}}`, `{"x":[1,]}`, `{"x":tru}`, `{"x":-}`, `{"x":1.}`,
 		`{"x":1e}`, `{"a":1}{`, ` { "output_ids" : [ 1 , 2 ] } `, `{"weight_verſion":1}`, `{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `{"x":{"\u12g4":1}}`, `{"x":{1:1}}`, "{\"x\":\"\xff\"}"} {
@@ -70,7 +71,8 @@ func TestFraction(t *testing.T) {
 			strconv.FormatFloat((float64(v)+float64(next))/2, 'f', -1, 64), strconv.FormatFloat((float64(v)+float64(next))/2, 'f', 14, 64))
 	}
 	list = append(list, "0", "-0", "-0.0", "1", "0.1", "-16777217", "-16777216.5", "-16777217.0000000000", "9007199254740993", "9007199254740992.5", "-123456789012345678901234567890", "1e3", "-1.5E-3",
-		"-0.00000000000000000001", "0.0000000000000000000", "-00", "01", "-.5", "1.", "-", "", "0.000000000000000001", "3402823466385288598")
+		"-0.00000000000000000001", "0.0000000000000000000", "-00", "01", "-.5", "1.", "-", "", "0.000000000000000001", "3402823466385288598",
+		"-0.1234567e1", "-0.12345678901234567", "-12345.123456789012345678", "0.12345678", "0.00000000")
 	quick := 0
 	for _, text := range list {
 		fast := scan{b: []byte(text)}
