@@ -45,7 +45,7 @@ func holdMemory(limit int64) func() {
 const (
 	// heapRoom is by how much the heap may grow between two collections, however little
 	// is live. A few dozen rollouts have so little that the runtime would collect several
-	// times a second, at a twentieth of the processor time.
+	// times a second, at 3 to 7 % of the processor time.
 	heapRoom   = 128 << 20
 	gcPercent  = 100 // the runtime's own
 	maxPercent = 400
