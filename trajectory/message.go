@@ -50,12 +50,43 @@ type Part struct {
 	Ephemeral bool     `json:"ephemeral,omitempty"` // seen by the model, left out of text exports
 }
 
+// CallState says how sure the reader of an answer is of a call.
+type CallState string
+
+// The states of a call. The zero value is a call that was complete.
+const (
+	CallComplete  CallState = ""
+	CallRecovered CallState = "recovered" // a mark was missing; the value is what stood there
+	CallAmbiguous CallState = "ambiguous" // another reading is possible
+	CallTruncated CallState = "truncated" // the answer ended inside the call
+	CallMalformed CallState = "malformed" // the name is known, the arguments are not readable
+)
+
+// String names the state; the zero value is "complete".
+func (s CallState) String() string {
+	if s == CallComplete {
+		return "complete"
+	}
+	return string(s)
+}
+
 // Call is one tool call as the model wrote it. Arguments is the text of the model,
 // usually a JSON object; it is kept even if it cannot be read.
 type Call struct {
-	ID        string `json:"id,omitempty"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	ID        string    `json:"id,omitempty"`
+	Name      string    `json:"name"`
+	Arguments string    `json:"arguments"`
+	State     CallState `json:"state,omitempty"`
+}
+
+// Fault is a place of an answer that could not be read as the model's family writes it.
+// From and To are bytes of the answer's text as the server gave it (exact mode: as its
+// tokens decode).
+type Fault struct {
+	Kind    string `json:"kind"` // a short stable word: truncated, unread, unknown_tool …
+	Message string `json:"message"`
+	From    int    `json:"from"`
+	To      int    `json:"to"`
 }
 
 // Message is one entry of a conversation.

@@ -82,6 +82,7 @@ type Turn struct {
 	Given   []Delta
 	Sampled Delta
 	Finish  Finish
+	Faults  []Fault // what could not be read of the answer; the states of its calls stand in them
 	Usage   Usage
 	Model   string // the model that answered, if the server says so
 
@@ -106,11 +107,12 @@ const (
 
 // Node is one message in the tree of a trace.
 type Node struct {
-	Parent    NodeID `json:"parent"`
-	Delta     Delta  `json:"delta"`
-	Finish    Finish `json:"finish,omitempty"` // sampled nodes only
-	Model     string `json:"model,omitempty"`
-	Abandoned bool   `json:"abandoned,omitempty"`
+	Parent    NodeID  `json:"parent"`
+	Delta     Delta   `json:"delta"`
+	Finish    Finish  `json:"finish,omitempty"` // sampled nodes only
+	Faults    []Fault `json:"faults,omitempty"` // what could not be read of the answer
+	Model     string  `json:"model,omitempty"`
+	Abandoned bool    `json:"abandoned,omitempty"`
 }
 
 // Sampled reports whether a model wrote the node.
@@ -163,7 +165,7 @@ func (t *Trace) Commit(turn Turn) (NodeID, error) {
 	for _, d := range turn.Given {
 		t.grow(Node{Delta: d})
 	}
-	t.grow(Node{Delta: turn.Sampled, Finish: turn.Finish, Model: turn.Model})
+	t.grow(Node{Delta: turn.Sampled, Finish: turn.Finish, Faults: turn.Faults, Model: turn.Model})
 	t.Usage = t.Usage.Add(turn.Usage)
 	return t.Head, nil
 }

@@ -107,6 +107,11 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 	}
 	b = append(b, '}')
 	b = appendField(b, `,"finish":`, string(n.Finish))
+	if len(n.Faults) > 0 {
+		if b, err = appendAny(append(b, `,"faults":`...), n.Faults); err != nil {
+			return b, err
+		}
+	}
 	b = appendField(b, `,"model":`, n.Model)
 	return append(b, either(n.Abandoned, `,"abandoned":true}`, "}")...), nil
 }

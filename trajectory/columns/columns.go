@@ -176,7 +176,7 @@ func message(m trajectory.Message) Message {
 	}
 	out.Reasoning, out.ToolCallID, out.Name = optional(m.Reasoning), optional(m.CallID), optional(m.Name)
 	for _, c := range m.Calls {
-		out.Calls = append(out.Calls, Call(c))
+		out.Calls = append(out.Calls, Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
 	return out
 }

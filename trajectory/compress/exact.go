@@ -279,7 +279,7 @@ func messageOf(m columns.Message) trajectory.Message {
 		out.Name = *m.Name
 	}
 	for _, call := range m.Calls {
-		out.Calls = append(out.Calls, trajectory.Call(call))
+		out.Calls = append(out.Calls, trajectory.Call{ID: call.ID, Name: call.Name, Arguments: call.Arguments})
 	}
 	return out
 }
