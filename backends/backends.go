@@ -86,7 +86,17 @@ type Cmd struct {
 	MaxOutput int64             // bytes kept of each stream; 0: 1 MiB; more is counted and dropped
 	Keep      Keep              // which part of a longer output is kept
 	Merge     bool              // stderr into stdout, in the order of writing
+	// Kept, when not nil, is the content of a file without a name that the command finds open
+	// at descriptor KeptFD, for reading and writing. Everything that the command starts
+	// inherits it. Result.Kept is what it holds at the end. Streamers do not look at it.
+	Kept []byte
 }
+
+// The descriptor of Cmd.Kept, and the most bytes that it carries in either direction.
+const (
+	KeptFD  = 47
+	MaxKept = 16 << 20
+)
 
 // Keep says which part of an output beyond MaxOutput is kept.
 type Keep string
@@ -113,6 +123,9 @@ type Result struct {
 	Dropped   int64 // bytes left out between head and tail
 	Took      time.Duration
 	CPU       time.Duration
+	// Kept is what the file of Cmd.Kept held at the end; empty where that was more than
+	// MaxKept bytes. The command may have written anything into it.
+	Kept []byte
 }
 
 // Sandbox is one box. Paths are absolute in the box, or relative to its working directory.

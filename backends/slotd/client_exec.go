@@ -106,7 +106,7 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 	}
 	in := bufio.NewReader(resp.Body)
 	for {
-		kind, data, err := readFrame(in, max(limit, 64<<10))
+		kind, data, err := readFrame(in, max(limit, 1<<20))
 		if err != nil {
 			return backends.Result{}, true, c.lost(ctx, what, err)
 		}
@@ -117,6 +117,8 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 			r.Stdout = append(r.Stdout, data...)
 		case frameErr:
 			r.Stderr = append(r.Stderr, data...)
+		case frameKept:
+			r.Kept = append(r.Kept, data...)
 		case frameExit:
 			err := fill(&r, data)
 			if err != nil {
@@ -133,6 +135,9 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 		case frameBeat:
 		default:
 			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("frame of unknown type %d", kind))
+		}
+		if len(r.Kept) > backends.MaxKept {
+			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("a kept file of more than %d bytes", backends.MaxKept))
 		}
 		if most := max(limit, 64<<10); int64(len(r.Stdout)) > most || int64(len(r.Stderr)) > most {
 			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("more output than the %d bytes asked for", limit))

@@ -141,7 +141,7 @@ func (x *session) background(ctx context.Context, b backends.Sandbox, a terminal
 	if !ok {
 		return notRun("disabled", "this sandbox cannot run processes in the background"), nil
 	}
-	script, err := x.script(ctx, b, a.Command, a.Workdir, false)
+	c, err := x.command(ctx, b, a.Command, a.Workdir, false)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -149,7 +149,7 @@ func (x *session) background(ctx context.Context, b backends.Sandbox, a terminal
 	if err != nil {
 		return tool.Result{}, err
 	}
-	p, err := starter.Start(ctx, backends.Cmd{Shell: script}, backends.StartOptions{PTY: a.PTY, Rows: 24, Cols: 120, Buffer: processBuffer})
+	p, err := starter.Start(ctx, c, backends.StartOptions{PTY: a.PTY, Rows: 24, Cols: 120, Buffer: processBuffer})
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("start in the background: %w", err)
 	}

@@ -117,6 +117,9 @@ func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f fil
 
 // store writes a file and reads it back.
 func (x *session) store(ctx context.Context, b backends.Sandbox, f file, content string) (fault string, err error) {
+	x.mu.Lock()
+	x.acted = true
+	x.mu.Unlock()
 	if err := b.WriteFile(ctx, f.path, []byte(content), perm(f)); err != nil {
 		if !fileError(err) {
 			return "", fmt.Errorf("write %s: %w", f.path, err)
