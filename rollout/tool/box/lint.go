@@ -82,7 +82,7 @@ func syntax(ctx context.Context, b backends.Sandbox, p, content string) (problem
 
 // inBox checks with a program of the box, if it is there.
 func inBox(ctx context.Context, b backends.Sandbox, content string, argv ...string) (string, bool, error) {
-	r, err := b.Exec(ctx, backends.Cmd{Argv: argv, Stdin: []byte(content), Timeout: 20 * time.Second, MaxOutput: 16 << 10})
+	r, err := b.Exec(ctx, backends.Cmd{Dir: "/", Argv: argv, Stdin: []byte(content), Timeout: 20 * time.Second, MaxOutput: 16 << 10})
 	if err != nil {
 		return "", false, fmt.Errorf("check syntax with %s: %w", argv[0], err)
 	}

@@ -164,7 +164,7 @@ func (x *session) protected(ctx context.Context, b backends.Sandbox, p string) (
 	if x.scope.Isolated {
 		return "", nil
 	}
-	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"readlink", "-m", "--", p}, MaxOutput: 16 << 10})
+	r, err := b.Exec(ctx, backends.Cmd{Dir: dirFor(p), Argv: []string{"readlink", "-m", "--", p}, MaxOutput: 16 << 10})
 	if err != nil {
 		return "", fmt.Errorf("resolve %s: %w", p, err)
 	}
