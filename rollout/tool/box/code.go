@@ -75,7 +75,7 @@ func executeCode(o Options) tool.Def {
 
 // fitsCode refuses boxes without Python 3.
 func fitsCode(ctx context.Context, b backends.Sandbox) error {
-	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"python3", "-c", "import fcntl, json, os, sys; sys.exit(sys.version_info < (3, 6))"}})
+	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"python3", "-I", "-c", "import fcntl, json, os, sys; sys.exit(sys.version_info < (3, 6))"}})
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for python3: %w", err)
@@ -141,11 +141,11 @@ func (r *run) tidy(ctx context.Context) {
 
 // run starts the script and answers its calls until it ends.
 func (r *run) run(ctx context.Context, code string) (backends.Result, error) {
-	files, err := json.Marshal(map[string]string{"script.py": code, "hermes_tools.py": text("client.py") + functions(r.x.scope)})
+	files, err := json.Marshal(map[string]string{"script.py": code, "hermes_boot.py": text("boot.py"), "hermes_tools.py": text("client.py") + functions(r.x.scope)})
 	if err != nil {
 		return backends.Result{}, err
 	}
-	c, err := r.x.command(ctx, r.b, "exec python3 -c "+quote(text("runner.py"))+" "+quote(r.dir), "", false)
+	c, err := r.x.command(ctx, r.b, "exec python3 -I -c "+quote(text("runner.py"))+" "+quote(r.dir), "", false)
 	if err != nil {
 		return backends.Result{}, err
 	}

@@ -60,6 +60,24 @@ func bashCases() []testCase {
 	}
 }
 
+func codeCases() []testCase {
+	var steps []step
+	for _, name := range []string{"json", "os", "types", "queue", "fcntl", "shlex", "encodings"} {
+		steps = append(steps, sh("mkdir -p proj; cd ~/proj; echo 'x = 1/0' > "+name+".py", `{"output":"","exit_code":0,"error":null}`),
+			step{"execute_code", args("code", "import json, os, types\nfrom hermes_tools import terminal\nprint(json.dumps(terminal('echo hi')['output']))"), `{"status":"success","output":"\"hi\\n\"\n","tool_calls_made":1,"duration_seconds":0}`},
+			sh("rm "+name+".py", `{"output":"","exit_code":0,"error":null}`))
+	}
+	steps = append(steps, sh("echo 'v = 41' > mine.py; mkdir pkg; echo 'w = 1' > pkg/__init__.py", `{"output":"","exit_code":0,"error":null}`),
+		step{"execute_code", args("code", "import mine\nfrom pkg import w\nprint(mine.v + w, __name__, [n for n in globals() if n.startswith('_') and not n.startswith('__')])"), `~^{"status":"success","output":"42 __main__ \[\]\\n"`},
+		step{"execute_code", args("code", "def f():\n    1/0\nf()"), `~"error":"Traceback [(]most recent call last[)]:\\n  File \"script.py\", line 3, in <module>\\n    f[(][)]\\n`},
+		step{"execute_code", args("code", "x = ("), `~"error":"  File \"script.py\", line 1\\n`},
+		step{"execute_code", args("code", "import sys\nsys.exit(3)"), `~"status":"error".*exit code 3`},
+		step{"terminal", args("command", "export PYTHONPATH=.; echo 1/0 > json.py"), `{"output":"","exit_code":0,"error":null}`},
+		step{"execute_code", args("code", "print('hello')"), `~^{"status":"success","output":"hello\\n"`},
+		sh("cd ..; rm -r proj", `{"output":"","exit_code":0,"error":null}`))
+	return []testCase{{name: "modules beside execute_code", needs: "python3", steps: steps}}
+}
+
 // sessionCases hold in every shell.
 func sessionCases() []testCase {
 	return []testCase{
