@@ -69,8 +69,8 @@ func codeCases() []testCase {
 	}
 	steps = append(steps, sh("echo 'v = 41' > mine.py; mkdir pkg; echo 'w = 1' > pkg/__init__.py", `{"output":"","exit_code":0,"error":null}`),
 		step{"execute_code", args("code", "import mine\nfrom pkg import w\nprint(mine.v + w, __name__, [n for n in globals() if n.startswith('_') and not n.startswith('__')])"), `~^{"status":"success","output":"42 __main__ \[\]\\n"`},
-		step{"execute_code", args("code", "def f():\n    1/0\nf()"), `~"error":"Traceback [(]most recent call last[)]:\\n  File \"script.py\", line 3, in <module>\\n    f[(][)]\\n`},
-		step{"execute_code", args("code", "x = ("), `~"error":"  File \"script.py\", line 1\\n`},
+		step{"execute_code", args("code", "def f():\n    1/0\nf()"), `~"error":"Traceback [(]most recent call last[)]:\\n  File \\"script.py\\", line 3, in <module>\\n    f[(][)]\\n`},
+		step{"execute_code", args("code", "x = ("), `~"error":"File \\"script.py\\", line 1\\n`},
 		step{"execute_code", args("code", "import sys\nsys.exit(3)"), `~"status":"error".*exit code 3`},
 		step{"terminal", args("command", "export PYTHONPATH=.; echo 1/0 > json.py"), `{"output":"","exit_code":0,"error":null}`},
 		step{"execute_code", args("code", "print('hello')"), `~^{"status":"success","output":"hello\\n"`},
