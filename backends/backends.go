@@ -258,11 +258,26 @@ type Found struct {
 	Matches []Match
 	Total   int
 	More    bool
+	Skipped Skipped
+}
+
+// Skipped counts what a search left out and its caller did not: names that can't match are
+// not counted, and of a folder nothing but the folder itself. Folders of version control are
+// left out uncounted.
+type Skipped struct {
+	Ignored    int // files and folders that a .gitignore excludes
+	Hidden     int // files and folders whose names begin with a dot
+	Binary     int // files
+	Large      int // files beyond 10 MiB, Content only
+	Links      int // symbolic links, which are not followed
+	Unreadable int
+	Names      []string // some of them, at most 5
 }
 
 // Searcher searches in the box, next to the files. Files ignored by .gitignore,
 // binary files and version control folders are left out; files come newest first,
-// lines by path and line.
+// lines by path and line. What a query names is looked at all the same: a Root all of whose
+// files are ignored, a name with a dot or without a wildcard in a glob.
 type Searcher interface {
 	Search(ctx context.Context, q Query) (Found, error)
 }

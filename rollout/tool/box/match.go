@@ -48,6 +48,7 @@ func find(content, old string) found {
 				return s
 			})
 		},
+		func() found { return found{"bytes that are not UTF-8", shownAs(content, old), false} },
 		func() found { return found{"typographic characters", typographic(content, old), false} },
 	} {
 		if f := try(); len(f.spans) > 0 {

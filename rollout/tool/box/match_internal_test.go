@@ -10,6 +10,7 @@ import (
 // bare is what is left of a text without what patch forgives: white space, escapes,
 // typographic characters.
 func bare(s string) string {
+	s = strings.ToValidUTF8(s, unshown)
 	for next := unescape(s); next != s; next = unescape(s) {
 		s = next
 	}
@@ -107,6 +108,7 @@ func TestPatchTouchesWhatIsNamed(t *testing.T) {
 func FuzzPatchTouchesWhatIsNamed(f *testing.F) {
 	f.Add("a:\n  host: one\n  user: x\nb:\n  host: two\n  user: y\n", "c:\n  host: two\n  user: z", "c: 1")
 	f.Add("related:\n  - \"[[One]]\"\n  - \"[[Two]]\"\n", "related:\n  - \"[[One]]\"\n  - \"[[Three]]\"", "x")
+	f.Add("caf\xe9\xe8 = 1\n", "caf\uFFFD = 1", "caf\uFFFD = 2")
 	f.Add("x “q” y\n", `"q"`, "z")
 	f.Fuzz(func(t *testing.T, content, old, new string) { checkNamed(t, content, old, new) })
 }

@@ -61,6 +61,9 @@ func (x *session) write(ctx context.Context, a writeArgs) (tool.Result, error) {
 	if err != nil || fault != "" {
 		return failure(fault), err
 	}
+	if f.exists && forges(f.text, a.Content) {
+		return tool.Errorf("%s is not UTF-8, and content holds U+FFFD, which read_file shows for bytes that are not: they would be lost. Use patch, which keeps every byte that it does not name, or convert the file first (iconv in the terminal)", f.path), nil
+	}
 	content := a.Content
 	if f.exists && crlf(f.text) && !strings.Contains(content, "\r\n") {
 		content = toCRLF(content)

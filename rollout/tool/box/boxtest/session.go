@@ -78,6 +78,56 @@ func codeCases() []testCase {
 	return []testCase{{name: "modules beside execute_code", needs: "python3", steps: steps}}
 }
 
+func encodingCases() []testCase {
+	const made = `{"output":"","exit_code":0,"error":null}`
+	bytes := func(want string) step {
+		return sh("od -An -tx1 l1.py | tr -d ' \\n'", `{"output":"`+want+`","exit_code":0,"error":null}`)
+	}
+	return []testCase{{name: "files that are not UTF-8", needs: "od", steps: []step{
+		sh("printf 'a = 1\\ncaf\\351\\350 = 1\\nb = 2\\n' > l1.py; printf 'caf\\303\\251 \\357\\277\\275\\n' > ok.txt; printf '\\377\\376a\\0b\\0' > w.txt", made),
+		{"read_file", args("path", "l1.py"), `~"content":"     1[|]a = 1\\n     2[|]caf\x{FFFD} = 1\\n     3[|]b = 2",.*"_hint":"This file is not UTF-8: 2 of its bytes, the first in line 2, .*patch`},
+		{"read_file", args("path", "ok.txt"), `~"is_image":false}$`},
+		{"read_file", args("path", "w.txt"), `~UTF-16`},
+		{"write_file", args("path", "l1.py", "content", "a = 1\ncaf\uFFFD = 1\nb = 3\n"), `~"error":".*is not UTF-8.*Use patch`},
+		bytes("61203d20310a636166e9e8203d20310a62203d20320a"),
+		{"patch", args("path", "l1.py", "old_string", "b = 2", "new_string", "b = 3"), `~"success":true`},
+		bytes("61203d20310a636166e9e8203d20310a62203d20330a"),
+		{"patch", args("path", "l1.py", "old_string", "caf\uFFFD = 1\n", "new_string", "caf\uFFFD = 2\n"), `~"success":true`},
+		bytes("61203d20310a636166e9e8203d20320a62203d20330a"),
+		{"patch", args("path", "l1.py", "old_string", "b = 3", "new_string", "b = '\uFFFD'"), `~"success":false.*is not UTF-8`},
+		{"patch", args("path", "l1.py", "old_string", "caf\uFFFD = 2", "new_string", "\uFFFD\uFFFD"), `~"success":false.*is not UTF-8`},
+		{"patch", args("mode", "patch", "patch", "*** Begin Patch\n*** Update File: l1.py\n a = 1\n caf\uFFFD = 2\n-b = 3\n+b = 4\n*** End Patch"), `~"success":true`},
+		bytes("61203d20310a636166e9e8203d20320a62203d20340a"),
+		{"patch", args("mode", "patch", "patch", "*** Begin Patch\n*** Update File: l1.py\n-caf\uFFFD = 2\n+caf\uFFFD = 3\n*** End Patch"), `~"success":false.*is not UTF-8`},
+		bytes("61203d20310a636166e9e8203d20320a62203d20340a"),
+		{"write_file", args("path", "ok.txt", "content", "\uFFFD\uFFFD\n"), `~"bytes_written":7`},
+		{"write_file", args("path", "l1.py", "content", "a = 1\n"), `~"bytes_written":6`},
+	}}}
+}
+
+func searchCases() []testCase {
+	const none = `{"total_count":0}`
+	search := func(want string, kv ...any) step { return step{"search_files", args(kv...), want} }
+	return []testCase{{name: "what a search leaves out", steps: []step{
+		sh("mkdir -p p/venv/lib p/src p/.github p/build q; printf '*\\n' > p/venv/.gitignore; printf 'build/\\n*.log\\n.env\\nlocal.cfg\\n' > p/.gitignore; for f in venv/a.py venv/lib/b.py .env .github/ci.yml build/o.py src/m.py x.log local.cfg f1.md; do echo needle > p/$f; done; printf 'needle\\0' > q/bin; ln -s ../p/f1.md q/link", `{"output":"","exit_code":0,"error":null}`),
+		search(`~^{"total_count":2,"matches":\[{"path":"[^"]*p/venv/a.py",.*p/venv/lib/b.py"`, "pattern", "needle", "path", "p/venv"),
+		search(`~^{"total_count":1,.*p/venv/lib/b.py"`, "pattern", "needle", "path", "p/venv/lib"),
+		search(`~^{"total_count":1,"files":\["[^"]*p/.env"\]`, "pattern", ".env", "target", "files", "path", "p"),
+		search(`~^{"total_count":1,"files":\["[^"]*p/.env"\]`, "pattern", ".env", "target", "files"),
+		search(`~^{"total_count":1,"files":\["[^"]*p/.github/ci.yml"\]`, "pattern", "p/.github/*.yml", "target", "files"),
+		search(`~^{"total_count":1,"files":\["[^"]*p/local.cfg"\]`, "pattern", "local.cfg", "target", "files"),
+		search(`~^{"total_count":1,"files":\["[^"]*p/build/o.py"\]`, "pattern", "build/o.py", "target", "files", "path", "p"),
+		search(`~^{"total_count":1,"matches":\[{"path":"[^"]*p/.env"`, "pattern", "needle", "file_glob", ".env", "path", "p"),
+		search(`~^{"total_count":1,"files":\["[^"]*p/f1.md"\],.*"_hint":"No file is named f1; the names of these contain it`, "pattern", "f1", "target", "files", "path", "p"),
+		search(`~^{"total_count":2,.*"skipped":"Left out: 5 ignored by .gitignore, 2 hidden [(].*p/build.*Name one of them as path`, "pattern", "needle", "path", "p"),
+		search(`~^{"total_count":1,.*"skipped":"Left out: 3 ignored by .gitignore, 1 hidden `, "pattern", "needle", "path", "p", "file_glob", "*.py"),
+		search(`~^{"total_count":0,"skipped":"Left out: 1 binary, 1 symbolic links, not followed `, "pattern", "needle", "path", "q"),
+		search(none, "pattern", "nothing", "path", "p/f1.md"),
+		search(none, "pattern", "nothing", "path", "p/.env"),
+		search(`~^{"total_count":1,`, "pattern", "needle", "path", "p/build/o.py"),
+	}}}
+}
+
 // sessionCases hold in every shell.
 func sessionCases() []testCase {
 	return []testCase{
