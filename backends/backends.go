@@ -167,6 +167,9 @@ type Process interface {
 	// that is kept), and the offset that follows it. first is larger than off when
 	// older output was dropped.
 	Output(ctx context.Context, off int64, max int64) (data []byte, first, next int64, err error)
+	// Log returns all output that is kept, the offset at which it begins, and how many line
+	// feeds were written before that.
+	Log(ctx context.Context) (data []byte, first, lines int64, err error)
 	Write(ctx context.Context, data []byte) error // to its stdin
 	CloseStdin(ctx context.Context) error
 	Resize(ctx context.Context, rows, cols uint16) error

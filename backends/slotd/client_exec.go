@@ -186,15 +186,27 @@ func (p *remoteProcess) ID() string { return p.started.ID }
 func (p *remoteProcess) PID() int   { return p.started.PID }
 
 func (p *remoteProcess) Output(ctx context.Context, off, max int64) (data []byte, first, next int64, err error) {
+	data, first, _, err = p.output(ctx, off, max)
+	return data, first, first + int64(len(data)), err
+}
+
+func (p *remoteProcess) Log(ctx context.Context) (data []byte, first, lines int64, err error) {
+	return p.output(ctx, 0, 0)
+}
+
+func (p *remoteProcess) output(ctx context.Context, off, max int64) (data []byte, first, lines int64, err error) {
 	q := url.Values{"off": {strconv.FormatInt(off, 10)}, "max": {strconv.FormatInt(max, 10)}}
 	err = p.c.call(ctx, "output of process "+p.ID(), "GET", p.path, q, nil, "", func(r *http.Response) error {
 		if first, err = strconv.ParseInt(r.Header.Get("X-First"), 10, 64); err != nil {
 			return err
 		}
+		if lines, err = strconv.ParseInt(r.Header.Get("X-Lines"), 10, 64); err != nil {
+			return err
+		}
 		data, err = io.ReadAll(io.LimitReader(r.Body, p.buffer))
 		return err
 	})
-	return data, first, first + int64(len(data)), err
+	return data, first, lines, err
 }
 
 func (p *remoteProcess) Write(ctx context.Context, data []byte) error {

@@ -181,8 +181,17 @@ func (p *process) Output(ctx context.Context, off, max int64) (data []byte, firs
 	if err := ctx.Err(); err != nil {
 		return nil, 0, 0, err
 	}
-	data, first = p.buf.from(off, max)
+	data, first, _ = p.buf.from(off, max)
 	return data, first, first + int64(len(data)), nil
+}
+
+// Log implements backends.Process.
+func (p *process) Log(ctx context.Context) (data []byte, first, lines int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, 0, err
+	}
+	data, first, lines = p.buf.from(0, 0)
+	return data, first, lines, nil
 }
 
 // Write implements backends.Process. A full pipe makes it wait until ctx ends.

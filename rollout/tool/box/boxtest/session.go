@@ -128,6 +128,20 @@ func searchCases() []testCase {
 	}}}
 }
 
+func logCases() []testCase {
+	return []testCase{{name: "a log that lost its beginning", needs: "seq", steps: []step{
+		{"terminal", args("command", "seq 1 300000; printf END", "background", true), `~proc_ID`},
+		{"process", `{"action":"wait","session_id":"$ID"}`, `~"status":"exited","exit_code":0`},
+		{"process", `{"action":"log","session_id":"$ID","limit":2}`, `~^{"session_id":"proc_ID","status":"exited","output":"300000\\nEND","total_lines":300001,"showing":"lines 300000-300001 of 300001","dropped":"The first 1784098 bytes of the output are not kept any more [(]`},
+		{"process", `{"action":"log","session_id":"$ID","offset":299998,"limit":1}`, `~"output":"299999","total_lines":300001,"showing":"lines 299999-299999 of 300001"`},
+		{"process", `{"action":"log","session_id":"$ID","offset":0,"limit":2}`, `~"output":"[0-9]*\\n[0-9]{6}","total_lines":300001,"showing":"lines [0-9]{6}-[0-9]{6} of 300001"`},
+		{"process", `{"action":"log","session_id":"$ID","offset":400000}`, `~"output":"","total_lines":300001,"showing":"0 lines"`},
+		{"terminal", args("command", "printf 'a\\n\\nb'", "background", true), `~proc_ID`},
+		{"process", `{"action":"wait","session_id":"$ID"}`, `~"status":"exited"`},
+		{"process", `{"action":"log","session_id":"$ID"}`, `{"session_id":"proc_ID","status":"exited","output":"a\n\nb","total_lines":3,"showing":"lines 1-3 of 3"}`},
+	}}}
+}
+
 // sessionCases hold in every shell.
 func sessionCases() []testCase {
 	return []testCase{
