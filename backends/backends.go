@@ -95,7 +95,7 @@ type Cmd struct {
 // The descriptor of Cmd.Kept, and the most bytes that it carries in either direction.
 const (
 	KeptFD  = 47
-	MaxKept = 16 << 20
+	MaxKept = 4 << 20
 )
 
 // Keep says which part of an output beyond MaxOutput is kept.

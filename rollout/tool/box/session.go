@@ -189,7 +189,7 @@ func clip(s string, n int) string {
 
 // fatal reports whether an error says that the box failed or the caller gave up.
 func fatal(err error) bool {
-	for _, e := range []error{backends.ErrLost, backends.ErrBroken, backends.ErrClosed, backends.ErrUnavailable, context.Canceled, context.DeadlineExceeded} {
+	for _, e := range []error{backends.ErrLost, backends.ErrBroken, backends.ErrClosed, backends.ErrImage, backends.ErrUnavailable, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -44,12 +44,18 @@ type state struct {
 	functions string
 }
 
-// maxPath bounds a directory that a shell says it is in.
-const maxPath = 8192
+// Bounds of a state, in bytes: it stays in memory as long as the rollout.
+const (
+	maxState = 1 << 20
+	maxPath  = 8192 // of the directory
+)
 
 // readState reads what leave.sh wrote. Anything else is not a state: the command may have
 // written into its kept file what it likes.
 func readState(kept []byte) (state, bool) {
+	if len(kept) > maxState {
+		return state{}, false
+	}
 	f := bytes.Split(kept, []byte{0})
 	if len(f) != 7 || string(f[5]) != "." || len(f[6]) != 0 {
 		return state{}, false
