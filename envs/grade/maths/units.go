@@ -70,3 +70,14 @@ func rates(a, b string) (rate *big.Rat, known, ok bool) {
 	}
 	return x.Quo(x, y), true, true
 }
+
+// Units says how many of the unit b one of the unit a is: 1 where either is none that is
+// known. ok is false where they measure different things, or where they are not the same
+// and powers of them are meant.
+func Units(a, b string, power bool) (rate *big.Rat, ok bool) {
+	rate, known, ok := rates("1 "+a, "1 "+b)
+	if !known {
+		return big.NewRat(1, 1), ok
+	}
+	return rate, ok && !power
+}
