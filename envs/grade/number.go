@@ -178,7 +178,7 @@ func lastNumber(text string) (quantity, bool) {
 		return q, ok
 	}
 	before := text[all[i-1][0]:all[i-1][1]]
-	between := bare(text[all[i-1][0]+len(strings.TrimRight(before, ", ")):all[i][0]])
+	between := bare(text[all[i-1][0]+len(strings.TrimRight(before, ", ")) : all[i][0]])
 	if parted.MatchString(between) || (andToo.MatchString(between) || inList.MatchString(between)) && ended.MatchString(text[all[i][1]:]) {
 		other, ok := at(text, all[i-1])
 		return q, !ok || other.value().Cmp(q.value()) == 0 || other.written.Cmp(q.written) == 0 && other.percent != q.percent

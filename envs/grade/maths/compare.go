@@ -247,7 +247,9 @@ func (c *comparer) sameScalar(a, b *node) bool {
 	return seen > 0 && seen >= min(n, 3)
 }
 
-func unbounded(n *node) bool { return n.has(func(k *node) bool { return k.op == oSym && k.name == "∞" }) }
+func unbounded(n *node) bool {
+	return n.has(func(k *node) bool { return k.op == oSym && k.name == "∞" })
+}
 
 func (c *comparer) near(x, y *big.Rat) bool {
 	a, _ := x.Float64()

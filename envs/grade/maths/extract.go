@@ -102,7 +102,9 @@ var (
 	// linked stands between two answers of one list; remark behind the second says that
 	// it begins something else.
 	linked = regexp.MustCompile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
-	choice = regexp.MustCompile(`(?i)\bor\b|或`)
+	choice = regexp.MustCompile(`(?i)^\W*(?:[A-Za-z]+\W+){0,2}\bor\b\W+(?:[A-Za-z]+\W+){0,3}$|或`)
+	orSo   = regexp.MustCompile(`(?i)\bor\s+(?:so|more|less|fewer)\b`)
+	binds  = regexp.MustCompile(`(?i)[,;、&]|\b(?:or|and)\b|[或和]|以及`)
 	remark = regexp.MustCompile(`(?i)^[\s*_$` + "`" + `]*(?:is|are|was|were|does|did|do|has|have|can|will|would|being|more|less|of|times|fewer|because|since|as|was)\b`)
 )
 
@@ -186,7 +188,8 @@ func together(a, b item, text string) bool {
 	if a.denied || b.denied || len(between) > 60 || remark.MatchString(text[b.to:]) && !choice.MatchString(between) {
 		return false
 	}
-	return linked.MatchString(between) || choice.MatchString(between) && !sentenceEnd.MatchString(between)
+	return linked.MatchString(between) && binds.MatchString(between) ||
+		choice.MatchString(between) && !sentenceEnd.MatchString(between) && !orSo.MatchString(between)
 }
 
 // first is the first item with those that belong to it.

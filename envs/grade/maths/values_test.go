@@ -45,7 +45,9 @@ func notations(n, d int64) []string {
 // The same value is right in any two notations, another value in none.
 func TestValuesInNotations(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
-	draw := func() (int64, int64) { return r.Int64N(2001) - 1000, []int64{1, 1, 2, 3, 4, 5, 7, 8, 9, 20, 125, 999}[r.IntN(12)] }
+	draw := func() (int64, int64) {
+		return r.Int64N(2001) - 1000, []int64{1, 1, 2, 3, 4, 5, 7, 8, 9, 20, 125, 999}[r.IntN(12)]
+	}
 	for range 400 {
 		a, b := draw()
 		c, d := draw()
