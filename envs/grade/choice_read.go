@@ -15,7 +15,7 @@ const (
 )
 
 var (
-	answerIs = regexp.MustCompile(`(?i)(?:\b(?:answers?|choice|option)(?:[*_]*\s*(?:is|are|would be|should be|must be|will be))?|(?:正确|最终|最佳)?(?:答案|选项|选择)(?:[*_]*(?:是|为|应为|选))?|(?:故选|应选|应该选|我选|选)(?:择)?|答え[はが]?|정답[은는이]?|ответ|antwort(?:\s+ist)?|réponse(?:\s+est)?|respuesta(?:\s+es)?|risposta(?:\s+è)?)[*_]*\s*[:=]?[*_]*(n't\s)?`)
+	answerIs = regexp.MustCompile(`(?i)(?:\b(?:answers?|choice|option)(?:[*_]*\s*(?:is|are|would be|should be|must be|will be))?|(?:正确|正確|最终|最終|最佳)?(?:答案|选项|選項|选择|選擇)(?:[*_]*(?:是|为|為|应为|应该是|選|选))?|(?:故选|故選|应选|應選|应该选|我选|选|選)(?:择|擇)?|答え[はが]?|정답[은는이]?|ответ|antwort(?:\s+ist)?|réponse(?:\s+est)?|respuesta(?:\s+es)?|risposta(?:\s+è)?)[*_]*\s*[:=]?[*_]*(n't\s)?`)
 	letterAt = regexp.MustCompile(`^` + dress + `([A-Za-z])` + undress + `(?:[^A-Za-z]|$)`)
 	boxedIn  = regexp.MustCompile(`\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
 	lone     = regexp.MustCompile(`(?:^|[^A-Za-z0-9'’\\])([A-Z])(?:[^A-Za-z0-9'’]|$)`)
@@ -103,7 +103,7 @@ func (n choices) boxed(text string, boxes [][]int) (letter string, decided bool)
 
 // behind reads what follows "the answer is".
 func (n choices) behind(tail string) (letter string, decided bool) {
-	tail = strings.TrimLeft(tail, " \t\r\n*_:=")
+	tail = strings.TrimLeft(tail, " \t\r\n*_:=])>#-")
 	for range 8 { // not A, not B but C
 		rest, not := denial(tail)
 		m := letterAt.FindStringSubmatchIndex(rest)

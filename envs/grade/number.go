@@ -21,7 +21,7 @@ var (
 	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
 	frac    = regexp.MustCompile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
 	// powers of ten, and what a power does to a unit, which is no number of its own
-	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\^\{?\s*([-+−]?\d+)\s*\}?`)
+	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\s?(?:\^|\*\*)\s?[{(]?\s*([-+−]?\d+)\s*[})]?`)
 	units = regexp.MustCompile(`([A-Za-z})])\s?\^\{?[-−]?\d+\}?|\b([kcdm]?m|in|ft|yd|mi)[23]\b`)
 	// spaces that stand between thousands alone
 	narrow  = regexp.MustCompile(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
@@ -216,7 +216,7 @@ func spelt(text string) string {
 			return m[1] + m[2] + m[4] + "/" + m[3] + m[5]
 		})
 	}
-	if strings.Contains(text, "^") {
+	if strings.Contains(text, "^") || strings.Contains(text, "**") {
 		text = tens.ReplaceAllStringFunc(text, func(s string) string {
 			m := tens.FindStringSubmatch(s)
 			if m[1] == "" {
@@ -230,7 +230,7 @@ func spelt(text string) string {
 }
 
 // raised are powers of numbers: 3^2, 2^{10}.
-var raised = regexp.MustCompile(`(^|[^\w.})])(\d+(?:\.\d+)?)\s?\^\s?(?:\{\s*([-+]?\d{1,3})\s*\}|([-+]?\d{1,3}))`)
+var raised = regexp.MustCompile(`(^|[^\w.})])(\d+(?:\.\d+)?)\s?\^\s?(?:[{(]\s*([-+]?\d{1,3})\s*[})]|([-+]?\d{1,3}))`)
 
 // raise writes a power as the number that it is.
 func raise(text string) string {

@@ -72,8 +72,8 @@ func extract(text string, targets Targets) string {
 			return found
 		}
 	}
-	if len(text) < maxExpression && !inline.MatchString(text) && !isProse(text) {
-		return text
+	if said := aside.ReplaceAllString(text, ""); len(said) < maxExpression && said != "" && !inline.MatchString(said) && !isProse(said) {
+		return said
 	}
 	return last(items(text, targets), text)
 }
@@ -81,6 +81,10 @@ func extract(text string, targets Targets) string {
 // stated is the answer that "the answer is" announces.
 func stated(tail string, targets Targets) string {
 	sentence := firstSentence(tail)
+	if more := furtherOne.FindString(tail[len(sentence):]); more != "" { // 5. Or 7.
+		sentence += more + firstSentence(tail[len(sentence)+len(more):])
+	}
+	sentence = furtherStop.ReplaceAllString(sentence, " $1")
 	if targets&Expr != 0 && !inline.MatchString(sentence) && len(sentence) < maxExpression && !isProse(sentence) && strings.ContainsAny(sentence, "0123456789") {
 		return written.Unwrap(strings.Trim(sentence, " .,;*_`\""))
 	}
@@ -91,13 +95,17 @@ func stated(tail string, targets Targets) string {
 	if found := last(all, sentence); found != "" {
 		return found
 	}
-	if denies(all, sentence) {
-		tail = tail[len(sentence):]
+	if denies(all) {
+		tail = tail[min(len(sentence), len(tail)):]
 	}
 	return last(items(tail, targets), tail)
 }
 
 var (
+	furtherOne  = regexp.MustCompile(`(?i)^[.;!?\s]*\b(?:or|alternatively|otherwise|maybe|perhaps|possibly)\b,?`)
+	furtherStop = regexp.MustCompile(`(?i)[.;!?]\s+((?:or|alternatively|otherwise|maybe|perhaps|possibly)\b)`)
+	unitBehind  = regexp.MustCompile(`^\s?(` + unitWords + `)\b`)
+	aside       = regexp.MustCompile(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
 	sentenceEnd = regexp.MustCompile(`[.;!?](?:\s|$)|\n`)
 	// linked stands between two answers of one list; remark behind the second says that
 	// it begins something else.
@@ -145,6 +153,8 @@ func items(text string, targets Targets) []item {
 		}
 		if behind.MatchString(text[one.to:]) {
 			one.text += "%"
+		} else if m := unitBehind.FindStringSubmatch(text[one.to:]); m != nil && strings.ContainsAny(one.text[max(0, len(one.text)-1):], "0123456789})") {
+			one.text += " " + m[1] // $5$ cm
 		}
 		out = append(out, one)
 	}
@@ -170,7 +180,7 @@ func items(text string, targets Targets) []item {
 	return out
 }
 
-func denies(all []item, text string) bool {
+func denies(all []item) bool {
 	return slices.ContainsFunc(all, func(x item) bool { return x.denied })
 }
 

@@ -33,7 +33,7 @@ const maxTokens = 2000
 var (
 	spacing  = regexp.MustCompile(`\\(?:[,;:> ]|qquad|quad|displaystyle|textstyle|limits|nolimits|hspace\{[^}]*\}|phantom\{[^}]*\}|bigg?[lr]?|Bigg?[lr]?|(?:left|right)\.|(?:left|right)(?:[^a-z]|$))`)
 	grouped  = regexp.MustCompile(`(^|[^\d.,])(\d{1,3}(?:,\d{3})+)($|[^\d,]|,[^\d])`)
-	coloured = regexp.MustCompile(`\\(?:text)?color\s*(?:\[[^\]]*\])?\s*\{[^{}]*\}`)
+	coloured = regexp.MustCompile(`\\(?:text|math)?color(?:box)?\s*(?:\[[^\]]*\])?\s*\{[^{}]*\}`)
 	// 6.02e23; 0.1\overline{6}; 0.333…
 	scientific = regexp.MustCompile(`(^|[^\w.\\])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d{1,3})($|[^\w.])`)
 	repeating  = regexp.MustCompile(`(\d*)\.(\d*)\s*\\(?:overline|bar|dot|widebar|overbar)\s*(?:\{\s*(\d+)\s*\}|(\d))`)
@@ -45,7 +45,7 @@ var (
 	upright    = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph)\s*\}\s*$`)
 	connected  = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
 	conjunct   = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
-	units      = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:cm|mm|km|kg|mph|m|g|s|inch|inches|in|ft|feet|foot|yards?|miles?|meters?|metres?|centimeters?|kilometers?|degrees?|dollars?|cents?|euros?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|units?|grams?|kilograms?|pounds?|liters?|litres?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
+	units      = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
 )
 
 // tidy rewrites what has several spellings.

@@ -93,13 +93,13 @@ func Read(text string, o Options) (spelling string, ok bool) {
 // readings parses an expression; 100,200 may be a number or a list, and so may 1,22, where
 // the comma is no group of three.
 func readings(s string) []*node {
-	s = tidy(s)
+	s = leading.ReplaceAllString(tidy(s), "")
 	var out []*node
 	if left, right, ok := rounded(s); ok {
 		if l, err := parse(ungroup(left)); err == nil {
 			if r, err := parse(ungroup(right)); err == nil && rounds(l, r, right) {
 				out = append(out, r)
-				if _, says := meant(l); !says || named(l) {
+				if _, says := meant(l); !says || named(l) && len(l.letters()) > 0 {
 					return out
 				}
 			}
@@ -128,6 +128,7 @@ func readings(s string) []*node {
 
 var (
 	about    = regexp.MustCompile(`\\(?:approx|simeq|doteq)(?:[^A-Za-z]|$)|≈|≃|≅`)
+	leading  = regexp.MustCompile(`^\s*(?:=|≈|~|\\(?:approx|simeq|sim)(?:\s+|\b))+\s*`)
 	labelled = regexp.MustCompile(`^\s*\\text\w*\{\s*\(([A-H])\)\s*\}\s*(\S.*)$`)
 	letters  = regexp.MustCompile(`^[A-Za-z]{3,}$`)
 	wrapped  = regexp.MustCompile(`\\(?:mathrm|text(?:bf|it|rm|normal)?|mathbf|mbox)\s*\{([^{}]*)\}`)
@@ -160,7 +161,7 @@ func rounds(l, r *node, text string) bool {
 	if m, ok := meant(l); ok {
 		l = m
 	}
-	if named(l) {
+	if named(l) && len(l.letters()) > 0 {
 		return true
 	}
 	if !l.scalar() || !r.scalar() || len(l.letters())+len(r.letters()) > 0 {

@@ -7,10 +7,10 @@ import (
 )
 
 var (
-	tags    = regexp.MustCompile(`(?is)<(answer|final[_-]answer|ans)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]answer|ans)\s*>|$)`)
+	tags    = regexp.MustCompile(`(?is)<(answer|final[_-]?answer|ans|final|choice|option|result)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]?answer|ans|final|choice|option|result)\s*>|$)`)
 	joined  = regexp.MustCompile(`(?i)^[\s,;.]*(?:(?:or|and|或|和)[\s,;]*)?$`)
 	fenced  = regexp.MustCompile("(?s)^```[a-zA-Z]*[ \t]*\r?\n?(.*?)\r?\n?```$")
-	denying = regexp.MustCompile(`(?i)(?:\b(?:not|never|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|instead of|other than|except|excluding|unlike)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|a|an|the|option|choice|answer|answers|really|actually|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
+	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|a|an|the|option|choice|answer|answers|really|actually|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
 )
 
 // Final is the part of an answer that counts: what stands behind the thinking; there, in
@@ -39,8 +39,11 @@ func Final(text string) string {
 			text = s
 		}
 	}
-	return Unwrap(text)
+	return spoken.ReplaceAllString(Unwrap(text), "$1-$2")
 }
+
+// spoken is a sign in a word where a number begins: "is minus 3", not "10 minus 3".
+var spoken = regexp.MustCompile(`(?i)(^\s*|[:=(,$]\s*|\b(?:is|are|be|was|were|equals|to|or|and|of|get|gives|but|not)\s+)(?:minus|negative)\s+([$(\\]{0,2}[\d.])`)
 
 // member is the answer that an object of JSON gives.
 func member(text string) (string, bool) {
@@ -66,6 +69,9 @@ func member(text string) (string, bool) {
 func Unwrap(text string) string {
 	for {
 		text = strings.TrimSpace(text)
+		if n := len(text); n > 2 && text[n-1] == '.' && text[n-2] == text[0] && strings.IndexByte("*_`\"'", text[0]) >= 0 {
+			text = text[:n-1] // **6**.
+		}
 		bare := text
 		for _, w := range []string{"```", "`", `"`, "'", "***", "**", "__", "*", "_"} {
 			if len(text) > 2*len(w) && strings.HasPrefix(text, w) && strings.HasSuffix(text, w) && !strings.Contains(text[len(w):len(text)-len(w)], w) {
