@@ -57,7 +57,7 @@ func chosen(text string, count int) (string, bool) {
 	marks := answerIs.FindAllStringSubmatchIndex(text, -1)
 	for i := len(marks) - 1; i >= 0; i-- {
 		tail := text[marks[i][1]:]
-		if marks[i][2] >= 0 {
+		if before := text[:marks[i][0]]; marks[i][2] >= 0 || strings.HasSuffix(before, "不") || strings.HasSuffix(before, "别") || written.Denied(before) {
 			tail = "not " + tail
 		}
 		if s, decided := n.behind(tail); decided {

@@ -225,7 +225,9 @@ func spelt(text string) string {
 			return m[1] + "e" + strings.Replace(m[2], "−", "-", 1)
 		})
 	}
-	text = raised.ReplaceAllStringFunc(text, raise)
+	if strings.Contains(text, "^") {
+		text = raised.ReplaceAllStringFunc(text, raise)
+	}
 	return narrow.ReplaceAllString(narrow.ReplaceAllString(units.ReplaceAllString(text, "$1$2"), "$1$2"), "$1$2")
 }
 

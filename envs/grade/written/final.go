@@ -10,7 +10,7 @@ var (
 	tags    = regexp.MustCompile(`(?is)<(answer|final[_-]?answer|ans|final|choice|option|result)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]?answer|ans|final|choice|option|result)\s*>|$)`)
 	joined  = regexp.MustCompile(`(?i)^[\s,;.]*(?:(?:or|and|或|和)[\s,;]*)?$`)
 	fenced  = regexp.MustCompile("(?s)^```[a-zA-Z]*[ \t]*\r?\n?(.*?)\r?\n?```$")
-	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|a|an|the|option|choice|answer|answers|really|actually|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
+	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
 )
 
 // Final is the part of an answer that counts: what stands behind the thinking; there, in
@@ -21,7 +21,7 @@ func Final(text string) string {
 		text = text[i+len("</think>"):]
 	}
 	text = strings.TrimSpace(text)
-	if all := tags.FindAllStringSubmatchIndex(text, -1); all != nil {
+	if all := tagged(text); all != nil {
 		last := len(all) - 1
 		found := strings.TrimSpace(text[all[last][4]:all[last][5]])
 		for i := last - 1; i >= 0 && joined.MatchString(text[all[i][1]:all[i+1][0]]); i-- {
@@ -44,6 +44,13 @@ func Final(text string) string {
 
 // spoken is a sign in a word where a number begins: "is minus 3", not "10 minus 3".
 var spoken = regexp.MustCompile(`(?i)(^\s*|[:=(,$]\s*|\b(?:is|are|be|was|were|equals|to|or|and|of|get|gives|but|not)\s+)(?:minus|negative)\s+([$(\\]{0,2}[\d.])`)
+
+func tagged(text string) [][]int {
+	if !strings.Contains(text, "<") {
+		return nil
+	}
+	return tags.FindAllStringSubmatchIndex(text, -1)
+}
 
 // member is the answer that an object of JSON gives.
 func member(text string) (string, bool) {
