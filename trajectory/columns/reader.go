@@ -45,6 +45,9 @@ func NewReader(r io.ReaderAt, size int64) (rd *Reader, err error) {
 	if !messages {
 		return nil, fmt.Errorf("%w: no column messages", ErrForeign)
 	}
+	if _, ok := f.Schema().Lookup("messages", "list", "element", "tool_calls", "list", "element", "function", "arguments"); !ok {
+		return nil, fmt.Errorf("%w: calls are not under tool_calls[].function; a file of an older hermes is written again by hermes runs export", ErrForeign)
+	}
 	return &Reader{f}, nil
 }
 
