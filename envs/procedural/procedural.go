@@ -53,7 +53,7 @@ type Generator struct {
 // Builtin lists the generators. A new one is a function and a line here.
 func Builtin() []Generator {
 	return []Generator{
-		{"chain_sum", 1, chainSum}, {"base_conversion", 1, baseConversion}, {"prime_factorization", 1, primeFactorization},
+		{"chain_sum", 1, chainSum}, {"base_conversion", 1, baseConversion}, {"prime_factorization", 2, primeFactorization},
 		{"simple_equations", 1, simpleEquations}, {"countdown", 1, countdown}, {"number_sorting", 1, numberSorting},
 		{"caesar_cipher", 1, caesarCipher}, {"game_of_life", 1, gameOfLife}, {"shortest_path", 1, shortestPath},
 		{"knights_knaves", 1, knightsKnaves},
@@ -235,6 +235,8 @@ var (
 	frac      = regexp.MustCompile(`\\[dt]?frac\{\s*(-?\d+)\s*\}\{\s*(\d+)\s*\}`)
 	fenced    = regexp.MustCompile("(?s)^```[a-z]*[ \t]*\n(.*?)\n?```$")
 	thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
+	labelled  = regexp.MustCompile(`(?i)^(?:so,? )?(?:the )?(?:final )?answer(?: is)?\s*[:=]?\s+`)
+	listed    = strings.NewReplacer(", and ", ", ", " and ", ", ", " -> ", ", ", "->", ", ", " → ", ", ", "→", ", ", " ➜ ", ", ")
 )
 
 // plain takes an answer out of LaTeX and Markdown.
@@ -251,7 +253,8 @@ func plain(answer string) string {
 }
 
 // judge looks at an answer as it stands; where that is not right, at what is left of it
-// without the dress, without a full stop, and without commas between thousands.
+// without the dress, without a full stop, without commas between thousands, without a label
+// ("Answer: 5"), and at a list whose items are set apart by "and" or arrows.
 func (z Puzzle) judge(answer string) error {
 	err := z.right(answer)
 	if err == nil || len(answer) > longest {
@@ -263,7 +266,14 @@ func (z Puzzle) judge(answer string) error {
 	for thousands.MatchString(merged) {
 		merged = thousands.ReplaceAllString(merged, "$1$2")
 	}
-	for _, other := range []string{bare, ended, merged} {
+	forms := []string{bare, ended, merged}
+	for _, f := range forms {
+		forms = append(forms, labelled.ReplaceAllString(f, ""))
+	}
+	for _, f := range forms {
+		forms = append(forms, listed.Replace(f))
+	}
+	for _, other := range forms {
 		if other != answer && z.right(other) == nil {
 			return nil
 		}
