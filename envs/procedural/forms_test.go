@@ -197,7 +197,7 @@ func TestDressedAnswers(t *testing.T) {
 		for seed := range uint64(10) {
 			p := g.Make(rand.New(rand.NewPCG(seed, 3)), 3)
 			for _, label := range []string{"Answer: ", "The answer is ", "Final answer: ", "the final answer is: "} {
-				if err := p.Judge(label+p.Answer); err != nil {
+				if err := p.Judge(label + p.Answer); err != nil {
 					t.Errorf("%s: %q: %v", g.Name, label+p.Answer, err)
 				}
 			}
