@@ -234,3 +234,6 @@ func TestHeldOut(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, codedebug.Config{MaxLevel: 3}), 200) }

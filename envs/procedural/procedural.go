@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -137,10 +136,10 @@ func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*da
 		var p row
 		for range mostDraws {
 			q := e.draw(r, g, split)
-			if p.ID != "" && splitOf(q.Question) != split {
+			if p.ID != "" && envs.SplitOf(q.Question) != split {
 				continue
 			}
-			if p = q; splitOf(q.Question) == split && !asked[q.Question] {
+			if p = q; envs.SplitOf(q.Question) == split && !asked[q.Question] {
 				break
 			}
 		}
@@ -160,15 +159,6 @@ func (e *Env) draw(r *rand.Rand, g Generator, split envs.Split) row {
 	p.ID = fmt.Sprintf("%s/%d/%d/%016x", p.Generator, p.Version, p.Level, p.Seed)
 	p.Question = g.make(p.Seed, p.Level).Question
 	return p
-}
-
-func splitOf(question string) envs.Split {
-	h := fnv.New64a()
-	h.Write([]byte(question)) // never fails
-	if h.Sum64()>>32&1 == 1 {
-		return envs.Eval
-	}
-	return envs.Train
 }
 
 // make makes one puzzle: the seed alone decides.

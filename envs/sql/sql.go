@@ -20,7 +20,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -173,13 +172,13 @@ func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*
 			return nil
 		}
 		p := row{Domain: e.domains[i%len(e.domains)].name, Level: e.c.Level + i/len(e.domains)%(e.c.MaxLevel-e.c.Level+1)}
-		p.Seed = (e.c.Seed<<20 + uint64(i/len(e.domains)/perDatabase)) << 1
+		seed := (e.c.Seed<<20 + uint64(i/len(e.domains)/perDatabase)) << 1
 		if split == envs.Eval {
-			p.Seed |= 1
+			seed |= 1
 		}
-		for n := range uint64(2 * variants) { // the second time a text may come again
-			p.Variant = n % variants
-			ok, err := e.asks(ctx, &p, split, seen, n >= variants)
+		for n := range uint64(2 * databases * variants) { // the second time a text may come again
+			p.Variant, p.Seed = n%variants, seed+n/variants%databases<<48
+			ok, err := e.asks(ctx, &p, split, seen, n >= databases*variants)
 			if err != nil {
 				failed = err
 				return nil
@@ -195,8 +194,10 @@ func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*
 	return d, errors.Join(failed, err)
 }
 
-// variants is how many questions are drawn for a database in search of one to ask.
-const variants = 200
+const (
+	variants  = 200 // questions drawn for a database in search of one to ask
+	databases = 5   // tried for a row
+)
 
 // asks tells whether the variant of p is a question worth asking in split that was not
 // asked yet of this database or, unless again, of any.
@@ -207,7 +208,7 @@ func (e *Env) asks(ctx context.Context, p *row, split envs.Split, seen map[strin
 	}
 	text := p.Domain + " " + q.text
 	here := fmt.Sprintf("%s %d", text, p.Seed)
-	if splitOf(text) != split || seen[here] || !again && seen[text] {
+	if envs.SplitOf(text) != split || seen[here] || !again && seen[text] {
 		return false, nil
 	}
 	var got [2]*table
@@ -228,16 +229,6 @@ func (e *Env) asks(ctx context.Context, p *row, split envs.Split, seen map[strin
 	seen[here], seen[text] = true, true
 	p.Prompt = q.text
 	return true, nil
-}
-
-// splitOf is the only split in which a question is asked.
-func splitOf(text string) envs.Split {
-	h := fnv.New64a()
-	h.Write([]byte(text)) // never fails
-	if h.Sum64()>>32&1 == 1 {
-		return envs.Eval
-	}
-	return envs.Train
 }
 
 // empty says that a result is nothing but NULL and zero: doing without data gives it too.

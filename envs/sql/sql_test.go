@@ -307,3 +307,6 @@ func TestSplitsShareNoQuestion(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, sql.Config{Level: 3, MaxLevel: 4}), 200) }

@@ -27,7 +27,10 @@ func (e *Env) made(split envs.Split, i int) madeRow {
 	}
 	r := rand.New(rand.NewPCG(e.c.Seed, stream))
 	makers := []func(*rand.Rand, int) madeRow{sortLines, sumColumn, sortFolders, extractErrors, replaceWord, scripts}
-	m := makers[i%len(makers)](r, e.c.Level)
+	var m madeRow
+	for m.Prompt == "" || envs.SplitOf(m.Prompt+fmt.Sprint(m.Files)) != split {
+		m = makers[i%len(makers)](r, e.c.Level)
+	}
 	m.ID = fmt.Sprintf("made/2/%d/%d/%s/%d", e.c.Level, e.c.Seed, split, i)
 	return m
 }

@@ -191,3 +191,6 @@ func TestCheats(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, terminaltest.Config{}), 200) }

@@ -58,13 +58,11 @@ type place struct {
 	Level  int    `json:"level"`
 }
 
-// Rows makes the rows of a split; seeds of evaluation are odd, those of training even.
+// Rows makes the rows of a split, whose questions are asked in no other.
 func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
 	return envs.Made("tool_api", split, e.c.Size, o, func(i int) any {
-		p := place{Level: e.c.Level, Seed: (e.c.Seed<<20 + uint64(i)) << 1}
-		if split == envs.Eval {
-			p.Seed |= 1
-		}
+		p := place{Level: e.c.Level}
+		p.Seed = envs.SeedFor(split, e.c.Seed, i, func(seed uint64) string { return newCase(seed, p.Level).opening })
 		p.ID = fmt.Sprintf("shop/2/%d/%d", p.Level, p.Seed)
 		p.Prompt = newCase(p.Seed, p.Level).opening
 		return p

@@ -219,3 +219,6 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, 2), 200) }
