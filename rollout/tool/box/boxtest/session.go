@@ -35,7 +35,7 @@ func bashCases() []testCase {
 		}},
 		{name: "the command line is the model's own", needs: "ps", steps: []step{
 			sh("cd /tmp; ps -o args= -p $$", `{"output":"bash -c cd /tmp; ps -o args= -p $$\n","exit_code":0,"error":null}`),
-			sh("ps -eo args | grep -c '[_]_leave'; env | grep -c BASH_ENV", `{"output":"0\n0\n","exit_code":1,"error":null,"exit_code_meaning":"No match was found (not an error)"}`),
+			sh("ps -o args= -p $$ | grep -c '[_]_leave'; env | grep -c BASH_ENV", `{"output":"0\n0\n","exit_code":1,"error":null,"exit_code_meaning":"No match was found (not an error)"}`),
 		}},
 		{name: "an attack on the kept file breaks the session's state at most", needs: "bash", steps: []step{
 			sh("cd /tmp; export K=1", `{"output":"","exit_code":0,"error":null}`),
