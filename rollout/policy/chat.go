@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	openai "github.com/sashabaranov/go-openai"
-
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
@@ -35,7 +33,6 @@ type chat struct {
 	w       *wire.Client
 	o       ChatOptions
 	profile Profile
-	client  *openai.Client
 	marker  json.RawMessage // for prompt caches; nil: none
 
 	mu    sync.Mutex
@@ -56,7 +53,7 @@ func NewChat(w *wire.Client, o ChatOptions) (Policy, error) {
 	if err := o.Routing.check(); err != nil {
 		return nil, fmt.Errorf("chat policy: %w", err)
 	}
-	p := &chat{w: w, o: o, client: newOpenAI(), heads: map[[32]byte]*heads{}}
+	p := &chat{w: w, o: o, heads: map[[32]byte]*heads{}}
 	if o.Profile != nil {
 		p.profile = *o.Profile
 	} else {

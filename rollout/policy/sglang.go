@@ -212,23 +212,6 @@ func plainASCII(raw []byte) (string, bool) {
 	return string(raw), true
 }
 
-// finishOf maps the word with which servers end an answer.
-func finishOf(word string) (trajectory.Finish, error) {
-	switch word {
-	case "stop", "eos", "word", "tool_calls":
-		return trajectory.FinishStop, nil
-	case "length", "limit":
-		return trajectory.FinishLength, nil
-	case "abort":
-		return trajectory.FinishAborted, nil
-	case "content_filter":
-		return trajectory.FinishFilter, nil
-	case "":
-		return "", malformed("the answer has no finish_reason")
-	}
-	return "", malformed("the model server ended the answer with finish_reason %q", word)
-}
-
 // plainText is a JSON string's text, or the raw JSON; null is empty.
 func plainText(raw json.RawMessage) string {
 	if s, ok := plainASCII(raw); ok {
