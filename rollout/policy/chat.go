@@ -34,6 +34,7 @@ type chat struct {
 	o       ChatOptions
 	profile Profile
 	marker  json.RawMessage // for prompt caches; nil: none
+	neutral json.RawMessage // sampling options that are sent where nobody names them; not part of a request's identity
 
 	mu    sync.Mutex
 	heads map[[32]byte]*heads // by identity: rollouts with the same tools share them
@@ -126,6 +127,9 @@ type wireTool struct {
 // head encodes everything that comes before the messages.
 func (p *chat) head(tools []trajectory.ToolSpec, o Options, stream bool) ([]byte, error) {
 	var b object
+	if err := b.merge(p.neutral); err != nil {
+		return nil, err
+	}
 	list := []struct {
 		key   string
 		value any

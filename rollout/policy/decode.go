@@ -349,7 +349,7 @@ func (a *answer) end() {
 // check says whether the answer is one.
 func (a *answer) check() error {
 	if a.finish == "" && a.pieces == 0 {
-		return malformed("%w", errNoAnswer)
+		return malformed("the answer has no choice with a message")
 	}
 	return endError(a.finish)
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -114,6 +113,3 @@ func (f *finishWord) UnmarshalJSON(raw []byte) error {
 	*f = finishWord(plainText(raw))
 	return nil
 }
-
-// errNoAnswer is an answer without a message.
-var errNoAnswer = errors.New("the answer has no choice with a message")

@@ -20,7 +20,7 @@ func sglangForm() *form {
 		name: "sglang", path: "//generate", prompt: "input_ids", limit: "max_new_tokens", nested: true,
 		stops: "stop_token_ids", salt: "extra_key",
 		fixed:    `"return_logprob":true,"return_text_in_logprobs":false`,
-		sampling: `"skip_special_tokens":false,"no_stop_trim":true`,
+		sampling: `"skip_special_tokens":false,"no_stop_trim":true`, neutral: neutral,
 		capture: func(c Capture, body, _ *object) error {
 			if c.TopK > 0 {
 				if err := body.set("top_logprobs_num", c.TopK); err != nil {
@@ -46,6 +46,7 @@ type sglangAnswer struct {
 		LogProbs triples         `json:"output_token_logprobs"`
 		Top      []triples       `json:"output_top_logprobs"`
 		Version  json.RawMessage `json:"weight_version"`
+		Versions json.RawMessage `json:"weight_versions"`
 		Experts  string          `json:"routed_experts"`
 	} `json:"meta_info"`
 }
@@ -62,7 +63,7 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 			return ok
 		}
 		m := &a.Meta
-		return s.object([]string{"finish_reason", "prompt_tokens", "cached_tokens", "output_token_logprobs", "output_top_logprobs", "weight_version", "routed_experts"}, func(i int) (ok bool) {
+		return s.object([]string{"finish_reason", "prompt_tokens", "cached_tokens", "output_token_logprobs", "output_top_logprobs", "weight_version", "weight_versions", "routed_experts"}, func(i int) (ok bool) {
 			switch i {
 			case 0:
 				m.Finish, ok = s.raw()
@@ -76,6 +77,8 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 				m.LogProbs, ok = s.triples(len(a.IDs))
 			case 5:
 				m.Version, ok = s.raw()
+			case 6:
+				m.Versions, ok = s.raw()
 			default:
 				ok = s.null()
 			}
@@ -140,6 +143,9 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 	}
 	var err error
 	if c.Finish, err = sglangFinish(a.Meta.Finish); err != nil {
+		return c, err
+	}
+	if c.Versions, err = readVersions(a.Meta.Versions, len(c.Tokens)); err != nil {
 		return c, err
 	}
 	switch {
