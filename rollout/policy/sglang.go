@@ -145,9 +145,6 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 	if c.Finish, err = sglangFinish(a.Meta.Finish); err != nil {
 		return c, err
 	}
-	if c.Versions, err = readVersions(a.Meta.Versions, len(c.Tokens)); err != nil {
-		return c, err
-	}
 	switch {
 	case a.IDs == nil && c.Tokens == nil && c.Finish != trajectory.FinishAborted:
 		return c, inexact("sglang: the answer has neither output_ids nor output_token_logprobs: is this a server that speaks SGLang's /generate?")
@@ -155,6 +152,9 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 		return c, inexact("sglang: the answer has %d tokens but no output_token_logprobs; the server must honour return_logprob", len(a.IDs))
 	case a.IDs != nil && (len(a.IDs) != len(c.Tokens) || differ(a.IDs, c.Tokens) < len(a.IDs)):
 		return c, inexact("sglang: output_ids and output_token_logprobs differ at token %d", differ(a.IDs, c.Tokens))
+	}
+	if c.Versions, err = readVersions(a.Meta.Versions, len(c.Tokens)); err != nil {
+		return c, err
 	}
 	for _, t := range a.Meta.Top {
 		for i := range t.ids[:min(want.TopK, len(t.ids))] {

@@ -89,11 +89,11 @@ func readInference(raw []byte, want Capture) (Completion, error) {
 	if c.Finish, err = finishOf(one.Finish); err != nil {
 		return c, err
 	}
-	if c.Versions, err = readVersions(one.Versions, len(one.IDs)); err != nil {
-		return c, err
-	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
 		return c, inexact("vllm: the answer has no token_ids")
+	}
+	if c.Versions, err = readVersions(one.Versions, len(one.IDs)); err != nil {
+		return c, err
 	}
 	if one.LogProbs != nil {
 		if err := one.LogProbs.read(&c, want); err != nil {
@@ -198,11 +198,11 @@ func readCompletions(raw []byte, want Capture) (Completion, error) {
 	if c.Finish, err = finishOf(one.Finish); err != nil {
 		return c, err
 	}
-	if c.Versions, err = readVersions(one.Versions, len(one.IDs)); err != nil {
-		return c, err
-	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
 		return c, inexact("completions: the answer has no token_ids; start a server that knows return_token_ids (vLLM 0.10.2 or later)")
+	}
+	if c.Versions, err = readVersions(one.Versions, len(one.IDs)); err != nil {
+		return c, err
 	}
 	if one.LogProbs != nil {
 		for _, p := range one.LogProbs.LogProbs {
