@@ -30,6 +30,7 @@ type modelFake struct {
 	Models     []string      `nokey:"" placeholder:"NAME" help:"Model names that exist (default: any)."`
 	Key        string        `nokey:"" placeholder:"TEXT" help:"Demand this bearer token."`
 	Seed       int64         `nokey:"" default:"0" help:"Seed of latency and faults."`
+	Closed     []string      `nokey:"" placeholder:"PATH" help:"Paths that are answered with 403, such as /inference/v1/generate of a vLLM without --enable-scale-out."`
 	Latency    string        `nokey:"" placeholder:"MODEL" help:"Parts joined by +: 200ms, lognormal:1s,0.5, tokens:80 (a second), prompt:20000."`
 	Faults     string        `nokey:"" placeholder:"NAME=SHARE,..." help:"Shares of requests that fail, such as 429=0.05,reset=0.01."`
 	Capacity   int           `nokey:"" help:"Requests worked on at once; the others wait."`
@@ -83,7 +84,7 @@ func (c *modelFake) Run(h *host) (err error) {
 }
 
 func (c *modelFake) options() (fakellm.Options, error) {
-	o := fakellm.Options{Models: c.Models, Like: c.Like, Key: c.Key, ContextLength: c.Context, Seed: uint64(c.Seed), Capacity: c.Capacity,
+	o := fakellm.Options{Models: c.Models, Like: c.Like, Key: c.Key, ContextLength: c.Context, Closed: c.Closed, Seed: uint64(c.Seed), Capacity: c.Capacity,
 		Degrade: c.Degrade, Limit: c.Limit, RetryAfter: c.RetryAfter}
 	var err error
 	if c.Latency != "" {

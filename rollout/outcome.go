@@ -55,8 +55,10 @@ func classify(err error) (trajectory.Outcome, string) {
 // outcomeOf maps why a loop stopped to what became of the sample.
 func outcomeOf(s trajectory.Stop) trajectory.Outcome {
 	switch s.Reason {
-	case trajectory.StopAnswer, trajectory.StopRefused:
+	case trajectory.StopAnswer:
 		return trajectory.Answered
+	case trajectory.StopRefused:
+		return trajectory.Filtered
 	case trajectory.StopMalformed, trajectory.StopRepetition:
 		return trajectory.Malformed
 	case trajectory.StopFaultyBox:

@@ -57,6 +57,7 @@ const (
 	Answered    Outcome = "answered"    // the model ended by itself
 	Truncated   Outcome = "truncated"   // a limit of turns, tokens, context or tool time
 	Malformed   Outcome = "malformed"   // calls that cannot be read, loops
+	Filtered    Outcome = "filtered"    // a content filter of the provider cut the answer, or refused
 	Faulty      Outcome = "faulty"      // the model broke its own box
 	Provider    Outcome = "provider"    // the model server failed, after retries
 	Sandbox     Outcome = "sandbox"     // the box was lost, or could not be made

@@ -24,6 +24,13 @@ type Span struct {
 	Version string `json:"version"`
 }
 
+// Run is a run of sampled tokens: From up to, not with, To; both count the sampled tokens
+// of one message.
+type Run struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
 // Block is a named tensor about sampled tokens (routed experts, top-k log-probs),
 // stored as a blob.
 type Block struct {
@@ -39,7 +46,8 @@ type Delta struct {
 	Message  Message   `json:"message"`
 	Tokens   []Token   `json:"-"`
 	Given    int       `json:"given,omitempty"`
-	LogProbs []float32 `json:"-"` // one per sampled token
+	LogProbs []float32 `json:"-"`                // one per sampled token
+	Masked   []Run     `json:"masked,omitempty"` // sampled tokens whose log-prob is not known: 0 there, and not trained
 	Versions []Span    `json:"versions,omitempty"`
 	Extras   []Block   `json:"extras,omitempty"`
 }
@@ -200,6 +208,17 @@ func (t *Trace) check(d Delta) error {
 	for i, p := range d.LogProbs {
 		if math.IsNaN(float64(p)) || math.IsInf(float64(p), 0) {
 			return fmt.Errorf("%w: log-prob %d is %v", ErrMisaligned, i, p)
+		}
+	}
+	at := 0
+	for _, r := range d.Masked {
+		if r.From < at || r.To <= r.From || r.To > len(d.LogProbs) {
+			return fmt.Errorf("%w: masked tokens %d to %d of %d", ErrMisaligned, r.From, r.To, len(d.LogProbs))
+		}
+		for at = r.From; at < r.To; at++ {
+			if d.LogProbs[at] != 0 {
+				return fmt.Errorf("%w: the masked token %d has the log-prob %v", ErrMisaligned, at, d.LogProbs[at])
+			}
 		}
 	}
 	return nil

@@ -173,3 +173,25 @@ func TestDigest(t *testing.T) {
 	var none *trajectory.Trace
 	_ = none.Digest() // a record without a trace
 }
+
+// Masked tokens are sampled ones, in order, without a log-prob.
+func TestCommitChecksMaskedTokens(t *testing.T) {
+	for name, tt := range map[string]struct {
+		runs []trajectory.Run
+		ok   bool
+	}{
+		"one":             {[]trajectory.Run{{From: 1, To: 3}}, true},
+		"two":             {[]trajectory.Run{{From: 1, To: 2}, {From: 2, To: 3}}, true},
+		"empty":           {[]trajectory.Run{{From: 1, To: 1}}, false},
+		"too long":        {[]trajectory.Run{{From: 2, To: 5}}, false},
+		"before the next": {[]trajectory.Run{{From: 2, To: 3}, {From: 1, To: 2}}, false},
+		"with a log-prob": {[]trajectory.Run{{From: 0, To: 2}}, false},
+		"negative":        {[]trajectory.Run{{From: -1, To: 2}}, false},
+	} {
+		d := trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, "x"), Tokens: []trajectory.Token{1, 2, 3, 4}, LogProbs: []float32{-1, 0, 0, -1}, Masked: tt.runs}
+		_, err := trajectory.New(trajectory.ModeExact, nil).Commit(trajectory.Turn{Sampled: d, Finish: trajectory.FinishStop})
+		if tt.ok != (err == nil) || err != nil && !errors.Is(err, trajectory.ErrMisaligned) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

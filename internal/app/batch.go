@@ -215,7 +215,7 @@ func (b *batch) manifest() (rundir.Manifest, error) {
 		Tools: b.tools.names(),
 	}
 	if b.model.exact != nil {
-		m.Books.LogProbs = b.model.exact.probs()
+		m.Books.LogProbs, m.Books.Sampling = b.model.exact.probs(), b.named()
 	}
 	config := map[string]string{"dataset": strings.Join(b.Datasets, " ")}
 	if b.Env != nil {
@@ -283,6 +283,9 @@ func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
 	}
 	b.dir = dir
 	b.later(dir.Close)
+	if dir.Unnamed {
+		fmt.Fprintf(b.host.Err, "%s: the answers that it holds were sampled by the server's own settings where no flag named one; from here on every request names temperature, top-p, top-k and min-p (run.yaml: books.sampling)\n", dir.Path)
+	}
 	if b.RetryFailed {
 		if err := dir.Journal.Reopen(ctx, dir.Journal.Failed()); err != nil {
 			return &Error{Code: codeOurs, Err: room(err)}

@@ -231,17 +231,23 @@ func (b Batch) scoreGroup(ctx context.Context, row datasets.Row, recs []*traject
 	return nil
 }
 
-// generation are the sampling parameters that were sent.
+// generation are the sampling parameters that were sent. Exact requests name all of them.
 func (b Batch) generation() map[string]any {
 	g := map[string]any{}
+	if b.Exact {
+		g["temperature"], g["top_p"], g["top_k"], g["min_p"] = 1.0, 1.0, -1, 0.0
+	}
 	if b.Temperature != nil {
 		g["temperature"] = *b.Temperature
 	}
 	if b.TopP != nil {
 		g["top_p"] = *b.TopP
 	}
-	if b.TopK != nil {
+	if b.TopK != nil && (!b.Exact || *b.TopK > 0) {
 		g["top_k"] = *b.TopK
+	}
+	if b.MinP != nil {
+		g["min_p"] = *b.MinP
 	}
 	if b.MaxTokens > 0 {
 		g["max_tokens"] = b.MaxTokens

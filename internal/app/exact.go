@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -216,12 +215,15 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 	}
 	if b.Cassette == "" {
 		err = policy.ProbeExact(ctx, p)
-		var e *policy.Error
-		if m.form == "vllm" && errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
-			m.form = "vllm-completions" // a vLLM older than /inference/v1/generate
+		if m.form == "vllm" && policy.NoDoor(err) {
+			m.form = "vllm-completions" // a vLLM older than /inference/v1/generate, or one that keeps it closed
+			fmt.Fprintf(b.host.Err, "POST /inference/v1/generate is not open (%v): asking POST /v1/completions\n", err)
 			if p, err = m.policy(w, name, length, b, s.budget, price); err == nil {
 				err = policy.ProbeExact(ctx, p)
 			}
+		}
+		if policy.NoDoor(err) {
+			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w; %s", err, policy.Door(m.form))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w", err)
@@ -234,6 +236,22 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 		fmt.Fprintf(b.host.Err, "exact tokens over chat: the server renders and tokenizes; log-probs are %s\n", m.probs())
 	}
 	return p, nil
+}
+
+// named is the distribution that every exact request names, whether its user did or not:
+// what the log-probs belong to.
+func (s *SamplingFlags) named() rundir.Fields {
+	number := func(v *float64, none string) string {
+		if v == nil {
+			return none
+		}
+		return strconv.FormatFloat(*v, 'g', -1, 64)
+	}
+	k := "all"
+	if s.TopK != nil && *s.TopK > 0 {
+		k = strconv.Itoa(*s.TopK)
+	}
+	return rundir.Fields{{Name: "temperature", Value: number(s.Temperature, "1")}, {Name: "top-p", Value: number(s.TopP, "1")}, {Name: "top-k", Value: k}, {Name: "min-p", Value: number(s.MinP, "0")}}
 }
 
 // identity are the fields of an exact run in which two starts must agree.

@@ -55,6 +55,9 @@ func (x *exchange) chatBody(b []byte) []byte {
 		if x.q.returnIDs {
 			b = appendIDs(append(b, `,"stop_reason":null,"token_ids":`...), x.a.ids)
 		}
+		if x.q.versions {
+			b = x.versions(append(b, ','))
+		}
 		b = append(b, '}')
 	}
 	b = x.usage(append(b, `],"usage":`...))
@@ -94,10 +97,13 @@ func (x *exchange) message(b []byte) []byte {
 }
 
 func (x *exchange) usage(b []byte) []byte {
-	out := x.a.out * x.q.n
-	b = strconv.AppendInt(append(b, `{"prompt_tokens":`...), int64(x.a.prompt), 10)
+	prompt, out := x.a.prompt, x.a.out*x.q.n
+	for _, a := range x.more {
+		prompt, out = prompt+a.prompt, out+a.out*x.q.n
+	}
+	b = strconv.AppendInt(append(b, `{"prompt_tokens":`...), int64(prompt), 10)
 	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(out), 10)
-	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(x.a.prompt+out), 10)
+	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(prompt+out), 10)
 	if x.a.thought > 0 {
 		b = strconv.AppendInt(append(b, `,"completion_tokens_details":{"reasoning_tokens":`...), int64(x.a.thought*x.q.n), 10)
 		b = append(b, '}')
@@ -170,12 +176,12 @@ func (x *exchange) oneLogprob(b []byte, id int32, value func([]byte) []byte) []b
 func (x *exchange) completionBody(b []byte) []byte {
 	b = x.head(b, "cmpl-", "text_completion")
 	b = append(b, `,"choices":[`...)
-	for i := range x.q.n {
+	x.each(func(x *exchange, i int) {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
-		b = quote(append(b, `,"text":`...), x.a.text)
+		b = quote(append(b, `,"text":`...), x.echoed()+x.a.text)
 		b = append(b, `,"logprobs":`...)
 		b = x.legacyLogprobs(b, x.a.ids, 0)
 		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
@@ -184,11 +190,14 @@ func (x *exchange) completionBody(b []byte) []byte {
 			b = appendIDs(append(b, `,"token_ids":`...), x.a.ids)
 			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
 		}
+		if x.q.versions {
+			b = x.versions(append(b, ','))
+		}
 		if x.q.promptTop >= 0 {
 			b = x.promptLogprobs(append(b, `,"prompt_logprobs":`...))
 		}
 		b = append(b, '}')
-	}
+	})
 	return append(x.usage(append(b, `],"usage":`...)), '}')
 }
 
@@ -199,6 +208,19 @@ func (x *exchange) legacyLogprobs(b []byte, ids []int32, at int) []byte {
 	}
 	var offsets, lps, toks, tops []byte
 	offset := len(x.q.prompt) + len(x.s.opt.Tokenizer.Decode(x.a.ids[:at]))
+	if x.q.echo && at == 0 { // the first token follows nothing
+		offset = 0
+		for i, id := range x.a.promptIDs {
+			lp := []byte("null")
+			if i > 0 {
+				lp = appendFloat(nil, logprob(x.dig, -1-i))
+			}
+			offsets, lps = append(strconv.AppendInt(offsets, int64(offset), 10), ','), append(append(lps, lp...), ',')
+			toks = append(quote(toks, x.tokenText(id)), ',')
+			tops = append(append(append(quote(append(tops, '{'), x.tokenText(id)), ':'), lp...), "},"...)
+			offset += len(x.s.opt.Tokenizer.Decode([]int32{id}))
+		}
+	}
 	for i, id := range ids {
 		if i > 0 {
 			offsets, lps, toks, tops = append(offsets, ','), append(lps, ','), append(toks, ','), append(tops, ',')
@@ -219,6 +241,20 @@ func (x *exchange) legacyLogprobs(b []byte, ids []int32, at int) []byte {
 	b = append(append(b, `],"tokens":[`...), toks...)
 	b = append(append(b, `],"top_logprobs":[`...), tops...)
 	return append(b, "]}"...)
+}
+
+// echoed is the prompt where it is to come before the answer.
+func (x *exchange) echoed() string {
+	if !x.q.echo {
+		return ""
+	}
+	return x.q.prompt
+}
+
+// versions appends which weights sampled which tokens, as vLLM tells it.
+func (x *exchange) versions(b []byte) []byte {
+	b = quote(append(b, `"weight_versions":[{"version":`...), x.version)
+	return append(strconv.AppendInt(append(b, `,"start":0,"end":`...), int64(len(x.a.ids)), 10), "}]"...)
 }
 
 // promptLogprobs appends vLLM's form: null, then objects by token id.

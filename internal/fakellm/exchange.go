@@ -19,6 +19,7 @@ type exchange struct {
 	dig     digest
 	dice    dice
 	a       *answer
+	more    []*answer // those to the other prompts of a list
 	entry   Entry
 	limited bool
 
@@ -36,6 +37,9 @@ func (x *exchange) run(before tally, flying int64) {
 		return
 	}
 	t, err := s.turn(x.q, before)
+	if err == nil {
+		t, err = x.q.obey(t)
+	}
 	if err != nil {
 		x.refuse("", err.Error())
 		return
@@ -54,6 +58,14 @@ func (x *exchange) run(before tally, flying int64) {
 		return
 	}
 	x.a = s.fill(x.q, t, x.dig)
+	for _, q := range x.q.more {
+		t, err := s.turn(q, tally{})
+		if err != nil {
+			x.refuse("", err.Error())
+			return
+		}
+		x.more = append(x.more, s.fill(q, t, q.digest()))
+	}
 	if x.tooLong() {
 		return
 	}

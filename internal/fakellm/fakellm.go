@@ -34,6 +34,7 @@ type Options struct {
 	Like          string   // a name of [LikeNames]: whose ways it has; empty: plain
 	ContextLength int      // tokens; 0: unlimited
 	MaxBody       int64    // bytes; 0: 64 MiB
+	Closed        []string // paths that are answered with 403, as vLLM does unless it is started with --enable-scale-out
 
 	Scripts []Script // tried in order against the first user message
 	Default []Turn   // used when no script matches; nil: the built-in agent

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 // Layers and experts of a token that the server makes up.
@@ -41,11 +43,17 @@ func (x *exchange) llamacppBody(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"truncated":false,"tokens_cached":0,"tokens_evaluated":`...), int64(x.a.prompt), 10)
 	b = strconv.AppendInt(append(b, `,"tokens_predicted":`...), int64(x.a.out), 10)
 	if x.q.logprobs {
-		b = append(b, `,"completion_probabilities":[`...)
+		begun := false // a list without entries is left out
 		for k, id := range x.a.ids {
-			if k > 0 {
+			if x.partial(k) {
+				continue // no entry, as in the real server
+			}
+			if !begun {
+				b = append(b, `,"completion_probabilities":[`...)
+			} else {
 				b = append(b, ',')
 			}
+			begun = true
 			b = strconv.AppendInt(append(b, `{"id":`...), int64(id), 10)
 			b = x.appendLogProb(append(b, `,"logprob":`...), k)
 			b = append(b, `,"top_logprobs":[`...)
@@ -58,9 +66,25 @@ func (x *exchange) llamacppBody(b []byte) []byte {
 			}
 			b = append(b, "]}"...)
 		}
-		b = append(b, ']')
+		if begun {
+			b = append(b, ']')
+		}
 	}
 	return append(b, '}')
+}
+
+// partial reports whether a character of the answer is not complete with its k-th token.
+func (x *exchange) partial(k int) bool {
+	text := x.s.opt.Tokenizer.Decode(x.a.ids[max(0, k-utf8.UTFMax+1) : k+1])
+	if strings.HasSuffix(text, "\ufffd") {
+		return true // of a tokenizer whose texts are always whole characters
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			return c >= utf8.RuneSelf && !utf8.FullRuneInString(text[len(text)-n:])
+		}
+	}
+	return false
 }
 
 // sglangBody is the answer of SGLang's /generate: an object, or a list for n above 1.
@@ -180,7 +204,7 @@ func (x *exchange) inferenceBody(b []byte) []byte {
 		b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
 		b = append(b, `,"logprobs":`...)
 		if x.q.logprobs {
-			b = x.chatLogprobs(b, x.a.ids, 0)
+			b = x.tokenLogprobs(b)
 		} else {
 			b = append(b, "null"...)
 		}
@@ -188,13 +212,36 @@ func (x *exchange) inferenceBody(b []byte) []byte {
 		if x.entry.Fault != FaultNoIDs {
 			b = appendIDs(append(b, `,"token_ids":`...), x.a.ids)
 		}
-		b = append(b, '}')
+		b = append(x.versions(append(b, ',')), '}')
 	}
-	b = append(b, `],"prompt_logprobs":`...)
+	b = x.usage(append(b, `],"usage":`...))
+	b = append(b, `,"prompt_logprobs":`...)
 	if x.q.promptTop >= 0 {
 		b = x.promptLogprobs(b)
 	} else {
 		b = append(b, "null"...)
 	}
 	return append(b, '}')
+}
+
+// tokenLogprobs appends the log-probs of vLLM's /inference/v1/generate: tokens by id.
+func (x *exchange) tokenLogprobs(b []byte) []byte {
+	b = append(b, `{"content":[`...)
+	for k, id := range x.a.ids {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, `{"token_id":`...), int64(id), 10)
+		b = append(x.appendLogProb(append(b, `,"logprob":`...), k), `,"rank":1,"top_logprobs":[`...)
+		for i := range x.q.top {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(append(b, `{"token_id":`...), int64(id)+int64(i), 10)
+			b = appendFloat(append(b, `,"logprob":`...), x.logProb(k)-float64(i))
+			b = append(strconv.AppendInt(append(b, `,"rank":`...), int64(i+1), 10), '}')
+		}
+		b = append(b, "]}"...)
+	}
+	return append(b, "]}"...)
 }

@@ -53,7 +53,7 @@ func waysOf(like string) (ways, error) {
 		return ways{owner: "", reasoning: "reasoning", details: true, empty: true, comments: true, always: true, cached: true,
 			usage: openRouterUsage, fail: openRouterError, overlong: openRouterOverlong}, nil
 	case LikeVLLM:
-		return ways{owner: "vllm", reasoning: "reasoning_content", fail: flatError, overlong: vllmOverlong,
+		return ways{owner: "vllm", reasoning: "reasoning_content", fail: vllmError, overlong: vllmOverlong,
 			metrics: [2]string{"vllm:num_requests_running", "vllm:num_requests_waiting"}}, nil
 	case LikeSGLang:
 		return ways{owner: "sglang", reasoning: "reasoning_content", fail: flatError, overlong: sglangOverlong,
@@ -81,12 +81,23 @@ func (s *Server) fail(w http.ResponseWriter, status int, kind, code, message str
 
 func jsonText(s string) string { return string(quote(nil, s)) }
 
-// flatError is that of vLLM before 0.10 and of SGLang.
-func flatError(status int, _, _, message string) string {
-	kind := map[int]string{400: "BadRequestError", 401: "Unauthorized", 404: "NotFoundError", 429: "TooManyRequests", 503: "ServiceUnavailable"}[status]
-	if kind == "" {
-		kind = "InternalServerError"
+// vllmError is that of vLLM since 0.10.
+func vllmError(status int, _, _, message string) string {
+	return fmt.Sprintf(`{"error":{"message":%s,"type":%q,"param":null,"code":%d}}`, jsonText(message), errorName(status), status)
+}
+
+// errorName is what vLLM and SGLang call an error of a status.
+func errorName(status int) string {
+	name := map[int]string{400: "BadRequestError", 401: "Unauthorized", 403: "Forbidden", 404: "NotFoundError", 429: "TooManyRequests", 503: "ServiceUnavailable"}[status]
+	if name == "" {
+		return "InternalServerError"
 	}
+	return name
+}
+
+// flatError is that of SGLang.
+func flatError(status int, _, _, message string) string {
+	kind := errorName(status)
 	return fmt.Sprintf(`{"object":"error","message":%s,"type":%q,"param":null,"code":%d}`, jsonText(message), kind, status)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -19,14 +20,29 @@ func (s *Server) names() []string {
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	list := []map[string]any{}
 	for _, name := range s.names() {
-		m := map[string]any{"id": name, "object": "model", "created": s.opt.Now().Unix()}
-		if s.ways.owner != "" {
-			m["owned_by"] = s.ways.owner
-		}
-		maps.Copy(m, s.modelExtra())
-		list = append(list, m)
+		list = append(list, s.entry(name))
 	}
 	reply(w, 200, map[string]any{"object": "list", "data": list})
+}
+
+// entry is what is said about one model.
+func (s *Server) entry(name string) map[string]any {
+	m := map[string]any{"id": name, "object": "model", "created": s.opt.Now().Unix()}
+	if s.ways.owner != "" {
+		m["owned_by"] = s.ways.owner
+	}
+	maps.Copy(m, s.modelExtra())
+	return m
+}
+
+// oneModel tells about the model of that name, which may hold slashes.
+func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("id")
+	if !slices.Contains(s.names(), name) {
+		s.fail(w, 404, "invalid_request_error", "model_not_found", fmt.Sprintf("The model `%s` does not exist.", name))
+		return
+	}
+	reply(w, 200, s.entry(name))
 }
 
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {

@@ -32,8 +32,11 @@ type request struct {
 	prompt    string  // forms that bring a prompt
 	ids       []int32 // likewise
 	tools     []byte
-	noTools   bool // tool_choice "none"
-	oldMax    bool // the limit came as max_tokens
+	noTools   bool       // tool_choice "none"
+	must      string     // tool_choice: the function that is to be called; "*": any; empty: as the model likes
+	echo      bool       // the prompt comes before the answer's text
+	more      []*request // the other prompts of a list
+	oldMax    bool       // the limit came as max_tokens
 	script    []byte
 	conv      string
 	seed      []byte
@@ -47,6 +50,7 @@ type request struct {
 	top         int
 	returnIDs   bool
 	idNames     bool // token texts as token_id:N
+	versions    bool // which weights sampled which tokens
 	promptTop   int  // prompt log-probs by position; -1: none
 	experts     bool // the experts of each token
 
@@ -92,7 +96,16 @@ func (q *request) field(key string, val []byte) (err error) {
 	case "tools":
 		q.tools = val
 	case "tool_choice":
-		q.noTools = string(val) == `"none"`
+		switch q.noTools = string(val) == `"none"`; {
+		case string(val) == `"required"`:
+			q.must = "*"
+		case val[0] == '{':
+			q.must = text(field(field(val, "function"), "name"))
+		}
+	case "echo":
+		q.echo = string(val) == "true" && q.form == formCompletion
+	case "return_weight_versions":
+		q.versions = string(val) == "true"
 	case "hermes_script":
 		q.script = val
 	case "hermes_conversation":
@@ -170,6 +183,9 @@ func (q *request) readChat() (err error) {
 	if q.messages == nil {
 		return fmt.Errorf("messages: field required")
 	}
+	if inner := skipSpace(q.messages, 1); q.messages[0] == '[' && q.messages[inner] == ']' {
+		return fmt.Errorf("messages: the list is empty, want at least one message")
+	}
 	if q.talk, err = readMessages(q.messages); err != nil {
 		return fmt.Errorf("messages: %w", err)
 	}
@@ -185,6 +201,19 @@ func (q *request) readPrompt(s *Server) error {
 	raw := q.promptRaw
 	if len(raw) > 0 && raw[0] == '{' {
 		raw = field(raw, "prompt_token_ids")
+	}
+	if q.form == formCompletion {
+		if list := prompts(raw); len(list) > 1 {
+			for _, p := range list[1:] {
+				one := *q
+				one.promptRaw = p
+				if err := one.readPrompt(s); err != nil {
+					return err
+				}
+				q.more = append(q.more, &one)
+			}
+			raw = list[0]
+		}
 	}
 	if len(raw) > 0 && raw[0] == '[' {
 		if inner := only(raw); len(inner) > 0 && (inner[0] == '[' || inner[0] == '"') {
@@ -212,6 +241,23 @@ func (q *request) readPrompt(s *Server) error {
 		}
 	}
 	return nil
+}
+
+// prompts are the prompts of a list of texts or of lists of ids; nil where it is none.
+func prompts(raw []byte) (list [][]byte) {
+	if len(raw) == 0 || raw[0] != '[' {
+		return nil
+	}
+	many := true
+	err := eachElem(raw, func(e []byte) bool {
+		many = e[0] == '"' || e[0] == '['
+		list = append(list, e)
+		return many
+	})
+	if err != nil || !many {
+		return nil
+	}
+	return list
 }
 
 // only returns the element of a list of one, or nil.

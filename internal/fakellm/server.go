@@ -25,6 +25,7 @@ func (s *Server) routes() *http.ServeMux {
 	m.HandleFunc("POST /tokenize", s.tokenize)
 	m.HandleFunc("POST /detokenize", s.detokenize)
 	m.HandleFunc("GET /v1/models", s.models)
+	m.HandleFunc("GET /v1/models/{id...}", s.oneModel)
 	m.HandleFunc("GET /metrics", s.metrics)
 	m.HandleFunc("GET /stats", s.statsPage)
 	m.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]string{"version": "fake"}) })
@@ -109,6 +110,11 @@ func (s *Server) model(f form) http.HandlerFunc {
 
 // handle reads a request, refuses what no server would take, and runs the rest.
 func (s *Server) handle(f form, w http.ResponseWriter, r *http.Request) {
+	if slices.Contains(s.opt.Closed, r.URL.Path) {
+		s.log.refuse()
+		s.fail(w, 403, "Forbidden", "", "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to use "+r.URL.Path)
+		return
+	}
 	buf := s.body()
 	defer func() {
 		if buf.Cap() <= 1<<20 {

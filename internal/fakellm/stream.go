@@ -200,7 +200,7 @@ func split(s string) (piece, rest string) {
 // completionEvents writes the sampled tokens step by step; the text follows as soon as
 // its characters are complete.
 func (x *exchange) completionEvents(e *events) {
-	for i := range x.q.n {
+	x.each(func(x *exchange, i int) {
 		sent := 0 // bytes of the text that went out
 		for at := 0; at == 0 || at < len(x.a.ids); at += idStep {
 			upto := min(at+idStep, len(x.a.ids))
@@ -213,10 +213,14 @@ func (x *exchange) completionEvents(e *events) {
 			if last {
 				ready, finish = len(x.a.text), x.a.finish
 			}
-			x.completionChunk(e, i, x.a.text[sent:max(ready, sent)], x.a.ids[at:upto], at, finish)
+			text := x.a.text[sent:max(ready, sent)]
+			if at == 0 {
+				text = x.echoed() + text
+			}
+			x.completionChunk(e, i, text, x.a.ids[at:upto], at, finish)
 			sent = max(ready, sent)
 		}
-	}
+	})
 }
 
 func (x *exchange) completionChunk(e *events, i int, text string, ids []int32, at int, finish string) {

@@ -203,12 +203,14 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"no key", "", `{}`, 401, "invalid_api_key"},
 		{"wrong key", "other", `{}`, 401, "invalid_api_key"},
-		{"unknown model", "secret", `{"model":"z","messages":[]}`, 404, "model_not_found"},
+		{"unknown model", "secret", `{"model":"z","messages":[{"role":"user","content":"hi"}]}`, 404, "model_not_found"},
 		{"no JSON", "secret", `{"model":"m"`, 400, "invalid_request_error"},
 		{"no messages", "secret", `{"model":"m"}`, 400, "field required"},
+		{"empty messages", "secret", `{"model":"m","messages":[ ]}`, 400, "at least one message"},
+		{"a tool that is not there", "secret", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tool_choice":"required"}`, 400, "tool_choice"},
 		{"too long", "secret", `{"model":"m","messages":[{"role":"user","content":"` + long + `"}]}`, 400, "maximum context length is 100 tokens"},
 		{"answer too long", "secret", `{"model":"m","max_tokens":90,"messages":[{"role":"user","content":"` + long[:80] + `"}]}`, 400, "context_length_exceeded"},
-		{"bad script", "secret", `{"model":"m","messages":[],"hermes_script":[{"fault":"zzz"}]}`, 400, "unknown fault"},
+		{"bad script", "secret", `{"model":"m","messages":[{"role":"user","content":"hi"}],"hermes_script":[{"fault":"zzz"}]}`, 400, "unknown fault"},
 		{"good", "secret", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 200, `"finish_reason":"stop"`},
 	} {
 		r, _ := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(tt.body))
@@ -225,7 +227,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %d %s", tt.name, resp.StatusCode, raw)
 		}
 	}
-	if st := s.Stats(); st.Answers != 1 || st.Refused != 8 {
+	if st := s.Stats(); st.Answers != 1 || st.Refused != 10 {
 		t.Errorf("stats %+v", st)
 	}
 }
@@ -254,7 +256,7 @@ func TestPromptIDs(t *testing.T) {
 func TestPages(t *testing.T) {
 	url, _ := start(t, fakellm.Options{Models: []string{"m"}, ContextLength: 9})
 	for path, want := range map[string]string{
-		"/v1/models": `"id":"m"`, "/metrics": `vllm:num_requests_waiting{model_name="m"} 0`, "/stats": `"duplicates":0`, "/health": "ok", "/nope": "Invalid URL",
+		"/v1/models": `"id":"m"`, "/v1/models/m": `{"created":`, "/v1/models/x/y": "model_not_found", "/metrics": `vllm:num_requests_waiting{model_name="m"} 0`, "/stats": `"duplicates":0`, "/health": "ok", "/nope": "Invalid URL",
 	} {
 		r, err := http.Get(url + path)
 		if err != nil {
@@ -274,5 +276,106 @@ func TestPages(t *testing.T) {
 	}
 	if _, raw := post(t, url+"/detokenize", obj{"tokens": []int{97, 98}}); !strings.Contains(string(raw), `"ab"`) {
 		t.Errorf("detokenize: %s", raw)
+	}
+}
+
+// tool_choice is obeyed: no calls, at least one, one of a function.
+func TestToolChoice(t *testing.T) {
+	url, _ := start(t, fakellm.Options{})
+	tools := []obj{{"type": "function", "function": obj{"name": "ls", "parameters": obj{"type": "object", "properties": obj{"path": obj{"type": "string"}}, "required": []string{"path"}}}},
+		{"type": "function", "function": obj{"name": "pwd"}}}
+	calling := []obj{{"content": "so", "calls": []obj{{"name": "ls", "arguments": obj{"path": "/"}}}}}
+	silent := []obj{{"content": "so"}}
+	for _, tt := range []struct {
+		choice any
+		script []obj
+		calls  string
+		finish string
+	}{
+		{"auto", calling, "ls", "tool_calls"},
+		{"none", calling, "", "stop"},
+		{"required", silent, "ls", "tool_calls"},
+		{"required", calling, "ls", "tool_calls"},
+		{obj{"type": "function", "function": obj{"name": "pwd"}}, calling, "pwd", "tool_calls"},
+	} {
+		for _, stream := range []bool{false, true} {
+			_, raw := post(t, url+"/v1/chat/completions", obj{"model": "m", "messages": user("hi"), "tools": tools, "tool_choice": tt.choice, "hermes_script": tt.script, "stream": stream})
+			has := strings.Contains(string(raw), `"tool_calls":[`)
+			if has != (tt.calls != "") || has && !strings.Contains(string(raw), `"name":"`+tt.calls+`"`) || !strings.Contains(string(raw), `"finish_reason":"`+tt.finish+`"`) {
+				t.Errorf("%v, stream %v: %s", tt.choice, stream, raw)
+			}
+		}
+	}
+}
+
+// Completions take a list of prompts, each with answers of its own, and say the prompt first
+// where that is asked for.
+func TestCompletionPrompts(t *testing.T) {
+	url, _ := start(t, fakellm.Options{Scripts: []fakellm.Script{{Match: "one", Turns: []fakellm.Turn{{Content: "1"}}}, {Match: "two", Turns: []fakellm.Turn{{Content: "2"}}}}})
+	type answer struct {
+		Choices []struct {
+			Index    int
+			Text     string
+			IDs      []int32 `json:"token_ids"`
+			Logprobs struct {
+				Tokens  []string
+				Probs   []*float64 `json:"token_logprobs"`
+				Offsets []int      `json:"text_offset"`
+			}
+		}
+		Usage struct {
+			Prompt     int `json:"prompt_tokens"`
+			Completion int `json:"completion_tokens"`
+		}
+	}
+	ask := func(body obj) (a answer) {
+		t.Helper()
+		code, raw := post(t, url+"/v1/completions", body)
+		if err := json.Unmarshal(raw, &a); err != nil || code != 200 {
+			t.Fatalf("%d %s: %v", code, raw, err)
+		}
+		return a
+	}
+	a := ask(obj{"model": "m", "prompt": []string{"one", "two"}, "n": 2, "return_token_ids": true})
+	if len(a.Choices) != 4 || a.Choices[1].Text != "1" || a.Choices[2].Text != "2" || a.Choices[3].Index != 3 || a.Usage.Prompt != 6 || a.Usage.Completion != 4*len(a.Choices[0].IDs) {
+		t.Errorf("%+v", a)
+	}
+	if a = ask(obj{"model": "m", "prompt": [][]int{{'o', 'n', 'e'}, {'t', 'w', 'o'}}}); len(a.Choices) != 2 || a.Choices[1].Text != "2" {
+		t.Errorf("lists of ids: %+v", a)
+	}
+	a = ask(obj{"model": "m", "prompt": "one", "echo": true, "logprobs": 1})
+	if l := a.Choices[0].Logprobs; a.Choices[0].Text != "one1" || len(l.Tokens) != 5 || l.Probs[0] != nil || l.Probs[1] == nil || !slices.Equal(l.Offsets, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("echoed: %+v", a.Choices[0])
+	}
+	_, raw := post(t, url+"/v1/completions", obj{"model": "m", "prompt": []string{"one", "two"}, "stream": true, "echo": true})
+	for _, want := range []string{`"index":0,"text":"one1`, `"index":1,"text":"two2`} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the stream lacks %s: %s", want, raw)
+		}
+	}
+}
+
+// The forms of vLLM and llama.cpp have what the real servers have, and lack what they lack.
+func TestRealShapes(t *testing.T) {
+	url, s := start(t, fakellm.Options{Like: fakellm.LikeVLLM, Closed: []string{"/completion"}, Default: []fakellm.Turn{{Content: "é日"}}})
+	s.SetVersion("step-3")
+	_, raw := post(t, url+"/inference/v1/generate", obj{"model": "m", "token_ids": []int{'h', 'i'}, "sampling_params": obj{"logprobs": 1, "max_tokens": 9}})
+	for _, want := range []string{`{"token_id":195,"logprob":`, `"top_logprobs":[{"token_id":195,`, `"weight_versions":[{"version":"step-3","start":0,"end":6}]`, `"prompt_tokens":2`} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("/inference/v1/generate lacks %s: %s", want, raw)
+		}
+	}
+	code, raw := post(t, url+"/completion", obj{"prompt": []int{'h', 'i'}})
+	if code != 403 || !strings.HasPrefix(string(raw), `{"error":{"message":"Scale-out endpoints are disabled`) {
+		t.Errorf("a closed path: %d %s", code, raw)
+	}
+	url, _ = start(t, fakellm.Options{Default: []fakellm.Turn{{Content: "é日"}}})
+	_, raw = post(t, url+"/completion", obj{"prompt": []int{'h', 'i'}, "n_probs": 1, "return_tokens": true})
+	var a struct {
+		Tokens []int
+		Probs  []struct{ ID int } `json:"completion_probabilities"`
+	}
+	if err := json.Unmarshal(raw, &a); err != nil || !slices.Equal(a.Tokens, []int{0xc3, 0xa9, 0xe6, 0x97, 0xa5, 256}) || len(a.Probs) != 3 || a.Probs[0].ID != 0xa9 || a.Probs[1].ID != 0xa5 || a.Probs[2].ID != 256 {
+		t.Errorf("/completion: %s (%v)", raw, err)
 	}
 }

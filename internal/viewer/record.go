@@ -49,6 +49,7 @@ type nodeView struct {
 	Tokens    []trajectory.Token `json:"tokens,omitempty"`
 	Texts     []string           `json:"texts,omitempty"` // of the tokens
 	LogProbs  []float32          `json:"logprobs,omitempty"`
+	Masked    []trajectory.Run   `json:"masked,omitempty"` // of the sampled tokens: no log-prob is known
 }
 
 type messageView struct {
@@ -98,7 +99,7 @@ func newRecordView(r *trajectory.Record, decode Decoder, problem error) *recordV
 	v.Mode, v.Branches = r.Trace.Mode, branches(r.Trace)
 	for _, n := range r.Trace.Nodes {
 		w := nodeView{messageView: newMessageView(n.Delta.Message), Parent: n.Parent, Sampled: n.Sampled(), Finish: n.Finish, Model: n.Model,
-			Abandoned: n.Abandoned, Versions: n.Delta.Versions, Extras: n.Delta.Extras, Given: n.Delta.Given, Tokens: n.Delta.Tokens, LogProbs: n.Delta.LogProbs}
+			Abandoned: n.Abandoned, Versions: n.Delta.Versions, Extras: n.Delta.Extras, Given: n.Delta.Given, Tokens: n.Delta.Tokens, LogProbs: n.Delta.LogProbs, Masked: n.Delta.Masked}
 		if decode != nil && problem == nil && len(w.Tokens) > 0 {
 			w.Texts, problem = decode(n.Delta.Tokens)
 		}

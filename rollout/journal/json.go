@@ -92,6 +92,11 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 	if n.Delta.Given != 0 {
 		b = strconv.AppendInt(append(b, `,"given":`...), int64(n.Delta.Given), 10)
 	}
+	if len(n.Delta.Masked) > 0 {
+		if b, err = appendAny(append(b, `,"masked":`...), n.Delta.Masked); err != nil {
+			return b, err
+		}
+	}
 	for i, v := range n.Delta.Versions {
 		b = append(b, either(i == 0, `,"versions":[`, ",")...)
 		b = strconv.AppendInt(append(b, `{"from":`...), int64(v.From), 10)

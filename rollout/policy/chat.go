@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	openai "github.com/sashabaranov/go-openai"
-
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
@@ -35,8 +33,8 @@ type chat struct {
 	w       *wire.Client
 	o       ChatOptions
 	profile Profile
-	client  *openai.Client
 	marker  json.RawMessage // for prompt caches; nil: none
+	neutral json.RawMessage // sampling options that are sent where nobody names them; not part of a request's identity
 
 	mu    sync.Mutex
 	heads map[[32]byte]*heads // by identity: rollouts with the same tools share them
@@ -56,7 +54,7 @@ func NewChat(w *wire.Client, o ChatOptions) (Policy, error) {
 	if err := o.Routing.check(); err != nil {
 		return nil, fmt.Errorf("chat policy: %w", err)
 	}
-	p := &chat{w: w, o: o, client: newOpenAI(), heads: map[[32]byte]*heads{}}
+	p := &chat{w: w, o: o, heads: map[[32]byte]*heads{}}
 	if o.Profile != nil {
 		p.profile = *o.Profile
 	} else {
@@ -129,6 +127,9 @@ type wireTool struct {
 // head encodes everything that comes before the messages.
 func (p *chat) head(tools []trajectory.ToolSpec, o Options, stream bool) ([]byte, error) {
 	var b object
+	if err := b.merge(p.neutral); err != nil {
+		return nil, err
+	}
 	list := []struct {
 		key   string
 		value any

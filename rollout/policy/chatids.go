@@ -28,7 +28,9 @@ func NewChatIDs(w *wire.Client, o ChatOptions) (Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &chatIDs{p.(*chat)}, nil
+	c := p.(*chat)
+	c.neutral = json.RawMessage("{" + neutral + `,"return_weight_versions":true}`)
+	return &chatIDs{c}, nil
 }
 
 type chatIDs struct{ *chat }
@@ -83,6 +85,7 @@ func (s *chatIDsSampler) ask(ctx context.Context, p trajectory.Prefix, pending [
 type chatTokens struct {
 	prompt, sampled []trajectory.Token
 	logProbs        []float32
+	versions        []trajectory.Span // nil: not told
 }
 
 // read takes them out of a raw answer.
@@ -90,16 +93,25 @@ func (t *chatTokens) read(raw []byte) error {
 	var a struct {
 		Prompt  idList `json:"prompt_token_ids"`
 		Choices []struct {
-			IDs      idList        `json:"token_ids"`
-			LogProbs *chatLogProbs `json:"logprobs"`
+			IDs      idList          `json:"token_ids"`
+			Prompt   idList          `json:"prompt_token_ids"`   // SGLang
+			Response idList          `json:"response_token_ids"` // SGLang
+			LogProbs *chatLogProbs   `json:"logprobs"`
+			Versions json.RawMessage `json:"weight_versions"`
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal(raw, &a); err != nil || len(a.Choices) != 1 {
 		return malformed("chat: an answer with %d choices (%v)", len(a.Choices), err)
 	}
 	one := a.Choices[0]
+	if a.Prompt == nil {
+		a.Prompt = one.Prompt
+	}
+	if one.IDs == nil {
+		one.IDs = one.Response
+	}
 	if a.Prompt == nil || one.IDs == nil {
-		return inexact("chat: the answer has no token ids; start a server that knows return_token_ids (vLLM 0.10.2 or later), or choose --wire sglang, vllm or llamacpp")
+		return inexact("chat: the answer has no token ids; start a server that knows return_token_ids (vLLM 0.10.2 or later, SGLang), or choose --wire sglang, vllm or llamacpp")
 	}
 	c := Completion{Tokens: one.IDs, Prompt: -1, Finish: trajectory.FinishStop}
 	if one.LogProbs != nil {
@@ -112,7 +124,9 @@ func (t *chatTokens) read(raw []byte) error {
 		return err
 	}
 	t.prompt, t.sampled, t.logProbs = a.Prompt, c.Tokens, c.LogProbs
-	return nil
+	var err error
+	t.versions, err = readVersions(one.Versions, len(c.Tokens))
+	return err
 }
 
 // into gives a turn its tokens: appended where the prompt begins with the trace, else as
@@ -146,7 +160,7 @@ func (t *chatTokens) into(turn *trajectory.Turn, p trajectory.Prefix, pending []
 		new := t.prompt[at:]
 		turn.Given[0].Tokens, turn.Given[0].Given = new, len(new)
 	}
-	turn.Sampled.Tokens, turn.Sampled.LogProbs = t.sampled, t.logProbs
+	turn.Sampled.Tokens, turn.Sampled.LogProbs, turn.Sampled.Versions = t.sampled, t.logProbs, t.versions
 }
 
 // ProbeExact asks for one token, to learn before anything is spent whether the server

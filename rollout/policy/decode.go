@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
@@ -18,74 +18,75 @@ import (
 // reply is a whole answer or one piece of a stream; servers differ in little else than
 // message and delta.
 type reply struct {
-	Model   string          `json:"model"`
+	Model   label           `json:"model"`
 	Choices []choice        `json:"choices"`
-	Usage   *usage          `json:"usage"`
+	Usage   json.RawMessage `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 }
 
 type choice struct {
-	Index   int             `json:"index"`
+	Index   listPlace       `json:"index"`
 	Message *said           `json:"message"`
 	Delta   *said           `json:"delta"`
-	Finish  string          `json:"finish_reason"`
+	Finish  finishWord      `json:"finish_reason"`
 	Error   json.RawMessage `json:"error"`
 }
 
 // said is a message or a delta.
 type said struct {
 	Content          json.RawMessage `json:"content"`
-	Refusal          string          `json:"refusal"`
-	ReasoningContent string          `json:"reasoning_content"`
+	Refusal          json.RawMessage `json:"refusal"`
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
 	Reasoning        json.RawMessage `json:"reasoning"`
 	Details          json.RawMessage `json:"reasoning_details"`
-	Calls            []called        `json:"tool_calls"`
+	Calls            json.RawMessage `json:"tool_calls"`
 	Function         *function       `json:"function_call"` // the older form
 }
 
 type called struct {
-	Index    *int            `json:"index"`
-	ID       string          `json:"id"`
+	Index    listPlace       `json:"index"`
+	ID       label           `json:"id"`
 	Function *function       `json:"function"`
 	Extra    json.RawMessage `json:"extra_content"` // signatures of thoughts
 }
 
 type function struct {
-	Name      string          `json:"name"`
+	Name      label           `json:"name"`
 	Arguments json.RawMessage `json:"arguments"` // text; an object from Ollama and some others
 }
 
 type usage struct {
-	Prompt     int64 `json:"prompt_tokens"`
-	Completion int64 `json:"completion_tokens"`
-	Reasoning  int64 `json:"reasoning_tokens"`
-	Cached     int64 `json:"cached_tokens"`
-	Hit        int64 `json:"prompt_cache_hit_tokens"`
+	Prompt     count `json:"prompt_tokens"`
+	Completion count `json:"completion_tokens"`
+	Reasoning  count `json:"reasoning_tokens"`
+	Cached     count `json:"cached_tokens"`
+	Hit        count `json:"prompt_cache_hit_tokens"`
 	PromptMore *struct {
-		Cached int64 `json:"cached_tokens"`
+		Cached count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionMore *struct {
-		Reasoning int64 `json:"reasoning_tokens"`
+		Reasoning count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
-	Cost     *float64 `json:"cost"`
+	Cost     amount `json:"cost"`
 	CostMore *struct {
-		Upstream float64 `json:"upstream_inference_cost"`
+		Upstream amount `json:"upstream_inference_cost"`
 	} `json:"cost_details"`
 	BYOK bool `json:"is_byok"`
 }
 
 func (u *usage) total() trajectory.Usage {
-	t := trajectory.Usage{Prompt: u.Prompt, Completion: u.Completion, Reasoning: u.Reasoning, Cached: max(u.Cached, u.Hit)}
+	cached, reasoning := max(u.Cached, u.Hit), u.Reasoning
 	if u.PromptMore != nil {
-		t.Cached = max(t.Cached, u.PromptMore.Cached)
+		cached = max(cached, u.PromptMore.Cached)
 	}
 	if u.CompletionMore != nil {
-		t.Reasoning = max(t.Reasoning, u.CompletionMore.Reasoning)
+		reasoning = max(reasoning, u.CompletionMore.Reasoning)
 	}
-	if u.Cost != nil {
-		t.Cost, t.CostKnown = *u.Cost, true
-		if u.BYOK && u.CostMore != nil {
-			t.Cost += u.CostMore.Upstream
+	t := trajectory.Usage{Prompt: int64(u.Prompt), Completion: int64(u.Completion), Reasoning: int64(reasoning), Cached: int64(cached)}
+	if u.Cost.known {
+		t.Cost, t.CostKnown = u.Cost.v, true
+		if u.BYOK && u.CostMore != nil && u.CostMore.Upstream.known {
+			t.Cost += u.CostMore.Upstream.v
 		}
 	}
 	return t
@@ -100,19 +101,12 @@ type answer struct {
 	think    thinker
 	details  []map[string]json.RawMessage
 	calls    []*partial
-	field    string // where the server put reasoning
+	open     *partial // the call to which a piece belongs that names none
+	field    string   // where the server put reasoning
 	finish   string
 	model    string
 	usage    *usage
 	pieces   int
-}
-
-type partial struct {
-	index int
-	id    string
-	name  string
-	args  strings.Builder
-	extra json.RawMessage
 }
 
 func malformed(format string, args ...any) *Error {
@@ -129,28 +123,29 @@ func (a *answer) read(raw []byte) error {
 		return wire.Classify(http.StatusOK, nil, raw, time.Time{})
 	}
 	if r.Model != "" {
-		a.model = r.Model
+		a.model = string(r.Model)
 	}
-	if r.Usage != nil {
-		a.usage = r.Usage
+	if u := readUsage(r.Usage); u != nil {
+		a.usage = u
 	}
 	for i := range r.Choices {
 		c := &r.Choices[i]
-		if c.Index != 0 {
+		if c.Index.n != 0 {
 			continue
 		}
-		if c.Delta == nil {
+		whole := c.Delta == nil
+		if whole {
 			c.Delta = c.Message
 		}
 		if c.Delta != nil {
-			if err := a.said(c.Delta, c.Message != nil); err != nil {
+			if err := a.said(c.Delta, whole); err != nil {
 				return err
 			}
 		}
-		if c.Finish != "" {
-			a.finish = c.Finish
+		if endingOf(string(c.Finish)) != endNone {
+			a.finish = string(c.Finish)
 		}
-		if present(c.Error) || c.Finish == "error" {
+		if present(c.Error) || plainWord(string(c.Finish)) == "error" {
 			return choiceError(c.Error, r.Error)
 		}
 	}
@@ -171,13 +166,17 @@ func present(raw json.RawMessage) bool {
 }
 
 func (a *answer) said(s *said, whole bool) error {
-	thought, err := flat(s.Reasoning)
+	thought, _, err := flat(s.Reasoning)
 	if err != nil {
 		thought = "" // an object about reasoning, not its text
 	}
+	other, _, err := flat(s.ReasoningContent)
+	if err != nil {
+		return malformed("reasoning_content: %w", err)
+	}
 	switch {
-	case s.ReasoningContent != "":
-		thought, a.field = s.ReasoningContent, "reasoning_content"
+	case other != "":
+		thought, a.field = other, "reasoning_content"
 	case thought != "":
 		a.field = "reasoning"
 	}
@@ -190,13 +189,21 @@ func (a *answer) said(s *said, whole bool) error {
 			thought = text
 		}
 	}
-	text, err := flat(s.Content)
+	text, inner, err := flat(s.Content)
 	if err != nil {
 		return malformed("content: %w", err)
 	}
-	a.show(thought, text+s.Refusal)
-	for i := range s.Calls {
-		if err := a.call(&s.Calls[i], whole); err != nil {
+	refusal, _, err := flat(s.Refusal)
+	if err != nil {
+		return malformed("refusal: %w", err)
+	}
+	a.show(thought+inner, text+refusal)
+	calls, err := readCalls(s.Calls)
+	if err != nil {
+		return malformed("tool_calls: %w", err)
+	}
+	for i := range calls {
+		if err := a.call(&calls[i], whole); err != nil {
 			return err
 		}
 	}
@@ -224,7 +231,7 @@ func (a *answer) put(thought, text string) {
 	a.thoughts.WriteString(thought)
 	a.content.WriteString(text)
 	if a.on != nil && thought+text != "" {
-		a.on(Chunk{Content: text, Reasoning: thought, Tokens: 1})
+		a.on(Chunk{Content: mend(text), Reasoning: mend(thought), Tokens: 1})
 	}
 }
 
@@ -238,15 +245,12 @@ func (a *answer) detail(raw json.RawMessage) (string, error) {
 	var text strings.Builder
 	for _, d := range list {
 		for _, k := range []string{"text", "summary"} {
-			var s string
-			if json.Unmarshal(d[k], &s) == nil {
-				text.WriteString(s)
+			if v := d[k]; len(v) > 0 && v[0] == '"' {
+				text.WriteString(unquote(v))
 			}
 		}
 		if n := len(a.details); n > 0 && present(d["index"]) && bytes.Equal(a.details[n-1]["index"], d["index"]) && bytes.Equal(a.details[n-1]["type"], d["type"]) {
-			if err := join(a.details[n-1], d); err != nil {
-				return "", err
-			}
+			join(a.details[n-1], d)
 			continue
 		}
 		a.details = append(a.details, d)
@@ -254,87 +258,18 @@ func (a *answer) detail(raw json.RawMessage) (string, error) {
 	return text.String(), nil
 }
 
-func join(to, from map[string]json.RawMessage) error {
+func join(to, from map[string]json.RawMessage) {
 	for k, v := range from {
-		var s, had string
-		if k == "text" || k == "summary" || k == "data" {
-			if json.Unmarshal(v, &s) == nil && json.Unmarshal(to[k], &had) == nil {
-				both, err := json.Marshal(had + s)
-				if err != nil {
-					return err
-				}
-				v = both
-			}
+		if had := to[k]; (k == "text" || k == "summary" || k == "data") && len(v) > 0 && v[0] == '"' && len(had) > 0 && had[0] == '"' {
+			v = slices.Concat(had[:len(had)-1], v[1:]) // as it is spelled: halves of a character find each other
 		}
 		if present(v) || !present(to[k]) {
 			to[k] = v
 		}
 	}
-	return nil
 }
 
-// call takes one call or a piece of one. Servers disagree about the index: some leave it
-// out, some give every call 0. A new id, or a name after arguments, begins a new call.
-func (a *answer) call(c *called, whole bool) error {
-	index := -1
-	if c.Index != nil {
-		index = *c.Index
-	}
-	var f function
-	if c.Function != nil {
-		f = *c.Function
-	}
-	var at *partial
-	if !whole { // the calls of a whole message are complete
-		at = a.find(index, c.ID, f.Name)
-	}
-	if at == nil {
-		at = &partial{index: index}
-		a.calls = append(a.calls, at)
-		if a.on != nil && f.Name != "" {
-			a.on(Chunk{Call: f.Name})
-		}
-	}
-	a.pieces++
-	if at.id == "" {
-		at.id = c.ID
-	}
-	if at.name == "" {
-		at.name = f.Name
-	}
-	if present(c.Extra) {
-		at.extra = c.Extra
-	}
-	args, err := arguments(f.Arguments)
-	if err != nil {
-		return malformed("arguments of a call of %s: %w", at.name, err)
-	}
-	at.args.WriteString(args)
-	return nil
-}
-
-// find returns the call that a piece continues, or nil where it begins one.
-func (a *answer) find(index int, id, name string) *partial {
-	var at *partial
-	for _, p := range a.calls {
-		if id != "" && p.id == id {
-			return p
-		}
-		if index < 0 || p.index == index {
-			at = p // the last one
-		}
-	}
-	switch {
-	case at == nil:
-	case id != "" && at.id != "": // the same index, another id
-		return nil
-	case name != "" && at.name != "" && (at.name != name || at.args.Len() > 0):
-		return nil
-	}
-	return at
-}
-
-// arguments reads a JSON string, or an object as text.
+// arguments reads a JSON string, or anything else as it is spelled.
 func arguments(raw json.RawMessage) (string, error) {
 	if !present(raw) {
 		return "", nil
@@ -342,43 +277,53 @@ func arguments(raw json.RawMessage) (string, error) {
 	if raw[0] != '"' {
 		return string(raw), nil
 	}
-	return unquote(raw)
+	return unquote(raw), nil
 }
 
-// unquote reads a JSON string that is known to be one. Most hold nothing to replace.
-func unquote(raw []byte) (s string, err error) {
-	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
-		return string(raw[1 : len(raw)-1]), nil
-	}
-	err = json.Unmarshal(raw, &s)
-	return s, err
-}
-
-// flat reads text: a string, null, or a list of parts with text.
-func flat(raw json.RawMessage) (string, error) {
+// flat reads text: a string, null, or a list of texts and of parts with text. Parts of
+// reasoning among them (Mistral, Anthropic) are inner.
+func flat(raw json.RawMessage) (text, inner string, err error) {
 	if !present(raw) {
-		return "", nil
+		return "", "", nil
 	}
 	if raw[0] == '"' {
-		return unquote(raw)
+		return unquote(raw), "", nil
 	}
-	var s string
-	var list []struct {
-		Text    string `json:"text"`
-		Refusal string `json:"refusal"`
+	if raw[0] == '{' {
+		raw = slices.Concat([]byte{'['}, raw, []byte{']'})
 	}
+	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return "", err
+		return "", "", err
 	}
 	for _, p := range list {
-		s += p.Text + p.Refusal
+		if len(p) > 0 && p[0] == '"' {
+			text += unquote(p)
+			continue
+		}
+		var part struct {
+			Text     label           `json:"text"`
+			Refusal  label           `json:"refusal"`
+			Thinking json.RawMessage `json:"thinking"`
+		}
+		if err := json.Unmarshal(p, &part); err != nil {
+			return "", "", err
+		}
+		thought, more, err := flat(part.Thinking)
+		if err != nil {
+			return "", "", err
+		}
+		text, inner = text+string(part.Text+part.Refusal), inner+thought+more
 	}
-	return s, nil
+	return text, inner, nil
 }
+
+// mark is what may stand before a document or a stream.
+const mark = "\ufeff"
 
 // whole reads a plain answer; a stored stream is one too.
 func (a *answer) whole(raw []byte) error {
-	raw = bytes.TrimSpace(raw)
+	raw = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(raw), []byte(mark)))
 	if len(raw) > 0 && raw[0] != '{' && bytes.Contains(raw, []byte("data:")) {
 		for data, err := range wire.Events(bytes.NewReader(append(raw, "\n\n"...)), len(raw)+2) {
 			if err != nil {
@@ -406,14 +351,14 @@ func (a *answer) check() error {
 	if a.finish == "" && a.pieces == 0 {
 		return malformed("the answer has no choice with a message")
 	}
-	return nil
+	return endError(a.finish)
 }
 
 // delta is the finished message. cut: the answer was broken off, so that calls which
 // cannot be read are left out.
 func (a *answer) delta(cut bool) (trajectory.Delta, trajectory.Finish, error) {
-	text := a.content.String()
-	thoughts := a.thoughts.String()
+	text := mend(a.content.String())
+	thoughts := mend(a.thoughts.String())
 	if before, after, ok := strings.Cut(text, "</think>"); ok && thoughts == "" && !strings.Contains(before, "<think>") && (after == "" || after[0] == '\n') {
 		thoughts, text, a.field = before, after, replayTags // the template had opened the tag
 	}
@@ -424,15 +369,11 @@ func (a *answer) delta(cut bool) (trajectory.Delta, trajectory.Finish, error) {
 	m.Reasoning = thoughts
 	var o opaque
 	for i, p := range a.calls {
-		args := p.args.String()
+		args := mend(p.args.String())
 		if cut && !json.Valid([]byte(args)) {
 			continue
 		}
-		id := p.id
-		if id == "" {
-			id = "call_" + strconv.Itoa(a.place) + "_" + strconv.Itoa(i)
-		}
-		m.Calls = append(m.Calls, trajectory.Call{ID: id, Name: p.name, Arguments: args})
+		m.Calls = append(m.Calls, trajectory.Call{ID: a.callID(m.Calls, i), Name: mend(p.name), Arguments: args})
 		if p.extra != nil {
 			for len(o.Calls) < len(m.Calls)-1 {
 				o.Calls = append(o.Calls, json.RawMessage("{}"))
@@ -457,13 +398,31 @@ func (a *answer) delta(cut bool) (trajectory.Delta, trajectory.Finish, error) {
 	return trajectory.Delta{Message: m}, a.ending(len(m.Calls), cut), nil
 }
 
+// callID is the id of the i-th call: its own, or one that we make where it has none or
+// one that stands for an earlier call already.
+func (a *answer) callID(earlier []trajectory.Call, i int) string {
+	taken := func(id string) bool {
+		return slices.ContainsFunc(earlier, func(c trajectory.Call) bool { return c.ID == id })
+	}
+	id := mend(a.calls[i].id)
+	if id != "" && !taken(id) {
+		return id
+	}
+	id = "call_" + strconv.Itoa(a.place) + "_" + strconv.Itoa(i)
+	for taken(id) {
+		id += "_"
+	}
+	return id
+}
+
 func (a *answer) ending(calls int, cut bool) trajectory.Finish {
+	kind := endingOf(a.finish)
 	switch {
 	case cut:
 		return trajectory.FinishAborted
-	case a.finish == "length" || a.finish == "max_tokens" || a.finish == "model_length":
+	case kind == endLength:
 		return trajectory.FinishLength
-	case a.finish == "content_filter" || a.finish == "refusal":
+	case kind == endFilter:
 		return trajectory.FinishFilter
 	case calls > 0:
 		return trajectory.FinishCalls

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 
 	"hermes/parsers"
 	"hermes/parsers/chattemplate"
@@ -192,18 +193,19 @@ func (e *exact) limit(o Options, n, written int) (int, error) {
 	return room, nil
 }
 
-// apart is how far two versions are from each other: by their numbers, or one when they
-// only differ.
+// apart is how far two versions are from each other: by the numbers at their ends (7,
+// step-7), or one when they only differ.
 func apart(a, b string) int {
-	x, errX := strconv.Atoi(a)
-	y, errY := strconv.Atoi(b)
+	name := func(s string) string { return strings.TrimRight(s, "0123456789") }
+	x, errX := strconv.Atoi(a[len(name(a)):])
+	y, errY := strconv.Atoi(b[len(name(b)):])
 	switch {
 	case a == b:
 		return 0
-	case errX != nil || errY != nil:
+	case errX != nil || errY != nil || name(a) != name(b):
 		return 1
 	case x < y:
 		return y - x
 	}
-	return x - y
+	return max(x-y, 1) // 07 and 7 are not the same
 }

@@ -29,6 +29,7 @@ type exactSampler struct {
 	turn  int  // answers so far, abandoned ones too: equal requests of different turns differ
 	think bool // the prompt opened a block of reasoning
 	told  bool
+	bare  bool // tokens without log-probs were told
 
 	rendered, tokenized int64
 }
@@ -224,7 +225,7 @@ func (s *exactSampler) sample(ctx context.Context, taped bool) (Completion, []tr
 			}
 			return sum, nil, err
 		}
-		if spans, err = s.p.version(spans, got.Version, len(sum.Tokens)); err != nil {
+		if spans, err = s.p.versions(spans, got, len(sum.Tokens)); err != nil {
 			return sum, nil, err
 		}
 		sum = sum.with(got)
@@ -247,25 +248,9 @@ func (c Completion) with(next Completion) Completion {
 	next.Tokens = append(c.Tokens, next.Tokens...)
 	next.LogProbs = append(c.LogProbs, next.LogProbs...)
 	next.Top = append(c.Top, next.Top...)
+	next.Masked = append(c.Masked, shifted(next.Masked, len(c.Tokens))...)
 	next.Cached, next.Took, next.Replayed = c.Cached, took, c.Replayed && next.Replayed
 	return next
-}
-
-// version notes the weights of an answer from its token at.
-func (e *exact) version(spans []trajectory.Span, v string, at int) ([]trajectory.Span, error) {
-	if e.VersionFrom == FromNone {
-		return nil, nil
-	}
-	if v == "" {
-		if e.VersionFrom == FromServer {
-			return nil, inexact("%s: the server tells no version of its weights; use --version-from none", e.Generator.Form())
-		}
-		return spans, nil
-	}
-	if n := len(spans); n > 0 && spans[n-1].Version == v {
-		return spans, nil
-	}
-	return append(spans, trajectory.Span{From: at, Version: v}), nil
 }
 
 // fresh refuses an answer whose weights are too far from those of earlier tokens.
@@ -302,7 +287,8 @@ func (s *exactSampler) finish(turn *trajectory.Turn, got Completion, spans []tra
 		return err
 	}
 	before, asked := s.prompt.committed(len(s.path)), s.prompt.Len()
-	turn.Sampled = trajectory.Delta{Message: m, Tokens: got.Tokens, LogProbs: got.LogProbs, Versions: spans}
+	turn.Sampled = trajectory.Delta{Message: m, Tokens: got.Tokens, LogProbs: got.LogProbs, Masked: got.Masked, Versions: spans}
+	s.tellMasked(got)
 	if !s.p.Capture.empty() {
 		if turn.Sampled.Extras, err = s.p.Capture.blocks(got, before, asked+len(got.Tokens), s.o.Put); err != nil {
 			return err

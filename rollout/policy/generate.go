@@ -44,8 +44,10 @@ type Ask struct {
 type Completion struct {
 	Tokens   []trajectory.Token
 	LogProbs []float32
-	Finish   trajectory.Finish // stop, length or aborted
+	Masked   []trajectory.Run  // tokens whose log-prob the server does not tell: 0 there
+	Finish   trajectory.Finish // stop, length, filter or aborted
 	Version  string            // of the weights; empty: not told
+	Versions []trajectory.Span // of the weights, where they changed within the answer; nil: not told
 	Model    string
 	Prompt   int                // tokens of the prompt as the server counts them; -1: not told
 	Echo     []trajectory.Token // the prompt as the server read it; nil: not told
@@ -82,6 +84,7 @@ type form struct {
 	model         bool   // the model's name is sent
 	fixed         string // further fields, as JSON members
 	sampling      string // further sampling options, as JSON members
+	neutral       string // options that change no distribution, as JSON members: what nobody named is sent so
 	capture       func(c Capture, body, sampling *object) error
 	read          func(raw []byte, want Capture) (Completion, error)
 	start         string // how to start a server whose answers lack tokens or log-probs
@@ -156,8 +159,10 @@ func (s *server) Open(o Options, stops []trajectory.Token) (Line, error) {
 	if s.form.nested {
 		into = sampling
 	}
-	if err := into.merge(json.RawMessage("{" + s.form.sampling + "}")); err != nil {
-		return nil, err
+	for _, members := range []string{s.form.neutral, s.form.sampling} {
+		if err := into.merge(json.RawMessage("{" + members + "}")); err != nil {
+			return nil, err
+		}
 	}
 	if err := body.merge(json.RawMessage("{" + s.form.fixed + "}")); err != nil {
 		return nil, err
@@ -192,7 +197,9 @@ func routeKey(o Options, byGroup bool) string {
 	return o.Key.String()
 }
 
-// sampling sets the options that a user gave.
+// sampling sets the options that a user gave over the neutral ones. Both are always sent: a
+// server's own defaults, or its model's generation_config, would sample from a distribution
+// that is not the one whose log-probs are recorded.
 func (s *server) sampling(into *object, o Options, stops []trajectory.Token) error {
 	list := []struct {
 		key   string
@@ -201,7 +208,7 @@ func (s *server) sampling(into *object, o Options, stops []trajectory.Token) err
 	}{
 		{"temperature", o.Temperature, o.Temperature != nil},
 		{"top_p", o.TopP, o.TopP != nil},
-		{"top_k", o.TopK, o.TopK != nil},
+		{"top_k", o.TopK, o.TopK != nil && *o.TopK > 0}, // servers spell "all" in different ways
 		{"min_p", o.MinP, o.MinP != nil},
 		{"stop", o.Stop, len(o.Stop) > 0},
 		{s.form.stops, stops, s.form.stops != "" && len(stops) > 0},

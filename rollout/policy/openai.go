@@ -9,112 +9,86 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
-
-	openai "github.com/sashabaranov/go-openai"
 
 	"hermes/rollout/policy/wire"
 )
 
-// callKey finds the present attempt in a request's context.
-type callKey struct{}
-
-// call is one attempt at a stream: how it is sent, and whether the answer is one document
-// all the same.
-type call struct {
-	d     wire.Doer
-	plain bool
-}
-
-// doer is go-openai's HTTP client for streams. The body that go-openai encodes is a
-// neutral stub: the wire replaces it by ours, which is never encoded twice. An answer in
-// one document is kept raw, because go-openai's types lose reasoning details, costs and
-// odd arguments.
-type doer struct{}
-
-// Do sends the request through the attempt in its context.
-func (doer) Do(req *http.Request) (*http.Response, error) {
-	c, ok := req.Context().Value(callKey{}).(*call)
-	if !ok {
-		return nil, errors.New("a model request without an attempt")
-	}
-	resp, err := c.d.Do(req)
-	if err != nil {
-		return resp, err
-	}
-	body := bufio.NewReader(resp.Body)
-	first, err := body.Peek(1) // a server without streams, or a stored answer, is one document
-	if resp.Body = (&stream{body, resp.Body}); err != nil || first[0] != '{' {
-		return resp, nil
-	}
-	c.plain = true
-	defer resp.Body.Close()
-	if _, err = io.Copy(io.Discard, resp.Body); err != nil { // the attempt keeps what is read
-		return nil, err
-	}
-	resp.Body = io.NopCloser(strings.NewReader("{}\n"))
-	return resp, nil
-}
-
-// stream is a buffered body.
-type stream struct {
-	io.Reader
-	io.Closer
-}
-
-// newOpenAI returns a client that is shared by all attempts.
-func newOpenAI() *openai.Client {
-	return openai.NewClientWithConfig(openai.ClientConfig{
-		BaseURL: "http://model", HTTPClient: doer{}, EmptyMessagesLimit: 1 << 30, // comment lines keep a stream alive
-	})
-}
+// maxEvent bounds one event of a stream; the wire bounds the whole answer.
+const maxEvent = 1 << 30
 
 // ask sends one request and feeds a with the answer, whole or in pieces.
-func ask(ctx context.Context, client *openai.Client, d wire.Doer, stream bool, a *answer) error {
+func ask(ctx context.Context, d wire.Doer, stream bool, a *answer) error {
 	if stream {
-		return askStream(ctx, client, d, a)
+		return askStream(ctx, d, a)
 	}
 	return askWhole(ctx, d, a)
 }
 
-// askStream reads the answer in pieces, as go-openai cuts them.
-func askStream(ctx context.Context, client *openai.Client, d wire.Doer, a *answer) error {
-	c := &call{d: d}
-	ctx = context.WithValue(ctx, callKey{}, c)
-	stub := openai.ChatCompletionRequest{Model: "model"} // its real name would be judged by go-openai
-	s, err := client.CreateChatCompletionStream(ctx, stub)
+// askStream reads the answer in pieces. A server without streams, and a stored answer,
+// give one document.
+func askStream(ctx context.Context, d wire.Doer, a *answer) error {
+	req := &http.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "Cache-Control": {"no-cache"}}}
+	resp, err := d.Do(req.WithContext(ctx))
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	if c.plain {
+	defer resp.Body.Close()
+	body := bufio.NewReader(resp.Body)
+	if document(body) {
+		if _, err := io.Copy(io.Discard, body); err != nil { // the attempt keeps what is read
+			return err
+		}
 		return a.whole(d.Raw())
 	}
-	for {
-		raw, err := s.RecvRaw()
-		if err == nil {
-			err = a.read(raw)
+	for data, err := range wire.Events(body, maxEvent) {
+		if errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil && ended(resp) {
+			return malformed("the stream ended in the middle of a line")
 		}
-		if errors.Is(err, io.EOF) {
-			break
+		if err == nil {
+			err = a.read(data)
 		}
 		if err != nil {
-			return cmp.Or(told(d), err)
+			return err
 		}
 	}
 	a.end()
-	if broken(d.Raw()) {
-		return malformed("the stream ended in the middle of a line")
-	}
 	if a.finish != "" {
-		return nil
+		return endError(a.finish)
 	}
 	return cmp.Or(told(d), error(malformed("the stream ended after %d pieces without a finish_reason", a.pieces)))
 }
 
-// askWhole asks for an answer in one document: there is nothing in it for go-openai to
-// do, whose types would lose a part of it.
+// ended reports whether a body came to its end as its header promised, so that a line cut
+// in its middle is what the server wrote.
+func ended(resp *http.Response) bool {
+	var b [1]byte
+	_, err := resp.Body.Read(b[:])
+	return err == io.EOF
+}
+
+// document steps over white space and a byte order mark and reports whether a JSON
+// document follows.
+func document(r *bufio.Reader) bool {
+	for {
+		b, err := r.Peek(1)
+		switch {
+		case err != nil:
+			return false
+		case b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n':
+			_, _ = r.Discard(1) // it was there a moment ago
+		case b[0] == mark[0]:
+			if b, err = r.Peek(len(mark)); err != nil || string(b) != mark {
+				return false
+			}
+			_, _ = r.Discard(len(mark)) // likewise
+		default:
+			return b[0] == '{'
+		}
+	}
+}
+
+// askWhole asks for an answer in one document.
 func askWhole(ctx context.Context, d wire.Doer, a *answer) error {
 	raw, err := d.Whole(ctx)
 	if err != nil {
@@ -123,14 +97,7 @@ func askWhole(ctx context.Context, d wire.Doer, a *answer) error {
 	return a.whole(raw)
 }
 
-// broken reports whether a stream ends within a line that is not its end mark: its last
-// event, often the usage, is lost.
-func broken(raw []byte) bool {
-	line := raw[bytes.LastIndexByte(raw, '\n')+1:]
-	return len(bytes.TrimSpace(line)) > 0 && !bytes.HasSuffix(bytes.TrimSpace(line), []byte("[DONE]"))
-}
-
-// told looks for an error in the raw stream: go-openai passes on only a part of it.
+// told looks for an error in a raw stream that came beside choices.
 func told(d wire.Doer) error {
 	for data, err := range wire.Events(bytes.NewReader(d.Raw()), len(d.Raw())+1) {
 		var e struct{ Error json.RawMessage }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -134,6 +135,29 @@ func some(names []string) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return strings.Join(names, ", ")
+}
+
+// NoDoor reports whether err says that a server lacks the endpoint, or keeps it closed:
+// another one may be tried.
+func NoDoor(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Rejected {
+		return false
+	}
+	return e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented || e.Status == http.StatusForbidden
+}
+
+// Door says which endpoint a wire form asks, and what to do where it is missing.
+func Door(form string) string {
+	switch form {
+	case "sglang":
+		return "--wire sglang asks POST /generate of SGLang, beside /v1; for other servers choose --wire vllm, llamacpp or chat"
+	case "vllm", "vllm-completions":
+		return "--wire vllm asks POST /inference/v1/generate (start it with vllm serve --enable-scale-out) or POST /v1/completions of vLLM; for other servers choose --wire sglang, llamacpp or chat"
+	case "llamacpp":
+		return "--wire llamacpp asks POST /completion of llama-server, beside /v1; for other servers choose --wire sglang, vllm or chat"
+	}
+	return "--wire chat asks POST /v1/chat/completions with return_token_ids: start vLLM 0.10.2 or later, or SGLang"
 }
 
 // LocalBases are the addresses at which model servers listen by default: vLLM, SGLang,

@@ -81,7 +81,7 @@ func (s *sampler) get(ctx context.Context, p trajectory.Prefix, pending []trajec
 			on(Chunk{Restart: true})
 		}
 		a = &answer{on: on, place: len(s.body.at)}
-		err := ask(ctx, s.p.client, d, stream, a)
+		err := ask(ctx, d, stream, a)
 		if err == nil && s.look != nil {
 			err = s.look(d.Raw())
 		}

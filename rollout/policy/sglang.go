@@ -20,7 +20,7 @@ func sglangForm() *form {
 		name: "sglang", path: "//generate", prompt: "input_ids", limit: "max_new_tokens", nested: true,
 		stops: "stop_token_ids", salt: "extra_key",
 		fixed:    `"return_logprob":true,"return_text_in_logprobs":false`,
-		sampling: `"skip_special_tokens":false,"no_stop_trim":true`,
+		sampling: `"skip_special_tokens":false,"no_stop_trim":true`, neutral: neutral,
 		capture: func(c Capture, body, _ *object) error {
 			if c.TopK > 0 {
 				if err := body.set("top_logprobs_num", c.TopK); err != nil {
@@ -46,6 +46,7 @@ type sglangAnswer struct {
 		LogProbs triples         `json:"output_token_logprobs"`
 		Top      []triples       `json:"output_top_logprobs"`
 		Version  json.RawMessage `json:"weight_version"`
+		Versions json.RawMessage `json:"weight_versions"`
 		Experts  string          `json:"routed_experts"`
 	} `json:"meta_info"`
 }
@@ -62,7 +63,7 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 			return ok
 		}
 		m := &a.Meta
-		return s.object([]string{"finish_reason", "prompt_tokens", "cached_tokens", "output_token_logprobs", "output_top_logprobs", "weight_version", "routed_experts"}, func(i int) (ok bool) {
+		return s.object([]string{"finish_reason", "prompt_tokens", "cached_tokens", "output_token_logprobs", "output_top_logprobs", "weight_version", "weight_versions", "routed_experts"}, func(i int) (ok bool) {
 			switch i {
 			case 0:
 				m.Finish, ok = s.raw()
@@ -76,6 +77,8 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 				m.LogProbs, ok = s.triples(len(a.IDs))
 			case 5:
 				m.Version, ok = s.raw()
+			case 6:
+				m.Versions, ok = s.raw()
 			default:
 				ok = s.null()
 			}
@@ -150,6 +153,9 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 	case a.IDs != nil && (len(a.IDs) != len(c.Tokens) || differ(a.IDs, c.Tokens) < len(a.IDs)):
 		return c, inexact("sglang: output_ids and output_token_logprobs differ at token %d", differ(a.IDs, c.Tokens))
 	}
+	if c.Versions, err = readVersions(a.Meta.Versions, len(c.Tokens)); err != nil {
+		return c, err
+	}
 	for _, t := range a.Meta.Top {
 		for i := range t.ids[:min(want.TopK, len(t.ids))] {
 			c.Top = append(c.Top, top{t.ids[i], t.logProbs[i]})
@@ -210,23 +216,6 @@ func plainASCII(raw []byte) (string, bool) {
 		}
 	}
 	return string(raw), true
-}
-
-// finishOf maps the word with which servers end an answer.
-func finishOf(word string) (trajectory.Finish, error) {
-	switch word {
-	case "stop", "eos", "word", "tool_calls":
-		return trajectory.FinishStop, nil
-	case "length", "limit":
-		return trajectory.FinishLength, nil
-	case "abort":
-		return trajectory.FinishAborted, nil
-	case "content_filter":
-		return trajectory.FinishFilter, nil
-	case "":
-		return "", malformed("the answer has no finish_reason")
-	}
-	return "", malformed("the model server ended the answer with finish_reason %q", word)
 }
 
 // plainText is a JSON string's text, or the raw JSON; null is empty.

@@ -19,12 +19,15 @@ func vllmForm() *form {
 	return &form{
 		name: "vllm", path: "//inference/v1/generate", prompt: "token_ids", limit: "max_tokens", nested: true,
 		seed: "seed", stops: "stop_token_ids", salt: "cache_salt", model: true,
-		fixed: `"stream":false`, sampling: `"logprobs":0,"skip_special_tokens":false`,
+		fixed: `"stream":false`, sampling: `"logprobs":0,"skip_special_tokens":false`, neutral: neutral,
 		capture: func(c Capture, _, sampling *object) error { return sampling.set("logprobs", c.TopK) },
 		read:    readInference,
-		start:   "use a vLLM with POST /inference/v1/generate, or --wire vllm-completions",
+		start:   "use a vLLM with POST /inference/v1/generate (vllm serve --enable-scale-out), or --wire vllm-completions",
 	}
 }
+
+// neutral are the options of vLLM and SGLang that change no distribution.
+const neutral = `"temperature":1,"top_p":1,"top_k":-1,"min_p":0,"repetition_penalty":1,"presence_penalty":0,"frequency_penalty":0`
 
 // vllmCompletionsForm is POST /v1/completions with token prompts: every vLLM since
 // 0.10.2, and other servers that know return_token_ids.
@@ -32,30 +35,38 @@ func vllmCompletionsForm() *form {
 	return &form{
 		name: "vllm-completions", path: "/completions", prompt: "prompt", limit: "max_tokens",
 		seed: "seed", stops: "stop_token_ids", salt: "cache_salt", model: true,
-		fixed:    `"stream":false,"return_token_ids":true,"return_tokens_as_token_ids":true`,
-		sampling: `"logprobs":0,"skip_special_tokens":false,"add_special_tokens":false`,
-		capture:  func(c Capture, body, _ *object) error { return body.set("logprobs", c.TopK) },
-		read:     readCompletions,
-		start:    "start vLLM 0.10.2 or later, which knows return_token_ids",
+		fixed:    `"stream":false,"return_token_ids":true,"return_tokens_as_token_ids":true,"return_weight_versions":true`,
+		sampling: `"logprobs":0,"skip_special_tokens":false,"add_special_tokens":false`, neutral: neutral,
+		capture: func(c Capture, body, _ *object) error { return body.set("logprobs", c.TopK) },
+		read:    readCompletions,
+		start:   "start vLLM 0.10.2 or later, which knows return_token_ids",
 	}
 }
 
 type inferenceAnswer struct {
+	Model   string          `json:"model"`
+	Prompt  idList          `json:"prompt_token_ids"`
+	Usage   json.RawMessage `json:"usage"`
 	Choices []struct {
-		IDs      idList        `json:"token_ids"`
-		Finish   string        `json:"finish_reason"`
-		LogProbs *chatLogProbs `json:"logprobs"`
-		Experts  string        `json:"routed_experts"`
+		IDs      idList          `json:"token_ids"`
+		Prompt   idList          `json:"prompt_token_ids"`
+		Finish   string          `json:"finish_reason"`
+		LogProbs *chatLogProbs   `json:"logprobs"`
+		Experts  string          `json:"routed_experts"`
+		Versions json.RawMessage `json:"weight_versions"`
 	} `json:"choices"`
 }
 
-// chatLogProbs are log-probs in the style of chat completions.
+// chatLogProbs are log-probs in the style of chat completions. A token stands there as its
+// id, or as text: token_id:N where that was asked for.
 type chatLogProbs struct {
 	Content []struct {
-		LogProb *float32 `json:"logprob"`
+		ID      *trajectory.Token `json:"token_id"`
+		LogProb *float32          `json:"logprob"`
 		Top     []struct {
-			Token   string   `json:"token"`
-			LogProb *float32 `json:"logprob"`
+			ID      *trajectory.Token `json:"token_id"`
+			Token   string            `json:"token"`
+			LogProb *float32          `json:"logprob"`
 		} `json:"top_logprobs"`
 	} `json:"content"`
 }
@@ -69,13 +80,20 @@ func readInference(raw []byte, want Capture) (Completion, error) {
 		return Completion{}, malformed("vllm: %d choices, want one", len(a.Choices))
 	}
 	one := a.Choices[0]
-	c := Completion{Prompt: -1, Tokens: one.IDs}
+	c := Completion{Prompt: -1, Model: a.Model, Tokens: one.IDs, Echo: a.Prompt}
+	c.books(a.Usage)
+	if one.Prompt != nil {
+		c.Echo = one.Prompt
+	}
 	var err error
 	if c.Finish, err = finishOf(one.Finish); err != nil {
 		return c, err
 	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
 		return c, inexact("vllm: the answer has no token_ids")
+	}
+	if c.Versions, err = readVersions(one.Versions, len(one.IDs)); err != nil {
+		return c, err
 	}
 	if one.LogProbs != nil {
 		if err := one.LogProbs.read(&c, want); err != nil {
@@ -88,8 +106,24 @@ func readInference(raw []byte, want Capture) (Completion, error) {
 	return c, err
 }
 
+// books takes over what an answer says about its prompt.
+func (c *Completion) books(raw json.RawMessage) {
+	u := readUsage(raw)
+	if u == nil {
+		return
+	}
+	c.Cached = u.total().Cached
+	if u.Prompt > 0 {
+		c.Prompt = int(u.Prompt)
+	}
+}
+
 func (l *chatLogProbs) read(c *Completion, want Capture) error {
+	c.LogProbs = make([]float32, 0, len(l.Content))
 	for i, p := range l.Content {
+		if p.ID != nil && (i >= len(c.Tokens) || *p.ID != c.Tokens[i]) {
+			return inexact("vllm: token_ids and logprobs differ at token %d", i)
+		}
 		c.LogProbs = append(c.LogProbs, known(p.LogProb))
 		if want.TopK == 0 {
 			continue
@@ -97,8 +131,11 @@ func (l *chatLogProbs) read(c *Completion, want Capture) error {
 		var list []top
 		for _, t := range p.Top {
 			id, ok := tokenID(t.Token)
+			if t.ID != nil {
+				id, ok = *t.ID, *t.ID >= 0
+			}
 			if !ok {
-				return inexact("vllm: the likeliest token %.40q at place %d is not spelled token_id:N", t.Token, i)
+				return inexact("vllm: the likeliest token %.40q at place %d has no token_id and is not spelled token_id:N", t.Token, i)
 			}
 			list = append(list, top{id, known(t.LogProb)})
 		}
@@ -140,9 +177,10 @@ type completionsAnswer struct {
 			LogProbs []*float32            `json:"token_logprobs"`
 			Top      []map[string]*float32 `json:"top_logprobs"`
 		} `json:"logprobs"`
-		Experts string `json:"routed_experts"`
+		Experts  string          `json:"routed_experts"`
+		Versions json.RawMessage `json:"weight_versions"`
 	} `json:"choices"`
-	Usage usage `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 }
 
 func readCompletions(raw []byte, want Capture) (Completion, error) {
@@ -154,13 +192,17 @@ func readCompletions(raw []byte, want Capture) (Completion, error) {
 		return Completion{}, malformed("completions: %d choices, want one", len(a.Choices))
 	}
 	one := a.Choices[0]
-	c := Completion{Prompt: -1, Model: a.Model, Tokens: one.IDs, Echo: one.Prompt, Cached: a.Usage.total().Cached}
+	c := Completion{Prompt: -1, Model: a.Model, Tokens: one.IDs, Echo: one.Prompt}
+	c.books(a.Usage)
 	var err error
 	if c.Finish, err = finishOf(one.Finish); err != nil {
 		return c, err
 	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
 		return c, inexact("completions: the answer has no token_ids; start a server that knows return_token_ids (vLLM 0.10.2 or later)")
+	}
+	if c.Versions, err = readVersions(one.Versions, len(one.IDs)); err != nil {
+		return c, err
 	}
 	if one.LogProbs != nil {
 		for _, p := range one.LogProbs.LogProbs {

@@ -53,6 +53,7 @@ type Books struct {
 	Formats          []string `yaml:"formats,omitempty"` // sharegpt, messages
 	Parquet          bool     `yaml:"parquet,omitempty"`
 	LogProbs         string   `yaml:"logprobs,omitempty"` // exact runs: raw or processed
+	Sampling         Fields   `yaml:"sampling,omitempty"` // exact runs: what every request names, by flag
 	Preamble         string   `yaml:"preamble,omitempty"` // text that replaces the ShareGPT preamble
 }
 

@@ -31,6 +31,7 @@ type Dir struct {
 	Manifest Manifest
 	Journal  *journal.Journal
 	Resumed  bool // the run was begun earlier
+	Unnamed  bool // by a hermes that left to the server what this one names in each exact request
 	Lease    *Lease
 }
 
@@ -100,6 +101,7 @@ func begin(dir string, want Manifest, o Options) (*Dir, error) {
 			return nil, err
 		}
 		d.Resumed = true
+		d.Manifest.Books.Sampling, d.Unnamed = sampledSince(have.Books.Sampling, want.Books.Sampling, o.Now())
 		d.Manifest.Created = have.Created
 		d.Manifest.Extent = grown(have.Extent, want.Extent)
 	case errors.Is(err, ErrNoRun):
@@ -154,6 +156,22 @@ func covers(whole, part string) bool {
 func grown(have, want Extent) Extent {
 	want.Planned = max(have.Planned, want.Planned)
 	return want
+}
+
+// sampledSince is what run.yaml says of the distribution of a resumed run. One that was
+// begun by a hermes which named nothing says so for good: its stored answers stay.
+func sampledSince(have, want Fields, now time.Time) (_ Fields, unnamed bool) {
+	if len(want) == 0 {
+		return want, false
+	}
+	since, ok := have.Get("since")
+	if len(have) == 0 {
+		since, ok = now.UTC().Format(time.RFC3339)+"; what was not named was left to the server before", true
+	}
+	if ok {
+		want = append(slices.Clone(want), Field{"since", since})
+	}
+	return want, len(have) == 0
 }
 
 // Close closes the journal and gives the directory back.

@@ -251,3 +251,33 @@ func TestLostLease(t *testing.T) {
 	}
 	l.Release()
 }
+
+// A run that was begun before each exact request named its distribution says so, once aloud
+// and for good in run.yaml.
+func TestRunsBegunWithUnnamedSampling(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	want := manifest()
+	for i, named := range []bool{false, true, true} {
+		want.Books.Sampling = nil
+		if named {
+			want.Books.Sampling = rundir.Fields{{Name: "temperature", Value: "1"}}
+		}
+		d, err := rundir.Open(t.Context(), dir, want, rundir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Unnamed != (i == 1) {
+			t.Errorf("start %d: unnamed is %v", i, d.Unnamed)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		m, err := rundir.Read(journal.OS{}, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if since, ok := m.Books.Sampling.Get("since"); ok != named || named && !strings.Contains(since, "left to the server before") {
+			t.Errorf("start %d: run.yaml says %q", i, since)
+		}
+	}
+}

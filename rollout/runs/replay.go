@@ -101,7 +101,7 @@ func questions(t *trajectory.Trace) []question {
 func (out *Replayed) sample(ctx context.Context, h journal.History, rec *trajectory.Record, open OpenSampler) error {
 	next, stop := iter.Pull2(h.Turns())
 	defer stop()
-	tape := &strict{}
+	tape := &strict{next: next}
 	s, err := open(rec, tape)
 	if err != nil {
 		return err
@@ -112,19 +112,20 @@ func (out *Replayed) sample(ctx context.Context, h journal.History, rec *traject
 		if q.finish == trajectory.FinishAborted {
 			return nil // an answer that was cut off is not kept, and nothing comes after it
 		}
-		stored, err, ok := next()
-		if !ok {
+		if !tape.begin() {
+			if tape.err != nil {
+				return tape.err
+			}
 			out.Missing++
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		*tape = strict{stored: stored}
 		out.Turns++
-		err = again(ctx, s, t, q)
+		err := again(ctx, s, t, q)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if tape.err != nil {
+			return tape.err
 		}
 		if d := tape.deviation(err); d != nil {
 			d.Row, d.Sample, d.Turn = rec.Row, rec.Sample, i+1
@@ -151,27 +152,58 @@ func again(ctx context.Context, s policy.Sampler, t *trajectory.Trace, q questio
 	return err
 }
 
-// strict is a tape of one answer. It notes which request was looked up first.
+// strict is a tape that gives the stored answers in their order, each to its own request
+// only. One question may take several of them: an answer that the server broke off goes on
+// with another request. It notes the request that was looked up first, or the one that
+// fits no more.
 type strict struct {
+	next   func() (journal.StoredTurn, error, bool)
+	err    error // of the log
+	ready  bool  // stored is the answer that comes next
 	stored journal.StoredTurn
-	first  [32]byte
-	asked  bool
-	hit    bool
+
+	// Of the question under way.
+	want  [32]byte // the request whose answer came last, or comes next
+	first [32]byte // the request that was looked up first, or last without an answer
+	asked bool
+	hit   bool
+}
+
+// begin reports whether there is an answer to one more question.
+func (s *strict) begin() bool {
+	s.asked, s.hit = false, false
+	if s.fill() {
+		s.want = s.stored.Digest
+	}
+	return s.ready
+}
+
+// fill reads the next answer unless it is there.
+func (s *strict) fill() bool {
+	if !s.ready && s.err == nil {
+		s.stored, s.err, s.ready = s.next()
+		s.ready = s.ready && s.err == nil
+	}
+	return s.ready
 }
 
 // Lookup gives the answer to its own request only.
 func (s *strict) Lookup(digest [32]byte) ([]byte, bool) {
-	if !s.asked {
+	if !s.asked || s.hit {
 		s.first, s.asked = digest, true
 	}
 	if s.hit = s.Peek(digest); !s.hit {
+		if s.fill() {
+			s.want = s.stored.Digest
+		}
 		return nil, false
 	}
+	s.ready, s.want = false, s.stored.Digest
 	return s.stored.Answer, true
 }
 
-// Peek reports whether the answer is to this request.
-func (s *strict) Peek(digest [32]byte) bool { return digest == s.stored.Digest }
+// Peek reports whether the next answer is to this request.
+func (s *strict) Peek(digest [32]byte) bool { return s.fill() && digest == s.stored.Digest }
 
 // Store refuses: a replay buys nothing.
 func (s *strict) Store([32]byte, []byte) error {
@@ -180,7 +212,7 @@ func (s *strict) Store([32]byte, []byte) error {
 
 // deviation is nil where the request was as it was and its answer could be read.
 func (s *strict) deviation(err error) *Deviation {
-	d := &Deviation{Stored: hex.EncodeToString(s.stored.Digest[:])}
+	d := &Deviation{Stored: hex.EncodeToString(s.want[:])}
 	if s.asked {
 		d.Rebuilt = hex.EncodeToString(s.first[:])
 	}

@@ -52,7 +52,7 @@ func (r Rules) Book(rec *trajectory.Record) (book stats.Book, sub string) {
 		return stats.Failed, string(rec.Outcome)
 	}
 	switch rec.Outcome {
-	case trajectory.Answered, trajectory.Truncated, trajectory.Malformed, trajectory.Faulty:
+	case trajectory.Answered, trajectory.Truncated, trajectory.Malformed, trajectory.Filtered, trajectory.Faulty:
 	default:
 		return stats.Failed, string(trajectory.Internal) // nobody may invent outcomes
 	}
@@ -62,6 +62,8 @@ func (r Rules) Book(rec *trajectory.Record) (book stats.Book, sub string) {
 	switch {
 	case rec.Outcome == trajectory.Truncated:
 		return stats.Rejected, "truncated"
+	case rec.Outcome == trajectory.Filtered:
+		return stats.Rejected, "filtered"
 	case rec.Outcome != trajectory.Answered:
 		return stats.Rejected, "malformed"
 	case r.reasoning && !stats.HasReasoning(rec):

@@ -290,6 +290,8 @@ func TestBook(t *testing.T) {
 		{"batch", "all", false, rec("truncated", 1), "rejected.truncated"},
 		{"batch", "all", false, rec("malformed", 1), "rejected.malformed"},
 		{"batch", "all", false, rec("faulty", 1), "rejected.malformed"},
+		{"batch", "all", false, rec("filtered", 1), "rejected.filtered"},
+		{"env", "all", false, rec("filtered", 0), "accepted."},
 		{"batch", "all", false, rec("provider", 1), "failed.provider"},
 		{"batch", "all", false, rec("internal", 1), "failed.internal"},
 		{"batch", "all", false, rec("surprise", 1), "failed.internal"},

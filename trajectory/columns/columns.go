@@ -124,8 +124,9 @@ type Usage struct {
 }
 
 // Sequence is one training sequence of an exact trace. The four lists over tokens are
-// equally long. Mask is 1 where the model sampled the token and no earlier sequence of
-// the sample trains it; LogProbs is 0 where the token was given.
+// equally long. Mask is 1 where the model sampled the token, its log-prob is known and no
+// earlier sequence of the sample trains it; LogProbs is 0 where the token was given, and
+// where the server told none.
 type Sequence struct {
 	Tokens   []int32   `parquet:"tokens,list"`
 	Mask     []int32   `parquet:"mask,list"`
@@ -255,6 +256,9 @@ func sequence(t *trajectory.Trace, s trajectory.Sequence) Sequence {
 			q.Mask = append(q.Mask, mask)
 			q.LogProbs = append(q.LogProbs, p)
 			q.Sampled = append(q.Sampled, sampled)
+		}
+		for _, r := range d.Masked {
+			clear(q.Mask[len(q.Mask)-len(d.LogProbs)+r.From : len(q.Mask)-len(d.LogProbs)+r.To])
 		}
 	}
 	return q

@@ -48,6 +48,31 @@ func exact(t *testing.T) *trajectory.Record {
 	}
 }
 
+// A sampled token without a log-prob is in the sequence, and not in the mask.
+func TestMaskedTokensAreNotTrained(t *testing.T) {
+	tr := trajectory.New(trajectory.ModeExact, nil)
+	for range 2 {
+		_, err := tr.Commit(trajectory.Turn{Finish: trajectory.FinishStop,
+			Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.User, "q"), Tokens: []trajectory.Token{1}, Given: 1}},
+			Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, "é"), Tokens: []trajectory.Token{2, 3, 4, 5}, Given: 1, LogProbs: []float32{0, 0, -2},
+				Masked: []trajectory.Run{{From: 0, To: 1}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr.Finish(nil)
+	q := columns.NewRow(&trajectory.Record{Row: "r", Trace: tr}).Sequences[0]
+	if want := []int32{0, 0, 0, 1, 1, 0, 0, 0, 1, 1}; !reflect.DeepEqual(q.Mask, want) {
+		t.Errorf("mask %v, want %v", q.Mask, want)
+	}
+	if want := []bool{false, false, true, true, true, false, false, true, true, true}; !reflect.DeepEqual(q.Sampled, want) {
+		t.Errorf("sampled %v, want %v", q.Sampled, want)
+	}
+	if want := []float32{0, 0, 0, 0, -2, 0, 0, 0, 0, -2}; !reflect.DeepEqual(q.LogProbs, want) {
+		t.Errorf("log-probs %v, want %v", q.LogProbs, want)
+	}
+}
+
 func file(t *testing.T, recs ...*trajectory.Record) []byte {
 	t.Helper()
 	var b bytes.Buffer

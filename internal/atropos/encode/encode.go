@@ -1,5 +1,6 @@
 // Package encode writes groups of scored samples in the form of Atropos' trajectory API. It
-// is the only place where positions that no model sampled get a mask and a log-probability.
+// is the only place where positions that no model sampled, or whose log-probability nobody
+// told, get a mask and a log-probability.
 // Its functions are pure.
 package encode
 
@@ -147,6 +148,11 @@ func (r *Room) Sample(t *trajectory.Trace) (s Sequence) {
 		r.masks = append(r.masks, d.Tokens[d.Given:]...)
 		for _, p := range d.LogProbs {
 			r.logprobs = append(r.logprobs, Logprob(p))
+		}
+		for _, run := range d.Masked {
+			for k := len(r.masks) - len(d.LogProbs) + run.From; k < len(r.masks)-len(d.LogProbs)+run.To; k++ {
+				r.masks[k], r.logprobs[k] = Ignored, NotSampled
+			}
 		}
 		s.Sampled += len(d.LogProbs)
 	}

@@ -29,6 +29,23 @@ func exact(t *testing.T) *trajectory.Record {
 	return &trajectory.Record{Row: "r", Trace: tr}
 }
 
+// What was sampled without a log-prob looks like what was given: trainers skip it.
+func TestMaskedTokens(t *testing.T) {
+	tr := trajectory.New(trajectory.ModeExact, nil)
+	d := delta(trajectory.Assistant, "é", 0, []trajectory.Token{7, 8, 9}, 0, 0, -1)
+	d.Masked = []trajectory.Run{{From: 0, To: 1}}
+	if _, err := tr.Commit(trajectory.Turn{Given: []trajectory.Delta{delta(trajectory.User, "q", 1, []trajectory.Token{5})}, Sampled: d, Finish: trajectory.FinishStop}); err != nil {
+		t.Fatal(err)
+	}
+	s := encode.Sample(tr)
+	if want := []trajectory.Token{-100, -100, 8, 9}; !reflect.DeepEqual(s.Masks, want) {
+		t.Errorf("masks %v, want %v", s.Masks, want)
+	}
+	if want := []encode.Logprob{1, 1, 0, -1}; !reflect.DeepEqual(s.Logprobs, want) {
+		t.Errorf("log-probs %v, want %v", s.Logprobs, want)
+	}
+}
+
 func TestEncode(t *testing.T) {
 	text := &trajectory.Record{Row: "r", Sample: 1, Trace: trajectory.New(trajectory.ModeText, nil)}
 	g, left, err := encode.Group([]*trajectory.Record{exact(t), text}, []trajectory.Score{{Reward: 1}, {Reward: -0.25}}, map[string]any{"temperature": 0.7})

@@ -51,8 +51,9 @@ const heat = lp => Math.min(9, Math.floor(-lp * 2));
 function tokens(n) {
   return el("pre.tokens", {}, n.tokens.map((id, i) => {
     const text = n.texts ? n.texts[i] : String(id) + " ";
-    const given = i < n.given, lp = given ? null : n.logprobs[i - n.given];
-    return el(given ? "span.given" : "span.lp" + heat(lp), {title: `${id}${given ? ", given" : `, log-prob ${lp.toFixed(4)}, p ${Math.exp(lp).toFixed(3)}`}`},
+    const at = i - (n.given || 0), given = at < 0, masked = !given && (n.masked || []).some(r => at >= r.from && at < r.to);
+    const lp = given ? null : n.logprobs[at];
+    return el(given || masked ? "span.given" : "span.lp" + heat(lp), {title: `${id}${given ? ", given" : masked ? ", sampled, no log-prob" : `, log-prob ${lp.toFixed(4)}, p ${Math.exp(lp).toFixed(3)}`}`},
       text === "" ? "·" : text.endsWith("\n") ? text.slice(0, -1) + "↵\n" : text);
   }));
 }

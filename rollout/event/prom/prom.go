@@ -51,7 +51,7 @@ func New() *Metrics {
 		model:  newHistogram(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
 		tools:  newHistogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300),
 	}
-	for _, o := range []trajectory.Outcome{trajectory.Answered, trajectory.Truncated, trajectory.Malformed, trajectory.Faulty,
+	for _, o := range []trajectory.Outcome{trajectory.Answered, trajectory.Truncated, trajectory.Malformed, trajectory.Filtered, trajectory.Faulty,
 		trajectory.Provider, trajectory.Sandbox, trajectory.Environment, trajectory.Internal} {
 		m.outcomes[string(o)] = 0
 	}

@@ -35,6 +35,13 @@ var toolless = []string{
 	"tool calling is not supported", "function calling is not supported", "function calling is not enabled",
 }
 
+// closed lists how servers say that an endpoint is there but not open, in lower case: vLLM,
+// llama.cpp, SGLang.
+var closed = []string{
+	"endpoints are disabled", "endpoint is disabled", "endpoint disabled", "api is disabled", "is not enabled", "not enabled on this server",
+	"--enable-scale-out", "does not support this endpoint", "start it with", "restart with",
+}
+
 // body is what servers write about an error, in the shapes in use.
 type body struct {
 	Error   json.RawMessage `json:"error"`
@@ -128,6 +135,8 @@ func kindOf(status int, low string, e *Error) Kind {
 	case status == http.StatusTooManyRequests, rate && (status == 0 || status >= 400):
 		e.overload, e.keyed = true, true
 		return Limited
+	case status == http.StatusForbidden && has(low, closed...):
+		return Rejected // the endpoint, not the key
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, has(low, "invalid_api_key", "invalid api key"):
 		if status == http.StatusForbidden && has(low, "moderation", "flagged") {
 			return Rejected
@@ -147,6 +156,8 @@ func kindOf(status int, low string, e *Error) Kind {
 			return Unavailable
 		}
 		return Limited
+	case status == http.StatusNotImplemented:
+		return Rejected // and will be again
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status >= 500, status == 0:
 		return Unavailable
 	}

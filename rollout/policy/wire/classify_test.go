@@ -42,6 +42,11 @@ func TestClassify(t *testing.T) {
 		{408, ``, wire.Unavailable},
 		{401, `{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}`, wire.Auth},
 		{403, `forbidden`, wire.Auth},
+		{403, `{"error":{"message":"Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out","type":"Forbidden","code":403}}`, wire.Rejected},
+		{403, `{"detail":"This endpoint is disabled"}`, wire.Rejected},
+		{403, `{"error":{"message":"Your account is disabled"}}`, wire.Auth},
+		{501, `{"error":{"code":501,"message":"This server does not support completions. Start it with --completions","type":"not_supported_error"}}`, wire.Rejected},
+		{405, `{"detail":"Method Not Allowed"}`, wire.Rejected},
 		{403, `{"error":{"message":"Your input was flagged","code":403}}`, wire.Rejected},
 		{402, `{"error":{"message":"Insufficient credits"}}`, wire.Auth},
 		{429, `{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}`, wire.Auth},
@@ -98,6 +103,14 @@ func TestEvents(t *testing.T) {
 		{in: "data: a\n\ndata: cut", want: "a|", err: true},
 		{in: strings.Repeat("x", 5000), err: true},
 		{in: "", want: ""},
+		{in: "\ufeffdata: a\n\n", want: "a|"},
+		{in: "\ufeff\ufeffdata: a\n\n", err: true},
+		{in: "data: a\rdata: b\r\rdata: c\n\rdata: d\r\n\r\n", want: "a\nb|c|d|"},
+		{in: "data:\n\ndata\n\ndata: \n\ndata: a\n\n", want: "a|"},
+		{in: "data:\ndata:\n\ndata: a\n\n", want: "\n|a|"},
+		{in: "data: a\n\ndata: [DONE]", want: "a|"},
+		{in: "data: a\n{\"error\":1}\n\n", want: "a|{\"error\":1}|"},
+		{in: "data: a\n\nwhat is this\n\n", want: "a|", err: true},
 	}
 	for _, tt := range tests {
 		var got strings.Builder
@@ -113,9 +126,45 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// However a stream is cut into reads, its events are the same.
+// plainEvents reads a whole stream as the standard says, slowly; ok is false where it
+// holds what Events takes or refuses beyond it.
+func plainEvents(s string) (list []string, ok bool) {
+	s = strings.TrimPrefix(s, "\ufeff")
+	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)
+	lines := strings.Split(s, "\n")
+	if lines[len(lines)-1] != "" {
+		return nil, false
+	}
+	var data []string
+	for _, line := range lines[:len(lines)-1] {
+		name, value, _ := strings.Cut(line, ":")
+		switch {
+		case strings.ContainsFunc(name, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", r)
+		}), len(name) > 40:
+			return nil, false
+		case line == "":
+			if text := strings.Join(data, "\n"); text == "[DONE]" {
+				return list, true
+			} else if text != "" {
+				list = append(list, text)
+			}
+			data = nil
+		case name == "data":
+			data = append(data, strings.TrimPrefix(value, " "))
+		}
+	}
+	if text := strings.Join(data, "\n"); text != "" && text != "[DONE]" {
+		list = append(list, text)
+	}
+	return list, true
+}
+
+// However a stream is cut into reads, its events are the same, and those of the standard.
 func FuzzEvents(f *testing.F) {
 	f.Add("data: a\n\ndata: {\"x\":1}\r\n\r\n: c\n\n", uint8(3))
+	f.Add("\ufeffdata:\rdata:b\r\rdata\n\r\ndata: [DONE]\n\n", uint8(1))
+	f.Add("event: x\ndata: a\n{\"error\":1}\ndata: [DONE]", uint8(2))
 	f.Fuzz(func(t *testing.T, s string, step uint8) {
 		read := func(r io.Reader) string {
 			var b strings.Builder
@@ -127,6 +176,15 @@ func FuzzEvents(f *testing.F) {
 		whole, pieces := read(strings.NewReader(s)), read(&slow{s, int(step%7) + 1})
 		if whole != pieces {
 			t.Fatalf("%q: %s but in pieces %s", s, whole, pieces)
+		}
+		if list, ok := plainEvents(s); ok && len(s) < 1<<16 {
+			var want strings.Builder
+			for _, data := range list {
+				fmt.Fprintf(&want, "%q %v\n", data, nil)
+			}
+			if whole != want.String() {
+				t.Fatalf("%q: %s, the standard says %s", s, whole, want.String())
+			}
 		}
 	})
 }

@@ -79,7 +79,7 @@ func readMetrics(raw []byte) (queue, evicted float64, ok bool) {
 		switch name {
 		case "vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred":
 			sum, ok = &queue, true
-		case "vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs_total":
+		case "vllm:num_preemptions_total", "vllm:num_preemptions", "sglang:num_retracted_reqs_total", "sglang:num_retracted_requests_total":
 			sum = &evicted
 		default:
 			continue

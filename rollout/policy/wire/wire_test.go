@@ -387,6 +387,40 @@ func TestMetricsShrinkTheLimit(t *testing.T) {
 	})
 }
 
+// The counters of requests that were thrown out, under the names of old and new servers,
+// make the limit smaller.
+func TestEvictionsShrinkTheLimit(t *testing.T) {
+	for _, name := range []string{"vllm:num_preemptions_total", "sglang:num_retracted_reqs_total", "sglang:num_retracted_requests_total"} {
+		synctest.Test(t, func(t *testing.T) {
+			var evicted atomic.Int64
+			tr := &trip{f: func(_ int, r *http.Request) (*http.Response, error) {
+				if r.URL.Path == "/metrics" {
+					return respond(200, fmt.Sprintf("vllm:num_requests_waiting 0\nsglang:num_queue_reqs 0\n%s{model_name=\"m\"} %d\n", name, evicted.Load())), nil
+				}
+				time.Sleep(10 * time.Second)
+				return respond(200, "{}"), nil
+			}}
+			c := client(t, tr, wire.Options{Bases: []string{"http://a/v1"}, Concurrency: 64})
+			if !c.Watch(t.Context(), time.Second) {
+				t.Error("no metrics")
+			}
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() { c.Do(t.Context(), &wire.Request{}, fetch) })
+			}
+			time.Sleep(900 * time.Millisecond)
+			before := c.Loads()[0].Limit
+			evicted.Store(5)
+			time.Sleep(time.Second)
+			if after := c.Loads()[0].Limit; after >= before {
+				t.Errorf("%s: %d before, %d after 5 evictions", name, before, after)
+			}
+			wg.Wait()
+			c.Close()
+		})
+	}
+}
+
 // memory is a Tape.
 type memory map[[32]byte][]byte
 

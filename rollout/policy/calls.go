@@ -1,0 +1,161 @@
+package policy
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// partial is a call whose pieces are still coming.
+type partial struct {
+	index listPlace
+	id    string
+	name  string
+	args  strings.Builder
+	extra json.RawMessage
+}
+
+// whole reports whether the arguments are a complete object.
+func (p *partial) whole() bool {
+	s := strings.TrimSpace(p.args.String())
+	return strings.HasPrefix(s, "{") && json.Valid([]byte(s))
+}
+
+// readCalls reads the list of calls of a message or a delta; one call without a list is a
+// list of one.
+func readCalls(raw json.RawMessage) ([]called, error) {
+	if !present(raw) || raw[0] == '"' {
+		return nil, nil
+	}
+	if raw[0] == '{' {
+		var one called
+		err := json.Unmarshal(raw, &one)
+		return []called{one}, err
+	}
+	var list []called
+	err := json.Unmarshal(raw, &list)
+	return list, err
+}
+
+// call takes one call or a piece of one.
+func (a *answer) call(c *called, whole bool) error {
+	var f function
+	if c.Function != nil {
+		f = *c.Function
+	}
+	name := string(f.Name)
+	args, err := arguments(f.Arguments)
+	if err != nil {
+		return malformed("arguments of a call of %s: %w", name, err)
+	}
+	var at *partial
+	if !whole { // the calls of a whole message are complete
+		at = a.find(c.Index, string(c.ID), name, args)
+	}
+	if at == nil && name+args+string(c.ID) == "" && !present(c.Extra) && !whole {
+		return nil // an empty piece begins nothing
+	}
+	if at == nil {
+		at = &partial{index: c.Index}
+		a.calls = append(a.calls, at)
+		if a.on != nil && name != "" {
+			a.on(Chunk{Call: name})
+		}
+	}
+	a.pieces++
+	a.open = at
+	if at.id == "" {
+		at.id = string(c.ID)
+	}
+	switch {
+	case strings.HasPrefix(name, at.name): // the first, again, or longer by what came meanwhile
+		at.name = name
+	case at.args.Len() == 0:
+		at.name += name
+	}
+	if present(c.Extra) {
+		at.extra = c.Extra
+	}
+	at.args.WriteString(args)
+	return nil
+}
+
+// find returns the call that a piece continues, or nil where it begins one. Servers
+// disagree about index and id: some leave one out, some give every call the same, some
+// give every piece another. The index counts first, then the id; a piece with neither id
+// nor name belongs to the call that is open.
+func (a *answer) find(index listPlace, id, name, args string) *partial {
+	if len(a.calls) == 0 {
+		return nil
+	}
+	if id == "" && name == "" {
+		if at := a.indexed(index); at != nil {
+			return at
+		}
+		return a.open
+	}
+	at := a.indexed(index)
+	if at == nil && index.known && (name != "" || !a.identified(id)) {
+		if name != "" || args == "" || begun(args) || a.open.whole() {
+			return nil // another place is another call
+		}
+		return a.open // every piece has a place and an id of its own
+	}
+	if at == nil {
+		for _, p := range a.calls {
+			if id != "" && p.id == id {
+				at = p
+			}
+		}
+	}
+	if at == nil {
+		at = a.open
+	}
+	if at.begins(id, name, args) {
+		return nil
+	}
+	return at
+}
+
+// indexed is the last call with an index, or nil.
+func (a *answer) indexed(index listPlace) (at *partial) {
+	for _, p := range a.calls {
+		if index.known && p.index == index {
+			at = p
+		}
+	}
+	if at != nil && a.open != nil && a.open.index == index {
+		return a.open
+	}
+	return at
+}
+
+func (a *answer) identified(id string) bool {
+	for _, p := range a.calls {
+		if id != "" && p.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// begins reports whether a piece with an id or a name, which would fit behind p, begins
+// another call all the same.
+func (p *partial) begins(id, name, args string) bool {
+	other := id != "" && p.id != "" && id != p.id
+	switch {
+	case other && name != "": // a new id for each piece goes with the same name amid the arguments
+		return p.args.Len() == 0 || p.whole() || begun(args) || name != p.name
+	case other: // a new id for each piece, or a call whose name is to come
+		return p.whole()
+	case name == "" || p.name == "":
+		return false
+	case p.whole(): // the name once more, at the end, or another call
+		return strings.TrimSpace(args) != "" || id == ""
+	case p.args.Len() > 0:
+		return name != p.name
+	}
+	return false // a name in pieces, or again before the arguments
+}
+
+// begun reports whether args are the beginning of an object.
+func begun(args string) bool { return strings.HasPrefix(strings.TrimSpace(args), "{") }

@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"hermes/trajectory"
+)
+
+// ending is what a server's finish reason means.
+type ending int
+
+// The meanings. What is not known is no answer.
+const (
+	endUnknown ending = iota
+	endNone           // not said
+	endStop           // the model ended by itself, or wrote a stop string
+	endCalls          // likewise, with calls
+	endLength         // a limit cut it: tokens, context, a loop that the server noticed
+	endFilter         // a content filter cut it, or refused
+	endAborted        // the server broke it off: what came stands, the rest is to be asked for
+	endFailed         // the provider failed
+)
+
+// endingOf is the table of all finish reasons that servers are known to give, whatever
+// their case: OpenAI, Azure, vLLM, SGLang, llama.cpp, TGI, TensorRT-LLM, LMDeploy, MLC,
+// Ollama, OpenRouter, Anthropic, Bedrock, Gemini, Cohere, Mistral, DeepSeek, GLM,
+// Moonshot, Qwen, MiniMax, ERNIE, Hunyuan, watsonx.
+func endingOf(word string) ending {
+	switch plainWord(word) {
+	case "", "null", "none", "not_finished", "finish_reason_unspecified":
+		return endNone
+	case "stop", "eos", "eos_token", "end", "end_turn", "endoftext", "word", "stop_sequence", "stop_string", "stop_token",
+		"complete", "completed", "finished", "normal":
+		return endStop
+	case "tool_calls", "tool_call", "tool_use", "function_call":
+		return endCalls
+	case "length", "limit", "max_tokens", "max_token", "max_length", "max_new_tokens", "max_output", "max_output_tokens", "max_completion_tokens",
+		"model_length", "token_limit", "context_length", "context_length_exceeded", "context_window", "model_context_window_exceeded", "incomplete",
+		"repetition":
+		return endLength
+	case "content_filter", "content_filtered", "filter", "filtered", "refusal", "refused", "safety", "sensitive", "moderation", "blocked", "blocklist",
+		"recitation", "prohibited_content", "spii", "language", "image_safety", "image_prohibited_content", "image_recitation", "model_armor",
+		"guardrail_intervened", "guardrails", "error_toxic":
+		return endFilter
+	case "abort", "aborted", "cancel", "cancelled", "canceled", "user_cancel", "interrupted", "preempt", "preempted", "pause_turn", "paused",
+		"timeout", "time_limit", "time_out":
+		return endAborted
+	case "error", "failed", "failure", "network_error", "insufficient_system_resource", "malformed_function_call", "malformed_tool_use",
+		"malformed_model_output", "malformed_response", "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature", "image_other",
+		"no_image", "other", "unknown", "error_limit", "load", "unload", "in_progress", "queued":
+		return endFailed
+	}
+	return endUnknown
+}
+
+// plainWord is a finish reason as the table spells it.
+func plainWord(word string) string {
+	word = strings.ToLower(strings.TrimSpace(word))
+	word = strings.NewReplacer("-", "_", " ", "_").Replace(word)
+	for _, kind := range []string{"finishreason.", "finish_reason."} { // names of enumerations
+		word = strings.TrimPrefix(word, kind)
+	}
+	return word
+}
+
+// endError is why an answer with such a finish reason is none, or nil. The same may be
+// asked again.
+func endError(word string) error {
+	switch endingOf(word) {
+	case endAborted:
+		return &Error{Kind: Unavailable, Status: http.StatusOK, Err: fmt.Errorf("the model server broke the answer off (finish_reason %q)", word)}
+	case endFailed:
+		return &Error{Kind: Unavailable, Status: http.StatusOK, Err: fmt.Errorf("the model server failed within the answer (finish_reason %q)", word)}
+	case endUnknown:
+		return malformed("the model server ended the answer with finish_reason %.80q, which is none that is known: what came is not taken for an answer", word)
+	}
+	return nil
+}
+
+// finishOf maps the word with which servers of tokens end an answer.
+func finishOf(word string) (trajectory.Finish, error) {
+	switch endingOf(word) {
+	case endStop, endCalls:
+		return trajectory.FinishStop, nil
+	case endLength:
+		return trajectory.FinishLength, nil
+	case endFilter:
+		return trajectory.FinishFilter, nil
+	case endAborted:
+		return trajectory.FinishAborted, nil
+	case endNone:
+		return "", malformed("the answer has no finish_reason")
+	}
+	return "", endError(word)
+}
+
+// finishWord is a finish reason as it stands in a chat answer: a word, or SGLang's
+// {"type": …}.
+type finishWord string
+
+// UnmarshalJSON reads it; what is neither is kept as it stands, and so unknown.
+func (f *finishWord) UnmarshalJSON(raw []byte) error {
+	var o struct {
+		Type string `json:"type"`
+	}
+	if len(raw) > 0 && raw[0] == '{' && json.Unmarshal(raw, &o) == nil && o.Type != "" {
+		*f = finishWord(o.Type)
+		return nil
+	}
+	*f = finishWord(plainText(raw))
+	return nil
+}

@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// label is a short text of an answer: an id, a name. Some servers write numbers there.
+type label string
+
+// UnmarshalJSON reads a text; anything else stands as it is spelled, null is empty.
+func (l *label) UnmarshalJSON(raw []byte) error {
+	s, err := arguments(raw)
+	*l = label(s)
+	return err
+}
+
+// listPlace is a place in a list: a number, or a number as text. None where there is none.
+type listPlace struct {
+	n     int
+	known bool
+}
+
+// UnmarshalJSON reads it; what is no number is no place.
+func (p *listPlace) UnmarshalJSON(raw []byte) error {
+	if v, ok := loose(raw); ok && v == math.Trunc(v) && math.Abs(v) < 1<<31 {
+		*p = listPlace{int(v), true}
+	}
+	return nil
+}
+
+// count is a number of tokens. The books never decide whether there is an answer: a count
+// that is no number is 0, a fraction is rounded.
+type count int64
+
+// UnmarshalJSON reads a number, or a number as text.
+func (c *count) UnmarshalJSON(raw []byte) error {
+	if v, ok := loose(raw); ok && v > 0 && v < 1<<53 {
+		*c = count(math.Round(v))
+	}
+	return nil
+}
+
+// amount is an amount of money; unknown where it is no number.
+type amount struct {
+	v     float64
+	known bool
+}
+
+// UnmarshalJSON reads a number, or a number as text.
+func (a *amount) UnmarshalJSON(raw []byte) error {
+	a.v, a.known = loose(raw)
+	return nil
+}
+
+// loose reads a finite number that may stand in quotes.
+func loose(raw []byte) (float64, bool) {
+	text := strings.TrimSpace(strings.Trim(string(raw), `"`))
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && !math.IsInf(v, 0) && !math.IsNaN(v)
+}
+
+// readUsage reads the books of an answer as far as they can be read; nil: there are none.
+func readUsage(raw json.RawMessage) *usage {
+	if !present(raw) || raw[0] != '{' {
+		return nil
+	}
+	var u usage
+	// The syntax is right, since the answer was read; a member of another type is left out.
+	_ = json.Unmarshal(raw, &u)
+	return &u
+}
+
+// unquote reads a JSON string that is known to be one, as the library does, but keeps half
+// a character: one of the two \u of a pair, or bytes that are no UTF-8 by themselves. Servers
+// cut there, and the other half comes with the next piece; see mend.
+func unquote(raw []byte) string {
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	b := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if c != '\\' {
+			b = append(b, c)
+			continue
+		}
+		i++
+		switch c = raw[i]; c {
+		case 'u':
+			r := hex4(raw[i+1:])
+			i += 4
+			if utf16.IsSurrogate(r) && i+6 < len(raw) && raw[i+1] == '\\' && raw[i+2] == 'u' {
+				if both := utf16.DecodeRune(r, hex4(raw[i+3:])); both != utf8.RuneError {
+					r, i = both, i+6
+				}
+			}
+			if utf16.IsSurrogate(r) { // as three bytes, like any other character of its size
+				b = append(b, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)
+				continue
+			}
+			b = utf8.AppendRune(b, r)
+		case 'b':
+			b = append(b, '\b')
+		case 'f':
+			b = append(b, '\f')
+		case 'n':
+			b = append(b, '\n')
+		case 'r':
+			b = append(b, '\r')
+		case 't':
+			b = append(b, '\t')
+		default: // a quote, a slash
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+// hex4 is the character of four hexadecimal digits.
+func hex4(b []byte) rune {
+	n, err := strconv.ParseUint(string(b[:min(4, len(b))]), 16, 16)
+	if err != nil {
+		return utf8.RuneError
+	}
+	return rune(n)
+}
+
+// mend joins the halves of characters in a text that was put together from pieces; half a
+// character that stayed alone becomes U+FFFD, byte by byte where it is bytes.
+func mend(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			if half, ok := surrogate(s[i:]); ok {
+				n = 3
+				if other, ok := surrogate(s[i+3:]); ok {
+					if both := utf16.DecodeRune(half, other); both != utf8.RuneError {
+						r, n = both, 6
+					}
+				}
+			}
+		}
+		b.WriteRune(r)
+		i += n
+	}
+	return b.String()
+}
+
+// surrogate reads half a character that stands as three bytes.
+func surrogate(s string) (rune, bool) {
+	if len(s) < 3 || s[0] != 0xed || s[1] < 0xa0 || s[1] > 0xbf || s[2] < 0x80 || s[2] > 0xbf {
+		return 0, false
+	}
+	return rune(s[0]&0xf)<<12 | rune(s[1]&0x3f)<<6 | rune(s[2]&0x3f), true
+}
