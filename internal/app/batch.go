@@ -69,6 +69,8 @@ type batch struct {
 	roles   map[policy.Role]*role
 	oracle  envs.Oracle // plays every task; nil: the model does
 	dir     *rundir.Dir
+
+	runCalls rollout.RunCalls
 }
 
 // Run does the whole job and returns its books. The error, if any, is an *Error.
@@ -147,6 +149,9 @@ func (b *batch) check(context.Context) error {
 	err := b.Batch.ExactFlags.check()
 	if err != nil {
 		return err
+	}
+	if b.runCalls, err = rollout.ParseRunCalls(cmp.Or(b.RunCalls, rollout.DefaultRunCalls().String())); err != nil {
+		return fmt.Errorf("--run-calls: %w", err)
 	}
 	if b.allowed, err = parseTolerance(b.FailOnError); err != nil {
 		return err
@@ -264,6 +269,9 @@ func (b *batch) identity() rundir.Fields {
 	}
 	if b.oracle != nil {
 		fields = append(fields, rundir.Field{Name: "oracle", Value: "true"})
+	}
+	if list := b.runCalls.String(); list != rollout.DefaultRunCalls().String() {
+		fields = append(fields, rundir.Field{Name: "run-calls", Value: list})
 	}
 	if b.Dedup {
 		fields = append(fields, rundir.Field{Name: "dedup", Value: "true"})
@@ -406,7 +414,7 @@ func (b *batch) runner(watch event.Observer) (*rollout.Runner, error) {
 		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
 		Sampling: sampling, SendScripts: b.model.scripted,
 		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
-		Faults:    rollout.FaultRule(b.Faults),
+		Faults:    rollout.FaultRule(b.Faults), RunCalls: b.runCalls,
 		Deadlines: rollout.Deadlines{Loop: b.Timeout},
 		Observer:  watch, Log: b.log,
 		Keep: keep.Keep})

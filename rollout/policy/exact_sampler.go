@@ -297,25 +297,25 @@ func (s *exactSampler) fresh(p trajectory.Prefix, fork bool, spans []trajectory.
 
 // finish makes a turn of the sampled tokens.
 func (s *exactSampler) finish(turn *trajectory.Turn, got Completion, spans []trajectory.Span) error {
-	m, thought, err := s.read(got)
+	r, err := s.read(got)
 	if err != nil {
 		return err
 	}
 	before, asked := s.prompt.committed(len(s.path)), s.prompt.Len()
-	turn.Sampled = trajectory.Delta{Message: m, Tokens: got.Tokens, LogProbs: got.LogProbs, Versions: spans}
+	turn.Sampled = trajectory.Delta{Message: r.message, Tokens: got.Tokens, LogProbs: got.LogProbs, Versions: spans}
 	if !s.p.Capture.empty() {
 		if turn.Sampled.Extras, err = s.p.Capture.blocks(got, before, asked+len(got.Tokens), s.o.Put); err != nil {
 			return err
 		}
 	}
-	turn.Finish = got.Finish
-	if got.Finish == trajectory.FinishStop && len(m.Calls) > 0 {
+	turn.Finish, turn.Faults = got.Finish, r.faults
+	if got.Finish == trajectory.FinishStop && len(r.message.Calls) > 0 {
 		turn.Finish = trajectory.FinishCalls
 	}
 	s.prompt.hold(len(s.prompt.at), trajectory.None, got.Tokens)
 	s.turn++
 	turn.Model, turn.Took, turn.Replayed = got.Model, got.Took, got.Replayed
-	turn.Usage = s.p.Price.Charge(trajectory.Usage{Prompt: int64(asked), Completion: int64(len(got.Tokens)), Reasoning: int64(thought), Cached: got.Cached})
+	turn.Usage = s.p.Price.Charge(trajectory.Usage{Prompt: int64(asked), Completion: int64(len(got.Tokens)), Reasoning: int64(r.thought), Cached: got.Cached})
 	s.p.Budget.Spend(turn.Usage)
 	return nil
 }
