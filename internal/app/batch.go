@@ -413,8 +413,8 @@ func (b *batch) runner(watch event.Observer) (*rollout.Runner, error) {
 	return rollout.NewRunner(rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Judges: b.judges(), Backend: b.boxes.backend, Plan: b.tools.plan,
 		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
 		Sampling: sampling, SendScripts: b.model.scripted,
-		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
-		Faults:    rollout.FaultRule(b.Faults), RunCalls: b.runCalls,
+		Limits: rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
+		Faults: rollout.FaultRule(b.Faults), RunCalls: b.runCalls,
 		Deadlines: rollout.Deadlines{Loop: b.Timeout},
 		Observer:  watch, Log: b.log,
 		Keep: keep.Keep})

@@ -50,7 +50,9 @@ type exactModel struct {
 	tok    tokenizer.Tokenizer
 	tmpl   *chattemplate.Template
 	family parsers.Family
-	length int // of the context, as the model's files say; 0: unknown
+	ends   []trajectory.Token    // of a turn, as the model's files name them
+	tools  []trajectory.ToolSpec // of the run, as far as they are known when its model is opened
+	length int                   // of the context, as the model's files say; 0: unknown
 
 	tokenizerID, templateID string // SHA-256 of what was read
 	capture                 policy.Capture
@@ -131,6 +133,9 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 		return nil, fmt.Errorf("--template: %w", err)
 	}
 	m.length = files.Context
+	for _, id := range files.EndIDs {
+		m.ends = append(m.ends, trajectory.Token(id))
+	}
 	o := chattemplate.Options{Source: text, BOS: files.BOS, EOS: files.EOS, Now: now, History: chattemplate.History(f.History)}
 	if f.TemplateKwargs != "" {
 		if err := json.Unmarshal([]byte(f.TemplateKwargs), &o.Variables); err != nil {
@@ -182,7 +187,7 @@ func (m *exactModel) policy(w *wire.Client, model string, context int, b *parts,
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect,
+	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Ends: m.ends, Tools: m.tools,
 		Model: model, Context: context, MaxTokens: b.MaxTokens, Identity: m.templateID + m.tokenizerID, Extra: json.RawMessage(b.ExtraBody),
 		Capture: m.capture, Budget: budget, Price: price, VersionFrom: policy.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
 		Log: slog.New(slog.DiscardHandler)})
@@ -198,6 +203,9 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 	b.later(w.Close)
 	b.known(w)
 	m := b.model.exact
+	if m.tools, err = b.likelyTools(ctx); err != nil {
+		return nil, err
+	}
 	name, length, price := s.name, m.length, s.price
 	if b.Cassette == "" {
 		found, err := policy.Probe(ctx, w, name)
@@ -215,12 +223,12 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 		return nil, err
 	}
 	if b.Cassette == "" {
-		err = policy.ProbeExact(ctx, p)
+		err = policy.ProbeExact(ctx, p, m.tools)
 		var e *policy.Error
 		if m.form == "vllm" && errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
 			m.form = "vllm-completions" // a vLLM older than /inference/v1/generate
 			if p, err = m.policy(w, name, length, b, s.budget, price); err == nil {
-				err = policy.ProbeExact(ctx, p)
+				err = policy.ProbeExact(ctx, p, m.tools)
 			}
 		}
 		if err != nil {

@@ -13,6 +13,9 @@ import (
 // maxParts bounds how often one answer is taken up again after the server aborted it.
 const maxParts = 1000
 
+// errTemplate says that the template cannot render a conversation.
+var errTemplate = errors.New("chat template")
+
 // exactSampler asks for one rollout. It is used by one goroutine at a time.
 type exactSampler struct {
 	p      *exact
@@ -137,7 +140,7 @@ func (s *exactSampler) extend(p trajectory.Prefix, pending []trajectory.Message)
 	if n == 0 {
 		pieces, err := s.p.Renderer.Prompt(pending, s.tools)
 		if err != nil {
-			return nil, &Error{Kind: Rejected, Err: fmt.Errorf("chat template: %w", err)}
+			return nil, &Error{Kind: Rejected, Err: fmt.Errorf("%w: %w", errTemplate, err)}
 		}
 		return s.hold(nil, pieces, pending)
 	}
@@ -150,7 +153,7 @@ func (s *exactSampler) extend(p trajectory.Prefix, pending []trajectory.Message)
 		return nil, err
 	}
 	if err != nil {
-		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("chat template: %w", err)}
+		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("%w: %w", errTemplate, err)}
 	}
 	return s.hold(&last, pieces, pending)
 }
@@ -166,7 +169,7 @@ func (s *exactSampler) fork(pending []trajectory.Message, why error) ([]trajecto
 	s.path, s.msgs, s.calls = nil, nil, 0
 	pieces, err := s.p.Renderer.Prompt(all, s.tools)
 	if err != nil {
-		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("chat template: %w", err)}
+		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("%w: %w", errTemplate, err)}
 	}
 	return s.hold(nil, pieces, all)
 }
