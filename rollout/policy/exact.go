@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,8 +120,9 @@ func NewExact(p Parts) (Policy, error) {
 }
 
 // newExact looks the special tokens up. Control tokens are those that the tokenizer marks as
-// special, and the marks among the other added tokens that the template itself writes: the
-// <tool_call> and <think> of many models. Added words of another kind are ordinary text.
+// special, and those of the other added tokens that have the shape of a tag and either have
+// a bar in it, speak of thinking or tools, or are written by the template: the <tool_call> and
+// <think> of many models. Other added words, such as the <table> of Gemma, are ordinary text.
 func newExact(p Parts) *exact {
 	writes := func(string) bool { return false }
 	if r, ok := p.Renderer.(interface{ Writes(spelling string) bool }); ok {
@@ -133,7 +135,7 @@ func newExact(p Parts) *exact {
 		}
 		e.lowest, e.highest = min(e.lowest, s.ID), max(e.highest, s.ID)
 		e.special[s.ID], e.control[s.ID] = s.Text, s.Special
-		if !s.Special && isMark(s.Text) && writes(s.Text) {
+		if !s.Special && isMark(s.Text) && (speaks.MatchString(s.Text) || writes(s.Text)) {
 			e.control[s.ID], e.words[s.Text] = true, true
 		}
 		e.spelled = append(e.spelled, s.Text)
@@ -145,6 +147,9 @@ func newExact(p Parts) *exact {
 	}
 	return e
 }
+
+// speaks fits tags of control: those with a bar, and those that speak of thinking or tools.
+var speaks = regexp.MustCompile(`[|｜]|(?i:think|thought|reason|tool|func|call|invoke|param|arg_|response|observation)`)
 
 // isMark reports whether a spelling has the shape of a tag: a sign at either end and a letter
 // between them.

@@ -68,6 +68,15 @@ type Message struct {
 	Calls      []Call  `parquet:"tool_calls,list"`
 	ToolCallID *string `parquet:"tool_call_id,optional"`
 	Name       *string `parquet:"name,optional"`
+	Faults     []Fault `parquet:"faults,list"`
+}
+
+// Fault is a place of an answer that could not be read; From and To are bytes of its text.
+type Fault struct {
+	Kind    string `parquet:"kind"`
+	Message string `parquet:"message"`
+	From    int64  `parquet:"from"`
+	To      int64  `parquet:"to"`
 }
 
 // Call is one tool call; its arguments are the model's text.
@@ -75,6 +84,7 @@ type Call struct {
 	ID        string `parquet:"id"`
 	Name      string `parquet:"name"`
 	Arguments string `parquet:"arguments"`
+	State     string `parquet:"state"` // complete, recovered, ambiguous, truncated, malformed
 }
 
 // Tool is what the model was told about a tool; its parameters are a JSON schema.
@@ -150,8 +160,9 @@ func NewRow(r *trajectory.Record) Row {
 	for _, t := range r.Tools {
 		row.Tools = append(row.Tools, Tool{t.Name, t.Description, string(t.Parameters)})
 	}
-	for _, m := range r.Trace.Visible() {
-		row.Messages = append(row.Messages, message(m))
+	faults := r.Trace.VisibleFaults()
+	for i, m := range r.Trace.Visible() {
+		row.Messages = append(row.Messages, message(m, faults[i]))
 	}
 	if r.Trace != nil && r.Trace.Mode == trajectory.ModeExact {
 		for s := range r.Trace.Sequences() {
@@ -161,7 +172,7 @@ func NewRow(r *trajectory.Record) Row {
 	return row
 }
 
-func message(m trajectory.Message) Message {
+func message(m trajectory.Message, faults []trajectory.Fault) Message {
 	out := Message{Role: string(m.Role), Content: m.Content()}
 	if len(m.Parts) > 1 || len(m.Parts) == 1 && m.Parts[0].Kind != trajectory.PartText {
 		if b, err := json.Marshal(m.Parts); err == nil {
@@ -176,7 +187,10 @@ func message(m trajectory.Message) Message {
 	}
 	out.Reasoning, out.ToolCallID, out.Name = optional(m.Reasoning), optional(m.CallID), optional(m.Name)
 	for _, c := range m.Calls {
-		out.Calls = append(out.Calls, Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		out.Calls = append(out.Calls, Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments, State: c.State.String()})
+	}
+	for _, f := range faults {
+		out.Faults = append(out.Faults, Fault{f.Kind, f.Message, int64(f.From), int64(f.To)})
 	}
 	return out
 }
