@@ -24,7 +24,7 @@ func (s *exactSampler) read(c Completion) (r reading, err error) {
 	if n := len(ids); s.p.ends(ids) {
 		ids = ids[:n-1]
 	}
-	starts, err := s.p.feed(p, ids)
+	starts, err := s.p.feed(p, ids, s.stopped(c))
 	if err != nil {
 		return r, err
 	}
@@ -49,6 +49,32 @@ func (s *exactSampler) read(c Completion) (r reading, err error) {
 		return text
 	})
 	return r, nil
+}
+
+// stopped is the byte of an answer's text at which a stop string of the run begins that ended
+// the answer; -1: none did. The text behind it is no content, as chat servers have it; its
+// tokens stay.
+func (s *exactSampler) stopped(c Completion) int {
+	n := len(c.Tokens)
+	if len(s.o.Stop) == 0 || n == 0 || c.Finish != trajectory.FinishStop || s.p.ends(c.Tokens) {
+		return -1
+	}
+	text, err := s.p.Tokenizer.Decode(c.Tokens)
+	if err != nil {
+		return -1 // feed tells it better
+	}
+	last, _ := s.p.Tokenizer.Token(c.Tokens[n-1])
+	at := -1
+	for _, stop := range s.o.Stop {
+		i := strings.LastIndex(text, stop)
+		if stop == "" || i < 0 || len(text)-i-len(stop) >= len(last) {
+			continue // the server stops with the token that completes the string
+		}
+		if at < 0 || i < at {
+			at = i
+		}
+	}
+	return at
 }
 
 // message is what a parser read.
@@ -92,13 +118,19 @@ func (e *exact) ends(ids []trajectory.Token) bool {
 }
 
 // feed decodes tokens into a parser and returns the byte at which each begins. A special
-// token is handed over together with its text.
-func (e *exact) feed(p parsers.Stream, ids []trajectory.Token) ([]int, error) {
+// token is handed over together with its text. The parser sees the first most bytes only,
+// unless most is negative.
+func (e *exact) feed(p parsers.Stream, ids []trajectory.Token, most int) ([]int, error) {
 	s := e.Tokenizer.Stream(tokenizer.StreamOptions{})
 	starts := make([]int, len(ids))
 	size := 0
 	var held []trajectory.Token // special tokens whose text did not come yet
 	give := func(text string) {
+		if most >= 0 && size+len(text) > most {
+			keep := max(0, most-size)
+			size += len(text) - keep
+			text = text[:keep]
+		}
 		if text == "" {
 			return
 		}

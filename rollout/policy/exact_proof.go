@@ -177,7 +177,7 @@ func (t *proof) answer() (trajectory.Message, []trajectory.Token, bool, error) {
 		return trajectory.Message{}, nil, false, fmt.Errorf("tokenize a call of the family %s: %w", e.Family.Name, err)
 	}
 	s := e.Family.New(e.options(t.tools, false, 0, "probe"))
-	if _, err := e.feed(s, ids); err != nil {
+	if _, err := e.feed(s, ids, -1); err != nil {
 		return trajectory.Message{}, nil, false, fmt.Errorf("decode a call of the family %s: %w", e.Family.Name, err)
 	}
 	m := message(s.Finish(false))

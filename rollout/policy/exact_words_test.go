@@ -120,6 +120,37 @@ func TestEveryEndToken(t *testing.T) {
 	}
 }
 
+// TestStopStringIsNoContent: the string of --stop that ended an answer is no content; its tokens
+// stay, and a string that stands elsewhere stays too.
+func TestStopStringIsNoContent(t *testing.T) {
+	for _, tt := range []struct{ text, content string }{
+		{"one\nEND", "one"},
+		{"one 日本\nEND", "one 日本"},
+		{"one\nEND.", "one\nEND."}, // it did not end there
+		{"END is said, then STOP", "END is said, then"},
+		{"END is said, and more", "END is said, and more"},
+		{"oneEND<|im_end|>", "oneEND"}, // ended by its end token
+	} {
+		l := &listener{}
+		p, tok := folderModel(t, "testdata/reports/end-token", l)
+		s, err := p.Open(nil, policy.Options{Stop: []string{"END", "STOP"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := trajectory.New(trajectory.ModeExact, nil)
+		l.plan = plan(t, tok, tt.text)
+		turn := ask(t, s, tr, user("KEY"), nil)
+		if got := turn.Sampled.Message.Content(); strings.TrimSpace(got) != tt.content || len(turn.Sampled.Tokens) != len(l.plan) || len(turn.Faults) > 0 {
+			t.Errorf("%q: content %q of %d tokens, faults %+v", tt.text, got, len(turn.Sampled.Tokens), turn.Faults)
+		}
+		ask(t, s, tr, user("And?"), nil)
+		if len(l.breaks) > 0 {
+			t.Errorf("%q: %v", tt.text, l.breaks)
+		}
+		s.Close()
+	}
+}
+
 // TestControlWordsStayText: what a message or a tool's output spells is text, also where the
 // tokenizer marks the word as not special; what the template writes is the token.
 func TestControlWordsStayText(t *testing.T) {
