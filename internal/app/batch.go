@@ -270,6 +270,9 @@ func (b *batch) identity() rundir.Fields {
 	if b.oracle != nil {
 		fields = append(fields, rundir.Field{Name: "oracle", Value: "true"})
 	}
+	if b.Family != "" && (b.model.exact == nil || b.model.exact.form == "chat") {
+		fields = append(fields, rundir.Field{Name: "text-family", Value: b.Family})
+	}
 	if list := b.runCalls.String(); list != rollout.DefaultRunCalls().String() {
 		fields = append(fields, rundir.Field{Name: "run-calls", Value: list})
 	}

@@ -32,7 +32,7 @@ type ExactFlags struct {
 	Tokenizer      string `help:"Tokenizer file or folder (default: of --model-files)." placeholder:"FILE|DIR"`
 	Template       string `help:"Chat template: a Jinja file, or a name among the model files' (default: the model's own)." placeholder:"FILE|NAME"`
 	TemplateKwargs string `name:"template-kwargs" help:"JSON object of template variables, such as {\"enable_thinking\": false}." placeholder:"JSON"`
-	Family         string `help:"How the model writes its calls (default: as the template tells; 'hermes model parse --list')." placeholder:"NAME"`
+	Family         string `help:"How the model writes its calls ('hermes model parse --list'; default: as the template tells; in text mode, where calls that the server left in the text are looked for, that of any family)." placeholder:"NAME"`
 	Dialect        string `enum:"ours,vllm,sglang,upstream" default:"ours" help:"Whose reading of calls counts: ours, vllm, sglang, upstream."`
 	History        string `enum:"append,template" default:"append" help:"Earlier thinking that the template would drop: append (it stays), or template (the trace forks)."`
 	VersionFrom    string `name:"version-from" enum:",server,trainer,none" default:"" help:"Who tells the version of the weights: server, trainer, none (default: the server, where it does)."`
@@ -61,9 +61,12 @@ type exactModel struct {
 
 // check refuses flags that make no sense without --exact or together.
 func (f ExactFlags) check() error {
+	if _, err := f.unread(); err != nil {
+		return err
+	}
 	if !f.Exact {
 		for _, x := range []struct{ name, value, none string }{{"--wire", f.Wire, "chat"}, {"--tokenizer", f.Tokenizer, ""}, {"--template", f.Template, ""},
-			{"--template-kwargs", f.TemplateKwargs, ""}, {"--family", f.Family, ""}, {"--model-files", f.ModelFiles, ""}, {"--capture", f.Capture, ""},
+			{"--template-kwargs", f.TemplateKwargs, ""}, {"--model-files", f.ModelFiles, ""}, {"--capture", f.Capture, ""},
 			{"--version-from", f.VersionFrom, ""}, {"--cache-salt", f.CacheSalt, ""}, {"--logprobs", f.LogProbs, ""}} {
 			if x.value != x.none && x.value != "" {
 				return fmt.Errorf("%s %s is for rollouts with exact tokens: add --exact", x.name, x.value)
@@ -83,6 +86,19 @@ func (f ExactFlags) check() error {
 		return errors.New("--wire chat tells neither versions of the weights nor what --capture asks for: choose sglang, vllm or llamacpp")
 	}
 	return nil
+}
+
+// unread finds the calls that a server leaves in an answer's text: those of --family, or of
+// any family.
+func (f ExactFlags) unread() (policy.Unread, error) {
+	if f.Family == "" {
+		return policy.Unread{}, nil
+	}
+	family, err := parsers.Standard().Get(f.Family)
+	if err != nil {
+		return policy.Unread{}, fmt.Errorf("--family: %w", err)
+	}
+	return policy.Unread{Family: family}, nil
 }
 
 // scripted gives the embedded model the parts that need no file.
@@ -179,7 +195,11 @@ func tokenizerDigest(t tokenizer.Tokenizer) string {
 // server has counts.
 func (m *exactModel) policy(w *wire.Client, model string, context int, b *parts, budget *policy.Spending, price *policy.Price) (policy.Policy, error) {
 	if m.form == "chat" {
-		return policy.NewChatIDs(w, policy.ChatOptions{Model: model, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
+		unread, err := m.flags.unread()
+		if err != nil {
+			return nil, err
+		}
+		return policy.NewChatIDs(w, policy.ChatOptions{Model: model, Calls: unread, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
 			Extra: json.RawMessage(b.ExtraBody), MaxTokens: b.MaxTokens, Context: context})
 	}
 	gen, err := policy.NewGenerator(w, m.form, policy.GeneratorOptions{Model: model, ByGroup: b.Affinity == "group", Extra: json.RawMessage(b.ExtraBody),

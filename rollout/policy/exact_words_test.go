@@ -211,6 +211,32 @@ func TestOrdinaryAddedWords(t *testing.T) {
 	}
 }
 
+// TestNoCallOfAnUndeclaredTool: an answer in JSON has no fault because it names no tool; a call
+// that names none has one.
+func TestNoCallOfAnUndeclaredTool(t *testing.T) {
+	source, err := os.ReadFile("testdata/reports/control-words/chat_template.jinja")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok := byteLevel(t, []string{"<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"}, func(s string) bool { return s[1] == '|' })
+	for _, tt := range []struct {
+		family parsers.Family
+		text   string
+		fault  bool
+	}{
+		{parsers.JSONArray, `[{"name": "Bob", "arguments": {"age": 5}}]`, false},
+		{parsers.Hermes, `<tool_call>{"name": "search", "arguments": {}}</tool_call>`, true},
+	} {
+		l := &listener{}
+		p := exactOf(t, string(source), "<|im_end|>", tok, l, func(p *policy.Parts) { p.Family, p.Dialect = tt.family, parsers.SGLang })
+		l.plan = plan(t, tok, tt.text+"<|im_end|>")
+		turn := ask(t, sampler(t, p, ls()), trajectory.New(trajectory.ModeExact, nil), user("x"), nil)
+		if m := turn.Sampled.Message; m.Content() != tt.text || len(m.Calls) > 0 || (len(turn.Faults) > 0) != tt.fault {
+			t.Errorf("%s: %q is read as %+v, faults %+v", tt.family.Name, tt.text, m, turn.Faults)
+		}
+	}
+}
+
 // byteLevel is a tokenizer of bytes whose added tokens are these, only the first of them
 // special.
 func byteLevel(t *testing.T, added []string, special func(string) bool) tokenizer.Tokenizer {

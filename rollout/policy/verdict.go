@@ -22,14 +22,15 @@ func stateOf(s parsers.State) trajectory.CallState {
 }
 
 // faultsOf are the faults that a family's parser found in text. Of an answer without a call
-// those are left out that are a tag which prose speaks of.
+// those are left out that are a tag which prose speaks of, or JSON that names no tool: an
+// answer in JSON is an answer.
 func faultsOf(out parsers.Parsed, text func() string) []trajectory.Fault {
 	if len(out.Faults) == 0 {
 		return nil
 	}
 	faults := make([]trajectory.Fault, 0, len(out.Faults))
 	for _, f := range out.Faults {
-		if len(out.Calls) == 0 && quoted(text(), f.Start) {
+		if len(out.Calls) == 0 && (quoted(text(), f.Start) || f.Kind == "unknown_tool" && isJSON(text(), f.Start)) {
 			continue
 		}
 		faults = append(faults, trajectory.Fault{Kind: f.Kind, Message: f.Message, From: f.Start, To: f.End})
@@ -101,4 +102,16 @@ func quoted(text string, at int) bool {
 		return unicode.IsLetter(r)
 	}
 	return n > 0 && strings.ContainsRune("`'\".,;:!?)", r)
+}
+
+// isJSON reports whether JSON begins at byte at of text, rather than a tag or a name.
+func isJSON(text string, at int) bool {
+	if at < 0 || at >= len(text) {
+		return false
+	}
+	s := strings.TrimSpace(text[at:])
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		s = strings.TrimSpace(rest)
+	}
+	return s != "" && strings.IndexByte("{[\"-0123456789", s[0]) >= 0
 }
