@@ -243,12 +243,12 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 		return nil, err
 	}
 	if b.Cassette == "" {
-		err = policy.ProbeExact(ctx, p, m.tools)
+		err = m.ask(ctx, p)
 		var e *policy.Error
 		if m.form == "vllm" && errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed) {
 			m.form = "vllm-completions" // a vLLM older than /inference/v1/generate
 			if p, err = m.policy(w, name, length, b, s.budget, price); err == nil {
-				err = policy.ProbeExact(ctx, p, m.tools)
+				err = m.ask(ctx, p)
 			}
 		}
 		if err != nil {
@@ -262,6 +262,20 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 		fmt.Fprintf(b.host.Err, "exact tokens over chat: the server renders and tokenizes; log-probs are %s\n", m.probs())
 	}
 	return p, nil
+}
+
+// ask asks for one token. A chat server renders by itself and may write a call where it is
+// offered tools: it is offered them only where its template wants them.
+func (m *exactModel) ask(ctx context.Context, p policy.Policy) error {
+	if m.form != "chat" {
+		return policy.ProbeExact(ctx, p, m.tools)
+	}
+	err := policy.ProbeExact(ctx, p, nil)
+	var e *policy.Error
+	if len(m.tools) > 0 && errors.As(err, &e) && e.Kind == policy.Rejected {
+		return policy.ProbeExact(ctx, p, m.tools)
+	}
+	return err
 }
 
 // identity are the fields of an exact run in which two starts must agree.
