@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -23,6 +22,7 @@ type HermesAgentLoop struct {
 	Tools    tools // nil: none
 	Limits   Limits
 	Faults   FaultRule // empty: Show
+	RunCalls RunCalls  // empty: DefaultRunCalls
 	Hooks    Hooks
 	Observer event.Observer // nil: nobody
 	Quiet    bool           // nobody wants deltas: the policy streams only when it is told to
@@ -142,7 +142,7 @@ func (l *HermesAgentLoop) ask(ctx context.Context, t *trajectory.Trace, pending 
 	if l.Hooks.Committed != nil {
 		l.Hooks.Committed(id, answer)
 	}
-	l.Observer.Observe(event.TurnEnded{Key: l.Key, Turn: turn, Message: answer.Sampled.Message, Usage: answer.Usage, Took: answer.Took, Replay: answer.Replayed})
+	l.Observer.Observe(event.TurnEnded{Key: l.Key, Turn: turn, Message: answer.Sampled.Message, Faults: answer.Faults, Usage: answer.Usage, Took: answer.Took, Replay: answer.Replayed})
 	return answer, nil
 }
 
@@ -187,7 +187,7 @@ func (l *HermesAgentLoop) broken(ctx context.Context, err error) (trajectory.Sto
 // judge looks at a committed answer. again asks for another one; an empty stop reason
 // goes on with the answer's calls.
 func (l *HermesAgentLoop) judge(t *trajectory.Trace, a trajectory.Turn) (stop trajectory.Stop, again bool) {
-	fault := faultOf(a)
+	fault := l.faultOf(a)
 	if fault == "" || l.Faults != Resample {
 		l.guard.resampled = 0
 		return l.shown(a, fault), false
@@ -223,15 +223,17 @@ func (l *HermesAgentLoop) shown(a trajectory.Turn, fault string) trajectory.Stop
 		}
 		return trajectory.Stop{Reason: trajectory.StopLength, Detail: "the answer was cut by its token limit"}
 	case len(m.Calls) == 0:
+		if _, bad := unread(a.Faults); bad {
+			return trajectory.Stop{Reason: trajectory.StopMalformed, Detail: fault}
+		}
 		return trajectory.Stop{Reason: trajectory.StopAnswer, Detail: fault}
 	}
 	return trajectory.Stop{}
 }
 
-// faultOf names what is wrong with an answer, or "".
-func faultOf(a trajectory.Turn) string {
+// faultOf names what is wrong with an answer, or "": by what its reader said of it.
+func (l *HermesAgentLoop) faultOf(a trajectory.Turn) string {
 	m := a.Sampled.Message
-	content := strings.TrimSpace(m.Content())
 	switch {
 	case a.Finish == trajectory.FinishAborted || a.Finish == trajectory.FinishFilter:
 		return ""
@@ -239,17 +241,20 @@ func faultOf(a trajectory.Turn) string {
 		return "the answer was cut by its token limit"
 	case len(m.Calls) > 0:
 		for _, c := range m.Calls {
-			if c.Arguments != "" && !json.Valid([]byte(c.Arguments)) {
-				return fmt.Sprintf("the arguments of %s are not JSON", c.Name)
+			if !l.RunCalls.runs(c) {
+				return fmt.Sprintf("the call of %s is %s", c.Name, c.State)
 			}
 		}
 		return ""
-	case content == "" && m.Reasoning != "":
+	}
+	if f, bad := unread(a.Faults); bad {
+		return fmt.Sprintf("text that looks like a call (%s): %s", f.Kind, f.Message)
+	}
+	switch blank := strings.TrimSpace(m.Content()) == ""; {
+	case blank && m.Reasoning != "":
 		return "thinking without an answer"
-	case content == "" && !hasMedia(m):
+	case blank && !hasMedia(m):
 		return "empty answer"
-	case strings.Contains(content, "<tool_call>") || strings.Contains(content, "<function="):
-		return "a call written as text"
 	}
 	return ""
 }
@@ -290,6 +295,10 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 	var allowed []trajectory.Call
 	var places []int
 	for i, c := range calls {
+		if !l.RunCalls.runs(c) {
+			results[i] = unrun(c)
+			continue
+		}
 		ok, reason, err := true, "", error(nil)
 		if l.Hooks.Allow != nil {
 			ok, reason, err = l.Hooks.Allow(ctx, c)

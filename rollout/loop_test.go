@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,8 +85,59 @@ func echo(id string) trajectory.Call {
 	return trajectory.Call{ID: id, Name: "echo", Arguments: `{"id":"` + id + `"}`}
 }
 
+func faulty(kind string) trajectory.Turn {
+	turn := says("text of a fault")
+	turn.Faults = []trajectory.Fault{{Kind: kind, Message: "what it is", From: 0, To: 4}}
+	return turn
+}
+
+// TestRunCalls: a call runs if its state is one of those that may run; any other is answered
+// once, with the reason, beside calls that do run.
+func TestRunCalls(t *testing.T) {
+	all := []trajectory.CallState{trajectory.CallComplete, trajectory.CallRecovered, trajectory.CallAmbiguous, trajectory.CallTruncated, trajectory.CallMalformed}
+	for _, tt := range []struct {
+		list string
+		ran  []trajectory.CallState
+	}{
+		{"", all[:2]},
+		{"complete", all[:1]},
+		{"ambiguous, complete,recovered", all[:3]},
+	} {
+		var rule rollout.RunCalls
+		if tt.list != "" {
+			var err error
+			if rule, err = rollout.ParseRunCalls(tt.list); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, state := range all {
+			c := echo("b")
+			c.State = state
+			s, b, tr := &script{turns: []trajectory.Turn{calls(echo("a"), c), says("done")}}, &bench{}, trajectory.New(trajectory.ModeText, nil)
+			l := &rollout.HermesAgentLoop{Sampler: s, Tools: b, RunCalls: rule}
+			if stop, err := l.Run(t.Context(), tr, []trajectory.Message{trajectory.Text(trajectory.User, "task")}); err != nil || stop.Reason != trajectory.StopAnswer {
+				t.Fatalf("%q, %s: stop %+v, error %v", tt.list, state, stop, err)
+			}
+			everyCallAnswered(t, tr)
+			want := 1
+			if slices.Contains(tt.ran, state) {
+				want = 2
+			}
+			answer := s.asked[1][len(s.asked[1])-1]
+			if b.ran != want || (want == 1) != (answer.Failed && strings.Contains(answer.Content(), "was not run")) {
+				t.Errorf("%q: with a call that is %s %d ran, and it was answered %q", tt.list, state, b.ran, answer.Content())
+			}
+		}
+	}
+	for _, list := range []string{"truncated", "complete,malformed", "recovered", "all", "complete,"} {
+		if r, err := rollout.ParseRunCalls(list); err == nil {
+			t.Errorf("%q is read as %q", list, r)
+		}
+	}
+}
+
 func TestLoop(t *testing.T) {
-	bad := calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "not json"})
+	bad := calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "not json", State: trajectory.CallMalformed})
 	unknown := calls(trajectory.Call{ID: "x", Name: "ecko", Arguments: "{}"})
 	limited := &policy.Error{Kind: policy.Limited, Err: errors.New("429")}
 	tests := []struct {
@@ -105,14 +157,20 @@ func TestLoop(t *testing.T) {
 		{name: "an answer on the last turn counts", turns: []trajectory.Turn{calls(echo("a")), says("done")}, limits: rollout.Limits{Turns: 2}, stop: trajectory.StopAnswer, asked: 2, ran: 1},
 		{name: "turn limit: the calls of the last turn still run", turns: []trajectory.Turn{calls(echo("a")), calls(echo("b")), says("never")}, limits: rollout.Limits{Turns: 2}, stop: trajectory.StopTurns, asked: 2, ran: 2},
 		{name: "an unknown tool is answered", turns: []trajectory.Turn{unknown, says("sorry")}, stop: trajectory.StopAnswer, asked: 2, ran: 1},
-		{name: "unreadable three times", turns: []trajectory.Turn{bad}, stop: trajectory.StopMalformed, asked: 3, ran: 3},
+		{name: "unreadable three times", turns: []trajectory.Turn{bad}, stop: trajectory.StopMalformed, asked: 3},
 		{name: "unreadable calls are resampled", turns: []trajectory.Turn{bad, calls(echo("a")), says("done")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 3, ran: 1},
 		{name: "resampling ends", turns: []trajectory.Turn{bad}, faults: rollout.Resample, stop: trajectory.StopMalformed, asked: 3},
 		{name: "the same turn again and again", turns: []trajectory.Turn{unknown}, stop: trajectory.StopMalformed, asked: 3, ran: 3},
 		{name: "an empty answer is shown", turns: []trajectory.Turn{says("")}, stop: trajectory.StopAnswer, asked: 1},
 		{name: "an empty answer is resampled", turns: []trajectory.Turn{says(""), says("ok")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 2},
-		{name: "a call as text is resampled", turns: []trajectory.Turn{says("<tool_call>{}</tool_call>"), says("ok")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 2},
+		{name: "text that looks like a call is resampled", turns: []trajectory.Turn{faulty("unread"), says("ok")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 2},
+		{name: "and is malformed in the end", turns: []trajectory.Turn{faulty("truncated")}, faults: rollout.Resample, stop: trajectory.StopMalformed, asked: 3},
+		{name: "shown, it is malformed at once", turns: []trajectory.Turn{faulty("malformed")}, stop: trajectory.StopMalformed, asked: 1},
+		{name: "a fault beside the text is none", turns: []trajectory.Turn{faulty("stray_text")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 1},
+		{name: "a tag without a fault is prose", turns: []trajectory.Turn{says("write <tool_call> and <function=x>")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 1},
 		{name: "cut off", turns: []trajectory.Turn{cut("half an ans")}, stop: trajectory.StopLength, asked: 1},
+		{name: "a cut call is asked for again", turns: []trajectory.Turn{calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "{}", State: trajectory.CallTruncated}), calls(echo("a")), says("done")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 3, ran: 1},
+		{name: "a recovered call is run", turns: []trajectory.Turn{calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "{}", State: trajectory.CallRecovered}), says("done")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 2, ran: 1},
 		{name: "cut off in a call: nothing runs", turns: []trajectory.Turn{func() trajectory.Turn { c := calls(echo("a")); c.Finish = trajectory.FinishLength; return c }()}, stop: trajectory.StopLength, asked: 1},
 		{name: "endless repetition", turns: []trajectory.Turn{cut(strings.Repeat("and again ", 90))}, stop: trajectory.StopRepetition, asked: 1},
 		{name: "the model server fails", turns: []trajectory.Turn{says("x")}, errs: []error{limited}, err: limited, asked: 1},

@@ -59,6 +59,7 @@ type Options struct {
 	Sampling  policy.Options // the run's; key, seed and tape are the job's
 	Limits    Limits
 	Faults    FaultRule
+	RunCalls  RunCalls
 	Hooks     Hooks
 	Deadlines Deadlines
 	// ScoreTries is how often a failing scorer is tried on the same box; 0: 2.
@@ -295,7 +296,7 @@ func (a *attempt) loop(ctx context.Context) (trajectory.Stop, []envs.ToolError, 
 		defer cancel()
 	}
 	a.trace = trajectory.New(o.Policy.Info().Mode, a.set.Specs())
-	l := &HermesAgentLoop{Sampler: a.sampler, Tools: a.set, Limits: o.Limits, Faults: o.Faults,
+	l := &HermesAgentLoop{Sampler: a.sampler, Tools: a.set, Limits: o.Limits, Faults: o.Faults, RunCalls: o.RunCalls,
 		Hooks: o.Hooks, Observer: o.Observer, Quiet: true, Key: a.job.Key}
 	if user, ok := o.Env.(envs.Responder); ok && o.Hooks.Respond == nil {
 		l.Hooks.Respond = a.responder(user, l)

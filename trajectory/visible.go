@@ -25,9 +25,34 @@ func (t *Trace) Visible() []Message {
 	return list
 }
 
+// VisibleFaults returns the faults of each message that [Trace.Visible] gives, by its
+// place there; nil where no answer has any.
+func (t *Trace) VisibleFaults() map[int][]Fault {
+	if t == nil {
+		return nil
+	}
+	var out map[int][]Fault
+	place := 0
+	for _, id := range t.path(t.Head) {
+		n := &t.Nodes[id]
+		if n.Delta.Message.Ephemeral {
+			continue
+		}
+		if len(n.Faults) > 0 {
+			if out == nil {
+				out = map[int][]Fault{}
+			}
+			out[place] = n.Faults
+		}
+		place++
+	}
+	return out
+}
+
 // Digest is the SHA-256 of the visible conversation: of all that [Trace.Visible] gives, in
 // JSON, but without what differs between two runs of the same conversation: ids of calls
-// count in the order in which they appear, and the opaque state of a provider is left out.
+// count in the order in which they appear; the opaque state of a provider, and how sure a
+// reader was of a call, are left out.
 func (t *Trace) Digest() [32]byte {
 	list := t.Visible()
 	names := map[string]string{}
@@ -42,7 +67,7 @@ func (t *Trace) Digest() [32]byte {
 		m.Opaque = nil
 		m.Calls = slices.Clone(m.Calls)
 		for c := range m.Calls {
-			m.Calls[c].ID = number(m.Calls[c].ID)
+			m.Calls[c].ID, m.Calls[c].State = number(m.Calls[c].ID), CallComplete
 		}
 		if m.Role == Tool {
 			m.CallID = number(m.CallID)

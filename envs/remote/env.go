@@ -223,8 +223,8 @@ func (s *scoreResult) UnmarshalJSON(raw []byte) error {
 	}
 	var x struct {
 		Reward  *float64           `json:"reward"`
-		Parts   map[string]float64 `json:"rewards"`
-		Metrics map[string]float64 `json:"metrics"`
+		Parts   map[string]measure `json:"rewards"`
+		Metrics map[string]measure `json:"metrics"`
 		Detail  string             `json:"detail"`
 	}
 	if err := json.Unmarshal(raw, &x); err != nil {
@@ -233,8 +233,35 @@ func (s *scoreResult) UnmarshalJSON(raw []byte) error {
 	if x.Reward == nil {
 		return errors.New("there is no reward")
 	}
-	s.Score = trajectory.Score{Reward: *x.Reward, Parts: x.Parts, Metrics: x.Metrics, Detail: clip(x.Detail, 2000)}
+	s.Score = trajectory.Score{Reward: *x.Reward, Parts: numbers(x.Parts), Metrics: numbers(x.Metrics), Detail: clip(x.Detail, 2000)}
 	return nil
+}
+
+func numbers(m map[string]measure) map[string]float64 {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]float64, len(m))
+	for name, v := range m {
+		out[name] = float64(v)
+	}
+	return out
+}
+
+// measure is a number beside the reward. A boolean counts 0 or 1: a remark on the side must
+// not cost the sample.
+type measure float64
+
+func (m *measure) UnmarshalJSON(raw []byte) error {
+	var yes bool
+	if json.Unmarshal(raw, &yes) == nil && string(raw) != "null" {
+		*m = 0
+		if yes {
+			*m = 1
+		}
+		return nil
+	}
+	return json.Unmarshal(raw, (*float64)(m))
 }
 
 // Score asks the program, which may work in the box meanwhile.

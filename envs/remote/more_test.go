@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -218,8 +219,12 @@ func TestChecker(t *testing.T) {
 		name    string
 		command []string
 		reward  float64
+		metrics map[string]float64
 		want    string
 	}{
+		{name: "booleans beside the reward", command: sh(`echo '{"reward": 0.5, "rewards": {"style": true}, "metrics": {"first": false, "clean": true, "tries": 3}}'`), reward: 0.5,
+			metrics: map[string]float64{"first": 0, "clean": 1, "tries": 3}},
+		{name: "a text among the metrics", command: sh(`echo '{"reward": 0.5, "metrics": {"first": "no"}}'`), want: "first"},
 		{name: "number", command: sh(`cat >/dev/null; echo looking; echo 0.25`), reward: 0.25},
 		{name: "reward line", command: sh(`echo reward: -1`), reward: -1},
 		{name: "object", command: sh(`echo '{"reward": 0.5, "rewards": {"style": 1}}'`), reward: 0.5},
@@ -237,7 +242,7 @@ func TestChecker(t *testing.T) {
 			}
 			e := open(t, c)
 			s, err := scoreOnce(t, e, "yes")
-			if tt.want == "" && (err != nil || s.Reward != tt.reward) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			if tt.want == "" && (err != nil || s.Reward != tt.reward || tt.metrics != nil && !maps.Equal(s.Metrics, tt.metrics)) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%v, %v: want %v %q", s, err, tt.reward, tt.want)
 			}
 		})

@@ -69,6 +69,8 @@ type batch struct {
 	roles   map[policy.Role]*role
 	oracle  envs.Oracle // plays every task; nil: the model does
 	dir     *rundir.Dir
+
+	runCalls rollout.RunCalls
 }
 
 // Run does the whole job and returns its books. The error, if any, is an *Error.
@@ -147,6 +149,9 @@ func (b *batch) check(context.Context) error {
 	err := b.Batch.ExactFlags.check()
 	if err != nil {
 		return err
+	}
+	if b.runCalls, err = rollout.ParseRunCalls(cmp.Or(b.RunCalls, rollout.DefaultRunCalls().String())); err != nil {
+		return fmt.Errorf("--run-calls: %w", err)
 	}
 	if b.allowed, err = parseTolerance(b.FailOnError); err != nil {
 		return err
@@ -264,6 +269,12 @@ func (b *batch) identity() rundir.Fields {
 	}
 	if b.oracle != nil {
 		fields = append(fields, rundir.Field{Name: "oracle", Value: "true"})
+	}
+	if b.Family != "" && (b.model.exact == nil || b.model.exact.form == "chat") {
+		fields = append(fields, rundir.Field{Name: "text-family", Value: b.Family})
+	}
+	if list := b.runCalls.String(); list != rollout.DefaultRunCalls().String() {
+		fields = append(fields, rundir.Field{Name: "run-calls", Value: list})
 	}
 	if b.Dedup {
 		fields = append(fields, rundir.Field{Name: "dedup", Value: "true"})
@@ -408,8 +419,8 @@ func (b *batch) runner(watch event.Observer) (*rollout.Runner, error) {
 	return rollout.NewRunner(rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Judges: b.judges(), Backend: b.boxes.backend, Plan: b.tools.plan,
 		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
 		Sampling: sampling, SendScripts: b.model.scripted,
-		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
-		Faults:    rollout.FaultRule(b.Faults),
+		Limits: rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
+		Faults: rollout.FaultRule(b.Faults), RunCalls: b.runCalls,
 		Deadlines: rollout.Deadlines{Loop: b.Timeout},
 		Observer:  watch, Log: b.log,
 		Keep: keep.Keep})

@@ -31,7 +31,7 @@ type ExactFlags struct {
 	Tokenizer      string `help:"Tokenizer file or folder (default: of --model-files)." placeholder:"FILE|DIR"`
 	Template       string `help:"Chat template: a Jinja file, or a name among the model files' (default: the model's own)." placeholder:"FILE|NAME"`
 	TemplateKwargs string `name:"template-kwargs" help:"JSON object of template variables, such as {\"enable_thinking\": false}." placeholder:"JSON"`
-	Family         string `help:"How the model writes its calls (default: as the template tells; 'hermes model parse --list')." placeholder:"NAME"`
+	Family         string `help:"How the model writes its calls ('hermes model parse --list'; default: as the template tells; in text mode, where calls that the server left in the text are looked for, that of any family)." placeholder:"NAME"`
 	Dialect        string `enum:"ours,vllm,sglang,upstream" default:"ours" help:"Whose reading of calls counts: ours, vllm, sglang, upstream."`
 	History        string `enum:"append,template" default:"append" help:"Earlier thinking that the template would drop: append (it stays), or template (the trace forks)."`
 	VersionFrom    string `name:"version-from" enum:",server,trainer,none" default:"" help:"Who tells the version of the weights: server, trainer, none (default: the server, where it does)."`
@@ -49,7 +49,9 @@ type exactModel struct {
 	tok    tokenizer.Tokenizer
 	tmpl   *chattemplate.Template
 	family parsers.Family
-	length int // of the context, as the model's files say; 0: unknown
+	ends   []trajectory.Token    // of a turn, as the model's files name them
+	tools  []trajectory.ToolSpec // of the run, as far as they are known when its model is opened
+	length int                   // of the context, as the model's files say; 0: unknown
 
 	tokenizerID, templateID string // SHA-256 of what was read
 	capture                 policy.Capture
@@ -58,9 +60,12 @@ type exactModel struct {
 
 // check refuses flags that make no sense without --exact or together.
 func (f ExactFlags) check() error {
+	if _, err := f.unread(); err != nil {
+		return err
+	}
 	if !f.Exact {
 		for _, x := range []struct{ name, value, none string }{{"--wire", f.Wire, "chat"}, {"--tokenizer", f.Tokenizer, ""}, {"--template", f.Template, ""},
-			{"--template-kwargs", f.TemplateKwargs, ""}, {"--family", f.Family, ""}, {"--model-files", f.ModelFiles, ""}, {"--capture", f.Capture, ""},
+			{"--template-kwargs", f.TemplateKwargs, ""}, {"--model-files", f.ModelFiles, ""}, {"--capture", f.Capture, ""},
 			{"--version-from", f.VersionFrom, ""}, {"--cache-salt", f.CacheSalt, ""}, {"--logprobs", f.LogProbs, ""}} {
 			if x.value != x.none && x.value != "" {
 				return fmt.Errorf("%s %s is for rollouts with exact tokens: add --exact", x.name, x.value)
@@ -80,6 +85,19 @@ func (f ExactFlags) check() error {
 		return errors.New("--wire chat tells neither versions of the weights nor what --capture asks for: choose sglang, vllm or llamacpp")
 	}
 	return nil
+}
+
+// unread finds the calls that a server leaves in an answer's text: those of --family, or of
+// any family.
+func (f ExactFlags) unread() (policy.Unread, error) {
+	if f.Family == "" {
+		return policy.Unread{}, nil
+	}
+	family, err := parsers.Standard().Get(f.Family)
+	if err != nil {
+		return policy.Unread{}, fmt.Errorf("--family: %w", err)
+	}
+	return policy.Unread{Family: family}, nil
 }
 
 // scripted gives the embedded model the parts that need no file.
@@ -130,6 +148,9 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 		return nil, fmt.Errorf("--template: %w", err)
 	}
 	m.length = files.Context
+	for _, id := range files.EndIDs {
+		m.ends = append(m.ends, trajectory.Token(id))
+	}
 	o := chattemplate.Options{Source: text, BOS: files.BOS, EOS: files.EOS, Now: now, History: chattemplate.History(f.History)}
 	if f.TemplateKwargs != "" {
 		if err := json.Unmarshal([]byte(f.TemplateKwargs), &o.Variables); err != nil {
@@ -173,7 +194,11 @@ func tokenizerDigest(t tokenizer.Tokenizer) string {
 // server has counts.
 func (m *exactModel) policy(w *wire.Client, model string, context int, b *parts, budget *policy.Spending, price *policy.Price) (policy.Policy, error) {
 	if m.form == "chat" {
-		return policy.NewChatIDs(w, policy.ChatOptions{Model: model, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
+		unread, err := m.flags.unread()
+		if err != nil {
+			return nil, err
+		}
+		return policy.NewChatIDs(w, policy.ChatOptions{Model: model, Calls: unread, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
 			Extra: json.RawMessage(b.ExtraBody), MaxTokens: b.MaxTokens, Context: context})
 	}
 	gen, err := policy.NewGenerator(w, m.form, policy.GeneratorOptions{Model: model, ByGroup: b.Affinity == "group", Extra: json.RawMessage(b.ExtraBody),
@@ -181,7 +206,7 @@ func (m *exactModel) policy(w *wire.Client, model string, context int, b *parts,
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect,
+	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Ends: m.ends, Tools: m.tools,
 		Model: model, Context: context, MaxTokens: b.MaxTokens, Identity: m.templateID + m.tokenizerID, Extra: json.RawMessage(b.ExtraBody),
 		Capture: m.capture, Budget: budget, Price: price, VersionFrom: policy.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
 		Log: slog.New(slog.DiscardHandler)})
@@ -197,6 +222,9 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 	b.later(w.Close)
 	b.known(w)
 	m := b.model.exact
+	if m.tools, err = b.likelyTools(ctx); err != nil {
+		return nil, err
+	}
 	name, length, price := s.name, m.length, s.price
 	if b.Cassette == "" {
 		found, err := policy.Probe(ctx, w, name)
@@ -214,12 +242,12 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 		return nil, err
 	}
 	if b.Cassette == "" {
-		err = policy.ProbeExact(ctx, p)
+		err = m.ask(ctx, p)
 		if m.form == "vllm" && policy.NoDoor(err) {
 			m.form = "vllm-completions" // a vLLM older than /inference/v1/generate, or one that keeps it closed
 			fmt.Fprintf(b.host.Err, "POST /inference/v1/generate is not open (%v): asking POST /v1/completions\n", err)
 			if p, err = m.policy(w, name, length, b, s.budget, price); err == nil {
-				err = policy.ProbeExact(ctx, p)
+				err = m.ask(ctx, p)
 			}
 		}
 		if policy.NoDoor(err) {
@@ -252,6 +280,20 @@ func (s *SamplingFlags) named() rundir.Fields {
 		k = strconv.Itoa(*s.TopK)
 	}
 	return rundir.Fields{{Name: "temperature", Value: number(s.Temperature, "1")}, {Name: "top-p", Value: number(s.TopP, "1")}, {Name: "top-k", Value: k}, {Name: "min-p", Value: number(s.MinP, "0")}}
+}
+
+// ask asks for one token. A chat server renders by itself and may write a call where it is
+// offered tools: it is offered them only where its template wants them.
+func (m *exactModel) ask(ctx context.Context, p policy.Policy) error {
+	if m.form != "chat" {
+		return policy.ProbeExact(ctx, p, m.tools)
+	}
+	err := policy.ProbeExact(ctx, p, nil)
+	var e *policy.Error
+	if len(m.tools) > 0 && errors.As(err, &e) && e.Kind == policy.Rejected {
+		return policy.ProbeExact(ctx, p, m.tools)
+	}
+	return err
 }
 
 // identity are the fields of an exact run in which two starts must agree.

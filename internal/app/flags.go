@@ -114,6 +114,7 @@ type RunFlags struct {
 	Timeout          time.Duration `help:"Longest time of one rollout (default: none)."`
 	Seed             int64         `default:"0" help:"Seed of everything random."`
 	Faults           string        `enum:"show,resample" default:"resample" help:"Answers that cannot be used: show (kept, scored) or resample."`
+	RunCalls         string        `name:"run-calls" default:"complete,recovered" placeholder:"LIST" help:"States of calls that are executed: complete, recovered, ambiguous. Others are answered with the reason, or the model is asked again (--faults)."`
 	DryRun           bool          `name:"dry-run" help:"Check everything, print the plan and its estimate, ask no model."`
 	Accept           string        `default:"all" help:"all, passed, or an expression such as 'reward >= 0.5'."`
 	Grader           string        `default:"" help:"How answers are judged: a grader by name, a list of graders (YAML) or a file that holds one, auto, none (default: as the row says)."`

@@ -178,6 +178,9 @@ func (b *parts) chat(ctx context.Context, s served) (policy.Policy, error) {
 	b.later(w.Close)
 	o := policy.ChatOptions{Model: s.name, Stream: b.Stream, ByGroup: b.Affinity == "group", Budget: s.budget, Price: s.price}
 	if s.rolls {
+		if o.Calls, err = b.ExactFlags.unread(); err != nil {
+			return nil, err
+		}
 		o.Extra, o.MaxTokens = json.RawMessage(b.ExtraBody), b.MaxTokens
 		o.Routing = policy.Routing{Order: b.ProviderOrder, Only: b.ProviderOnly, Ignore: b.ProviderIgnore, Sort: b.ProviderSort,
 			DataCollection: b.ProviderDataCollection, RequireParameters: b.RequireParameters}

@@ -11,6 +11,7 @@ import (
 	"hermes/backends"
 	"hermes/datasets"
 	"hermes/rollout/tool"
+	"hermes/trajectory"
 )
 
 // usual are the toolsets of a run that asks for none.
@@ -106,6 +107,23 @@ func (b *parts) chooseTools() error {
 		t.soft = func(toolset string) bool { return toolset == "code_execution" || b.MissingTools == "drop" }
 	}
 	return nil
+}
+
+// likelyTools are the tools that rollouts can have, before a box was looked into: those of an
+// environment's tasks and of single rows are not known yet.
+func (b *parts) likelyTools(ctx context.Context) ([]trajectory.ToolSpec, error) {
+	if err := b.chooseTools(); err != nil {
+		return nil, err
+	}
+	plan, err := b.tools.catalog.Plan(ctx, b.tools.sets, b.tools.missing)
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]trajectory.ToolSpec, len(plan.Defs))
+	for i, d := range plan.Defs {
+		specs[i] = d.Spec
+	}
+	return specs, nil
 }
 
 // rowToolsets adds what single rows ask for, so that a set that cannot be served is found

@@ -10,7 +10,8 @@ import (
 
 type filterFn func(st *state, v any, a arguments) any
 
-// builtinFilters are Jinja2's own, less random, urlize, pprint and xmlattr.
+// builtinFilters are Jinja2's own, less urlize and pprint; random chooses only where there is
+// no choice.
 func builtinFilters() map[string]filterFn {
 	f := map[string]filterFn{
 		"abs": absFilter, "attr": attrFilter, "batch": batchFilter, "capitalize": textFilter("capitalize", capitalize),
@@ -24,12 +25,12 @@ func builtinFilters() map[string]filterFn {
 		"join": joinFilter, "last": lastFilter, "length": lengthFilter,
 		"list":  func(st *state, v any, _ arguments) any { return &List{st.collect(v)} },
 		"lower": textFilter("lower", lowerText), "map": mapFilter, "max": extreme("max"), "min": extreme("min"),
-		"reject": selecting("reject", false, false), "rejectattr": selecting("rejectattr", true, false), "replace": replaceFilter,
+		"random": randomFilter, "reject": selecting("reject", false, false), "rejectattr": selecting("rejectattr", true, false), "replace": replaceFilter,
 		"reverse": reverseFilter, "round": roundFilter, "safe": safeFilter,
 		"select": selecting("select", false, true), "selectattr": selecting("selectattr", true, true), "slice": sliceFilter,
 		"sort": sortFilter, "string": stringFilter, "striptags": stripTags, "sum": sumFilter, "title": textFilter("title", titleFilterText),
 		"tojson": toJSON, "trim": trimFilter, "truncate": truncate, "unique": uniqueFilter, "upper": textFilter("upper", upperText),
-		"urlencode": urlEncode, "wordcount": wordCount, "wordwrap": wordWrap,
+		"urlencode": urlEncode, "wordcount": wordCount, "wordwrap": wordWrap, "xmlattr": xmlAttr,
 	}
 	f["count"], f["d"], f["e"] = f["length"], f["default"], f["escape"]
 	return f

@@ -15,6 +15,10 @@ var globalFuncs = map[string]any{
 	"joiner":          &builtin{"joiner", newJoiner},
 	"raise_exception": &builtin{"raise_exception", raiseException},
 	"strftime_now":    &builtin{"strftime_now", strftimeNow},
+	"lipsum": &builtin{"lipsum", func(*state, arguments) any {
+		panic(unsupported("lipsum()", "it writes random text, and a prompt must be the same each time"))
+	}},
+	"self": blocksOf{},
 }
 
 func raiseException(st *state, a arguments) any {

@@ -70,6 +70,7 @@ func builtinStringMethods() map[string]stringMethod {
 			}
 			return strings.Count(part, textArg("count", p[0]))
 		},
+		"encode":       encodeMethod,
 		"join":         joinMethod,
 		"format":       func(st *state, s string, a arguments) any { return st.format(s, a) },
 		"isalpha":      every("isalpha", unicode.IsLetter),

@@ -15,6 +15,9 @@ type parser struct {
 	depth  int
 	loops  int // loops around this place within one function
 
+	functions int             // macros, calls, withs and blocks around this place
+	blocks    map[string]bool // the names of blocks
+
 	lastKey expr // see slice
 }
 
@@ -149,6 +152,10 @@ func (p *parser) statement(tag token) stmt {
 		return &filterBlock{tag.pos, f, body}
 	case "with":
 		return p.with(tag)
+	case "block":
+		return p.blockStatement(tag)
+	case "extends", "include", "import", "from":
+		panic(syntaxf(tag.pos, "the tag '%s' needs other templates; a chat template stands alone", tag.text))
 	case "print":
 		return &printStmt{tag.pos, p.tuple(true, nil)}
 	case "break", "continue":
@@ -170,7 +177,9 @@ func (p *parser) statement(tag token) stmt {
 func (p *parser) function(end string) []stmt {
 	loops := p.loops
 	p.loops = 0
+	p.functions++
 	body, _ := p.block(end)
+	p.functions--
 	p.loops = loops
 	return body
 }
@@ -252,7 +261,9 @@ func (p *parser) with(tag token) stmt {
 		p.expectOp("=")
 		w.values = append(w.values, p.expression(true))
 	}
+	p.functions++ // to blocks the names of a with are hidden too
 	w.body, _ = p.block("endwith")
+	p.functions--
 	return w
 }
 

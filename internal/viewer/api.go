@@ -323,7 +323,7 @@ func (v *Viewer) record(r *http.Request) (any, error) {
 		decode, problem = s.decode()
 	}
 	out := newRecordView(rec, decode, problem)
-	out.At, out.Why = int64(e.At), rec.Reason
+	out.Run, out.At, out.Why = s.name, int64(e.At), rec.Reason
 	if _, attempts, group, ok := s.index.of(rec.Key); ok {
 		out.Attempts, out.Samples = views(attempts), views(group)
 		for _, w := range attempts {

@@ -164,8 +164,11 @@ func TestChromium(t *testing.T) {
 	b.do(chromedp.Navigate(url + "#record/0/" + key(10, 0).String()))
 	b.until(openID + `?.startsWith("row10 / 0")`)
 	b.press("t")
-	b.until(`document.querySelectorAll(".tokens .given").length === 10 && document.querySelectorAll(".tokens .lp0").length === 1 && document.querySelectorAll(".tokens .lp5").length === 1`)
+	b.until(`document.querySelectorAll(".tokens .given").length === 14 && document.querySelectorAll(".tokens .lp0").length === 2 && document.querySelectorAll(".tokens .lp5").length === 1`)
 	b.picture("tokens")
+	b.press("t")
+	b.until(`document.querySelector("#detail .call .state")?.textContent === "truncated" && document.querySelector("#detail p.fault").textContent === "truncated the answer ends inside a call"`)
+	b.picture("verdicts")
 	b.until(`([...document.querySelectorAll(".branches button")][1].click(), true)`)
 	b.until(`document.querySelector("#detail article.abandoned").textContent.replaceAll("\n", "").includes("garbled")`)
 
@@ -188,4 +191,26 @@ func TestChromium(t *testing.T) {
 			t.Errorf("%s was fetched from elsewhere", a)
 		}
 	}
+}
+
+// TestChromiumTwoRuns: a sample always stands under the name of its own run, though both
+// runs have samples of the same keys.
+func TestChromiumTwoRuns(t *testing.T) {
+	b := newBrowser(t)
+	one, two := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")
+	makeRun(t, one)
+	makeRun(t, two)
+	url := open(t, one, two).URL
+	b.do(chromedp.Navigate(url + "#record/1/" + key(1, 0).String()))
+	b.until(`document.body.dataset.ready && ` + openID + `?.includes("run two")`)
+	b.until(`document.title === "two · hermes" && document.querySelector("#run").value === "1" && document.querySelector("#summary").textContent.includes("/two")`)
+	b.until(rowCount + ` === 12`)
+	// The other run is chosen while a sample is open: the list of that run is shown.
+	b.until(`(e => { e.value = "0"; e.dispatchEvent(new Event("input")); return true; })(document.getElementById("run"))`)
+	b.until(`document.querySelector("#detail").hidden && document.title === "one · hermes" && ` + rowCount + ` === 12`)
+	// A row that is clicked before the list of a chosen run is there is not opened under its name.
+	b.until(`(e => { const row = document.querySelector("#rows tr"); e.value = "1"; e.dispatchEvent(new Event("input")); row.click(); return true; })(document.getElementById("run"))`)
+	b.until(`document.title === "two · hermes" && ` + rowCount + ` === 12 && document.querySelector("#detail").hidden`)
+	b.press(kb.Enter)
+	b.until(openID + `?.includes("run two")`)
 }

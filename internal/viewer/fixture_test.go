@@ -98,6 +98,13 @@ func exactRecord(t testing.TB, i int) *trajectory.Record {
 		t.Fatal(err)
 	}
 	commit(t, tr, trajectory.Turn{Sampled: sampled("hello there"), Finish: trajectory.FinishStop})
+	// as the engine writes it: of an answer all tokens were sampled
+	own := sampled("rm it")
+	own.Tokens, own.Given = own.Tokens[own.Given:], 0
+	own.Message.Calls = []trajectory.Call{{ID: "c9", Name: "terminal", Arguments: `{"command": "rm -rf /da"}`, State: trajectory.CallTruncated}}
+	again := trajectory.Delta{Message: trajectory.Text(trajectory.User, "Go on."), Tokens: letters("U:on"), Given: 4}
+	commit(t, tr, trajectory.Turn{Given: []trajectory.Delta{again}, Sampled: own, Finish: trajectory.FinishCalls,
+		Faults: []trajectory.Fault{{Kind: "truncated", Message: "the answer ends inside a call", From: 3, To: 5}}})
 	tr.Finish(nil)
 	r := textRecord(t, i, 0, "")
 	r.Trace, r.ToolStats = tr, nil

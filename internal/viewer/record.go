@@ -15,6 +15,7 @@ type recordView struct {
 	*trajectory.Record
 	Trace    *struct{}       `json:"trace,omitempty"` // Nodes and Pending are what the page needs of it
 	Children []*recordView   `json:"children,omitempty"`
+	Run      string          `json:"run"` // its name
 	At       int64           `json:"at"`
 	Book     string          `json:"book,omitempty"`
 	Why      string          `json:"why,omitempty"`
@@ -45,7 +46,8 @@ type nodeView struct {
 	Abandoned bool               `json:"abandoned,omitempty"`
 	Versions  []trajectory.Span  `json:"versions,omitempty"`
 	Extras    []trajectory.Block `json:"extras,omitempty"`
-	Given     int                `json:"given,omitempty"`
+	Faults    []trajectory.Fault `json:"faults,omitempty"`
+	Given     int                `json:"given"` // the first of tokens; a place where the engine sampled all has 0
 	Tokens    []trajectory.Token `json:"tokens,omitempty"`
 	Texts     []string           `json:"texts,omitempty"` // of the tokens
 	LogProbs  []float32          `json:"logprobs,omitempty"`
@@ -99,7 +101,7 @@ func newRecordView(r *trajectory.Record, decode Decoder, problem error) *recordV
 	v.Mode, v.Branches = r.Trace.Mode, branches(r.Trace)
 	for _, n := range r.Trace.Nodes {
 		w := nodeView{messageView: newMessageView(n.Delta.Message), Parent: n.Parent, Sampled: n.Sampled(), Finish: n.Finish, Model: n.Model,
-			Abandoned: n.Abandoned, Versions: n.Delta.Versions, Extras: n.Delta.Extras, Given: n.Delta.Given, Tokens: n.Delta.Tokens, LogProbs: n.Delta.LogProbs, Masked: n.Delta.Masked}
+			Abandoned: n.Abandoned, Versions: n.Delta.Versions, Extras: n.Delta.Extras, Faults: n.Faults, Given: n.Delta.Given, Tokens: n.Delta.Tokens, LogProbs: n.Delta.LogProbs, Masked: n.Delta.Masked}
 		if decode != nil && problem == nil && len(w.Tokens) > 0 {
 			w.Texts, problem = decode(n.Delta.Tokens)
 		}

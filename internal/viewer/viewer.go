@@ -73,7 +73,7 @@ func Open(ctx context.Context, dirs []string, o Options) (*Viewer, error) {
 		if err != nil {
 			return nil, errors.Join(err, v.Close())
 		}
-		s := &shown{Run: r, name: filepath.Base(dir), decode: sync.OnceValues(func() (Decoder, error) { return v.decoder(r) })}
+		s := &shown{Run: r, name: nameOf(dir, dirs), decode: sync.OnceValues(func() (Decoder, error) { return v.decoder(r) })}
 		v.runs = append(v.runs, s)
 		if s.index, err = openIndex(r, list, o.Log); err != nil {
 			return nil, errors.Join(err, v.Close())
@@ -136,4 +136,18 @@ func (v *Viewer) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-failed
 	return err
+}
+
+// nameOf is what a run is called: by its folder, or where two have the same name by its path.
+func nameOf(dir string, all []string) string {
+	base, twice := filepath.Base(dir), 0
+	for _, d := range all {
+		if filepath.Base(d) == base {
+			twice++
+		}
+	}
+	if twice > 1 {
+		return filepath.Clean(dir)
+	}
+	return base
 }

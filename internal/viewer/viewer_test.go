@@ -144,11 +144,12 @@ type node struct {
 	Versions           []trajectory.Span
 	Parts              []trajectory.Part
 	Calls              []trajectory.Call
+	Faults             []trajectory.Fault
 }
 
 type recorded struct {
-	Key, Row, Mode, Book, Decoded string
-	Branches                      []struct {
+	Run, Key, Row, Mode, Book, Decoded string
+	Branches                           []struct {
 		Path            []int
 		Head, Abandoned bool
 	}
@@ -175,11 +176,18 @@ func TestRecord(t *testing.T) {
 	}
 	r = recorded{}
 	ask(t, url+"/api/record?run=0&key="+key(10, 0).String(), &r)
-	if len(r.Branches) != 2 || !r.Branches[0].Head || !slices.Equal(r.Branches[0].Path, []int{0, 2}) || !r.Branches[1].Abandoned || !slices.Equal(r.Branches[1].Path, []int{0, 1}) {
+	if len(r.Branches) != 2 || !r.Branches[0].Head || !slices.Equal(r.Branches[0].Path, []int{0, 2, 3, 4}) || !r.Branches[1].Abandoned || !slices.Equal(r.Branches[1].Path, []int{0, 1}) {
 		t.Errorf("branches %+v", r.Branches)
 	}
 	if n := r.Nodes[2]; n.Given != 2 || strings.Join(n.Texts, "") != "A:hello there" || len(n.LogProbs) != 11 || n.LogProbs[2] != -1 || n.Versions[0].Version != "v1" || r.Decoded != "" {
 		t.Errorf("%+v, %q", n, r.Decoded)
+	}
+	_, body := get(t, url+"/api/record?run=0&key="+key(10, 0).String())
+	if n := r.Nodes[4]; n.Given != 0 || len(n.LogProbs) != len(n.Tokens) || strings.Count(body, `"given":`) != len(r.Nodes) {
+		t.Errorf("a place of 0 given tokens is not told: %+v", n)
+	}
+	if n := r.Nodes[4]; n.Calls[0].State != trajectory.CallTruncated || len(n.Faults) != 1 || n.Faults[0].Kind != "truncated" || r.Run != filepath.Base(dir) {
+		t.Errorf("verdicts %+v of run %q", n, r.Run)
 	}
 	for _, bad := range []string{"key=zz", "key=" + key(77, 0).String(), "key=" + key(1, 0).String() + "&at=5"} {
 		if status, body := get(t, url+"/api/record?run=0&"+bad); status != http.StatusNotFound {

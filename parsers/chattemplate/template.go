@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"hermes/internal/jinja"
@@ -146,3 +147,7 @@ func (t *Template) Prompt(msgs []trajectory.Message, tools []trajectory.ToolSpec
 
 // Family is the family whose parser reads what the model writes.
 func (t *Template) Family() parsers.Family { return t.family }
+
+// Writes reports whether the template's source contains a spelling: that of a token which
+// it can write itself.
+func (t *Template) Writes(spelling string) bool { return strings.Contains(t.opt.Source, spelling) }

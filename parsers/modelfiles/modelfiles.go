@@ -31,13 +31,13 @@ const (
 
 // Files are the parts of one model. They do not change and are safe for concurrent use.
 type Files struct {
-	Source    string // as it was asked for
-	Commit    string // on the hub; empty for a folder
-	Dir       string // where the files lie
-	Tokenizer string // the tokenizer's file; empty: the model has none that hermes knows
-	BOS, EOS  string // spellings from tokenizer_config.json; empty: none named
-	EndIDs    []int64
-	Context   int // positions that config.json or tokenizer_config.json names; 0: unknown
+	Source    string  // as it was asked for
+	Commit    string  // on the hub; empty for a folder
+	Dir       string  // where the files lie
+	Tokenizer string  // the tokenizer's file; empty: the model has none that hermes knows
+	BOS, EOS  string  // spellings from tokenizer_config.json; empty: none named
+	EndIDs    []int64 // of all tokens that end a turn, as generation_config.json and config.json name them
+	Context   int     // positions that config.json or tokenizer_config.json names; 0: unknown
 
 	templates map[string]string // "default" and others
 }
@@ -239,9 +239,9 @@ func (f *Files) readConfigs() error {
 		}
 	}
 	f.BOS, f.EOS = string(tok.BOS), string(tok.EOS)
-	for _, list := range []ids{generation.End, model.End, model.Text.End} {
-		if f.EndIDs == nil && len(list) > 0 {
-			f.EndIDs = list
+	for _, id := range slices.Concat(generation.End, model.End, model.Text.End) {
+		if !slices.Contains(f.EndIDs, id) {
+			f.EndIDs = append(f.EndIDs, id)
 		}
 	}
 	const believable = 1 << 30

@@ -75,7 +75,7 @@ func (m *matcher) longest(text string, i int) (int32, int) {
 
 // split cuts text into added tokens (id ≥ 0) and what lies between them (id -1), with the
 // reference library's way of overlapping matches.
-func (m *matcher) split(text string, special bool, yield func(start, end int, id trajectory.Token)) {
+func (m *matcher) split(text string, special bool, plain map[string]bool, yield func(start, end int, id trajectory.Token)) {
 	begin := 0
 	if len(m.tokens) > 0 {
 		root := m.firstBytes()
@@ -92,7 +92,7 @@ func (m *matcher) split(text string, special bool, yield func(start, end int, id
 			start, end := at, at+size
 			at = end
 			t := &m.tokens[k]
-			if !special && m.hidden[t.Content] || t.SingleWord && (wordBefore(text[:start]) || wordAfter(text[end:])) {
+			if !special && m.hidden[t.Content] || plain[t.Content] || t.SingleWord && (wordBefore(text[:start]) || wordAfter(text[end:])) {
 				continue
 			}
 			if t.LStrip {

@@ -281,7 +281,7 @@ type userPieces struct {
 }
 
 func (u *userPieces) find(text string, yield func(int, int, bool)) error {
-	u.trie.split(text, true, func(start, end int, id trajectory.Token) { yield(start, end, id >= 0) })
+	u.trie.split(text, true, nil, func(start, end int, id trajectory.Token) { yield(start, end, id >= 0) })
 	return nil
 }
 

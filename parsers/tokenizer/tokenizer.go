@@ -7,6 +7,7 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"hermes/trajectory"
 )
@@ -15,6 +16,19 @@ import (
 type Options struct {
 	Special bool // special tokens spelled in the text are those tokens; otherwise they are text
 	Add     bool // add what the model expects around a sequence (its post-processor)
+	// Text holds spellings of added tokens that are no special ones and are text all the
+	// same. A tokenizer that cannot do so refuses texts that spell one, with ErrUnsupported.
+	Text map[string]bool
+}
+
+// Spelled is a spelling of Text that occurs in text, or "".
+func (o Options) Spelled(text string) string {
+	for s, on := range o.Text {
+		if on && strings.Contains(text, s) {
+			return s
+		}
+	}
+	return ""
 }
 
 // Special is an added token.
@@ -82,14 +96,14 @@ type engine struct {
 
 // Encode implements [Tokenizer].
 func (e *engine) Encode(text string, o Options) ([]trajectory.Token, error) {
-	r := &run{e: e, out: make([]trajectory.Token, 0, len(text)/3+8), special: o.Special}
+	r := &run{e: e, out: make([]trajectory.Token, 0, len(text)/3+8), special: o.Special, text: o.Text}
 	if o.Add {
 		r.out = append(r.out, e.before...)
 	}
 	r.chain()
 	r.scratch = e.model.scratch()
 	defer e.model.release(r.scratch)
-	e.raw.split(text, o.Special, func(start, end int, id trajectory.Token) {
+	e.raw.split(text, o.Special, o.Text, func(start, end int, id trajectory.Token) {
 		if id >= 0 {
 			r.out = append(r.out, id)
 		} else {
@@ -111,6 +125,7 @@ type run struct {
 	out     []trajectory.Token
 	scratch *scratch
 	special bool
+	text    map[string]bool
 	err     error
 	stages  []stageRun // of the pre-tokenizers, each at work on one piece at a time
 }
@@ -146,7 +161,7 @@ func (r *run) piece(text string, first bool) {
 			return
 		}
 	}
-	r.e.normed.split(text, r.special, func(start, end int, id trajectory.Token) {
+	r.e.normed.split(text, r.special, r.text, func(start, end int, id trajectory.Token) {
 		if id >= 0 {
 			r.out = append(r.out, id)
 		} else if start < end {

@@ -32,6 +32,7 @@ type (
 		Key     trajectory.Key
 		Turn    int
 		Message trajectory.Message
+		Faults  []trajectory.Fault // what could not be read of the answer
 		Usage   trajectory.Usage
 		Took    time.Duration
 		Replay  bool // the answer came from the journal

@@ -25,6 +25,7 @@ type ChatOptions struct {
 	Budget    *Spending       // shared by the run; nil: none
 	Price     *Price          // for servers that tell no cost; nil: unknown
 	MaxTokens int             // of one answer, where a rollout's options say nothing
+	Calls     Unread          // what calls look like that the server left in the text
 	Blob      func(hash string) ([]byte, error)
 }
 
@@ -85,7 +86,7 @@ func (p *chat) Open(tools []trajectory.ToolSpec, o Options) (Sampler, error) {
 	if p.o.ByGroup && o.Group != "" {
 		route = o.Group
 	}
-	s := &sampler{p: p, o: o, key: o.Key.String(), route: wire.NewRoute(route)}
+	s := &sampler{p: p, o: o, tools: tools, key: o.Key.String(), route: wire.NewRoute(route)}
 	s.enc = encoder{reasoning: p.profile.Reasoning, blob: p.o.Blob, blind: p.o.Blind, marker: p.marker}
 	s.body.sum = wire.NewDigest("")
 	var err error

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
@@ -163,10 +164,19 @@ func (t *chatTokens) into(turn *trajectory.Turn, p trajectory.Prefix, pending []
 	turn.Sampled.Tokens, turn.Sampled.LogProbs, turn.Sampled.Versions = t.sampled, t.logProbs, t.versions
 }
 
-// ProbeExact asks for one token, to learn before anything is spent whether the server
-// returns tokens and log-probs that can be trusted.
-func ProbeExact(ctx context.Context, p Policy) error {
-	s, err := p.Open(nil, Options{MaxTokens: 1})
+// ProbeExact asks for one token with the run's tools, to learn before anything is spent
+// whether the server returns tokens and log-probs that can be trusted. Where no tools are
+// known and the template works with tools only, it is asked with one of its own.
+func ProbeExact(ctx context.Context, p Policy, tools []trajectory.ToolSpec) error {
+	err := probeExact(ctx, p, tools)
+	if len(tools) == 0 && errors.Is(err, errTemplate) {
+		return probeExact(ctx, p, probeTool())
+	}
+	return err
+}
+
+func probeExact(ctx context.Context, p Policy, tools []trajectory.ToolSpec) error {
+	s, err := p.Open(tools, Options{MaxTokens: 1})
 	if err != nil {
 		return err
 	}

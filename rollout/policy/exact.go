@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"hermes/parsers"
 	"hermes/parsers/chattemplate"
@@ -47,6 +51,8 @@ type Parts struct {
 	Family    parsers.Family
 	Dialect   parsers.Dialect
 	Variant   parsers.Variant
+	Ends      []trajectory.Token    // that end a turn beside the template's, as the model's files name them
+	Tools     []trajectory.ToolSpec // what the probe conversation is rendered with; nil: a tool of its own
 
 	Model     string
 	Context   int             // tokens; 0: unknown
@@ -68,6 +74,7 @@ type exact struct {
 	proof   Proof
 	special map[trajectory.Token]string // added tokens: the only markers
 	control map[trajectory.Token]bool   // those that text never becomes
+	words   map[string]bool             // their spellings that the tokenizer does not mark as special
 	spelled []string
 	stops   []trajectory.Token
 
@@ -112,18 +119,45 @@ func NewExact(p Parts) (Policy, error) {
 	return e, nil
 }
 
-// newExact looks the special tokens up.
+// newExact looks the special tokens up. Control tokens are those that the tokenizer marks as
+// special, and those of the other added tokens that have the shape of a tag and either have
+// a bar in it, speak of thinking or tools, or are written by the template: the <tool_call> and
+// <think> of many models. Other added words, such as the <table> of Gemma, are ordinary text.
 func newExact(p Parts) *exact {
-	e := &exact{Parts: p, special: map[trajectory.Token]string{}, control: map[trajectory.Token]bool{}, stops: p.Renderer.StopTokens(p.Tokenizer.ID)}
+	writes := func(string) bool { return false }
+	if r, ok := p.Renderer.(interface{ Writes(spelling string) bool }); ok {
+		writes = r.Writes
+	}
+	e := &exact{Parts: p, special: map[trajectory.Token]string{}, control: map[trajectory.Token]bool{}, words: map[string]bool{}, stops: p.Renderer.StopTokens(p.Tokenizer.ID)}
 	for _, s := range p.Tokenizer.Specials() {
 		if len(e.special) == 0 {
 			e.lowest, e.highest = s.ID, s.ID
 		}
 		e.lowest, e.highest = min(e.lowest, s.ID), max(e.highest, s.ID)
 		e.special[s.ID], e.control[s.ID] = s.Text, s.Special
+		if !s.Special && isMark(s.Text) && (speaks.MatchString(s.Text) || writes(s.Text)) {
+			e.control[s.ID], e.words[s.Text] = true, true
+		}
 		e.spelled = append(e.spelled, s.Text)
 	}
+	for _, id := range p.Ends {
+		if _, known := p.Tokenizer.Token(id); known && !slices.Contains(e.stops, id) {
+			e.stops = append(e.stops, id)
+		}
+	}
 	return e
+}
+
+// speaks fits tags of control: those with a bar, and those that speak of thinking or tools.
+var speaks = regexp.MustCompile(`[|｜]|(?i:think|thought|reason|tool|func|call|invoke|param|arg_|response|observation)`)
+
+// isMark reports whether a spelling has the shape of a tag: a sign at either end and a letter
+// between them.
+func isMark(s string) bool {
+	sign := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsSpace(r) }
+	first, _ := utf8.DecodeRuneInString(s)
+	last, _ := utf8.DecodeLastRuneInString(s)
+	return sign(first) && sign(last) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
 // Info describes the model.

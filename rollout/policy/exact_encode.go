@@ -67,7 +67,7 @@ func (e *exact) encode(cache map[string][]trajectory.Token, after *trajectory.To
 			text.WriteString(pieces[i].Text)
 		}
 		bytes += text.Len()
-		ids, err := e.Tokenizer.Encode(text.String(), tokenizer.Options{})
+		ids, err := e.Tokenizer.Encode(text.String(), tokenizer.Options{Text: e.words})
 		if err != nil {
 			return nil, bytes, fmt.Errorf("tokenize %d bytes: %w", text.Len(), err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hermes/parsers"
@@ -71,15 +72,10 @@ func Prove(p Parts) (Proof, error) {
 		text, _ := p.Tokenizer.Token(id)
 		out.Stops = append(out.Stops, text)
 	}
-	t := proof{e: e, cache: map[string][]trajectory.Token{}, tools: probeTool()}
-	opening := []trajectory.Message{trajectory.Text(trajectory.System, "You look words up."), trajectory.Text(trajectory.User, "What is a “bridge”? Say it in ñ or 日本語.")}
-	prompt, err := t.prompt(opening)
-	if err != nil { // templates without a system role or without tools
-		t.tools = nil
-		opening = opening[1:]
-		if prompt, err = t.prompt(opening); err != nil {
-			return out, fmt.Errorf("prove the chat template: %w", err)
-		}
+	t := proof{e: e, cache: map[string][]trajectory.Token{}}
+	opening, prompt, err := t.open(p.Tools)
+	if err != nil {
+		return out, err
 	}
 	out.Think = t.think
 	turn, ids, calls, err := t.answer()
@@ -108,6 +104,32 @@ type proof struct {
 	cache map[string][]trajectory.Token
 	tools []trajectory.ToolSpec
 	think bool
+}
+
+// open renders the beginning of the probe conversation: with the run's tools and one of its
+// own, as far as the template knows a system role, and tools where the run has none.
+func (t *proof) open(tools []trajectory.ToolSpec) ([]trajectory.Message, []trajectory.Token, error) {
+	opening := []trajectory.Message{trajectory.Text(trajectory.System, "You look words up."), trajectory.Text(trajectory.User, "What is a “bridge”? Say it in ñ or 日本語.")}
+	t.tools = slices.DeleteFunc(slices.Clone(tools), func(s trajectory.ToolSpec) bool { return s.Name == probeTool()[0].Name })
+	t.tools = append(t.tools, probeTool()...)
+	prompt, err := t.prompt(opening)
+	if err == nil {
+		return opening, prompt, nil
+	}
+	opening = opening[1:]
+	with := err
+	if prompt, with = t.prompt(opening); with == nil {
+		return opening, prompt, nil
+	}
+	t.tools = nil
+	prompt, err = t.prompt(opening)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("prove the chat template: %w", with)
+	case len(tools) > 0:
+		return nil, nil, fmt.Errorf("prove the chat template with the run's %d tools: %w (it renders a conversation without tools: --toolsets none)", len(tools), with)
+	}
+	return opening, prompt, nil
 }
 
 // prompt renders and tokenizes, and checks that the tokens are the text.
@@ -154,8 +176,8 @@ func (t *proof) answer() (trajectory.Message, []trajectory.Token, bool, error) {
 	if err != nil {
 		return trajectory.Message{}, nil, false, fmt.Errorf("tokenize a call of the family %s: %w", e.Family.Name, err)
 	}
-	s := e.Family.New(e.reading(t.tools, false, 0, "probe"))
-	if _, err := e.feed(s, ids); err != nil {
+	s := e.Family.New(e.options(t.tools, false, 0, "probe"))
+	if _, err := e.feed(s, ids, -1); err != nil {
 		return trajectory.Message{}, nil, false, fmt.Errorf("decode a call of the family %s: %w", e.Family.Name, err)
 	}
 	m := message(s.Finish(false))

@@ -13,6 +13,9 @@ import (
 // maxParts bounds how often one answer is taken up again after the server aborted it.
 const maxParts = 1000
 
+// errTemplate says that the template cannot render a conversation.
+var errTemplate = errors.New("chat template")
+
 // exactSampler asks for one rollout. It is used by one goroutine at a time.
 type exactSampler struct {
 	p      *exact
@@ -138,7 +141,7 @@ func (s *exactSampler) extend(p trajectory.Prefix, pending []trajectory.Message)
 	if n == 0 {
 		pieces, err := s.p.Renderer.Prompt(pending, s.tools)
 		if err != nil {
-			return nil, &Error{Kind: Rejected, Err: fmt.Errorf("chat template: %w", err)}
+			return nil, &Error{Kind: Rejected, Err: fmt.Errorf("%w: %w", errTemplate, err)}
 		}
 		return s.hold(nil, pieces, pending)
 	}
@@ -151,7 +154,7 @@ func (s *exactSampler) extend(p trajectory.Prefix, pending []trajectory.Message)
 		return nil, err
 	}
 	if err != nil {
-		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("chat template: %w", err)}
+		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("%w: %w", errTemplate, err)}
 	}
 	return s.hold(&last, pieces, pending)
 }
@@ -167,7 +170,7 @@ func (s *exactSampler) fork(pending []trajectory.Message, why error) ([]trajecto
 	s.path, s.msgs, s.calls = nil, nil, 0
 	pieces, err := s.p.Renderer.Prompt(all, s.tools)
 	if err != nil {
-		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("chat template: %w", err)}
+		return nil, &Error{Kind: Rejected, Err: fmt.Errorf("%w: %w", errTemplate, err)}
 	}
 	return s.hold(nil, pieces, all)
 }
@@ -282,26 +285,26 @@ func (s *exactSampler) fresh(p trajectory.Prefix, fork bool, spans []trajectory.
 
 // finish makes a turn of the sampled tokens.
 func (s *exactSampler) finish(turn *trajectory.Turn, got Completion, spans []trajectory.Span) error {
-	m, thought, err := s.read(got)
+	r, err := s.read(got)
 	if err != nil {
 		return err
 	}
 	before, asked := s.prompt.committed(len(s.path)), s.prompt.Len()
-	turn.Sampled = trajectory.Delta{Message: m, Tokens: got.Tokens, LogProbs: got.LogProbs, Masked: got.Masked, Versions: spans}
+	turn.Sampled = trajectory.Delta{Message: r.message, Tokens: got.Tokens, LogProbs: got.LogProbs, Masked: got.Masked, Versions: spans}
 	s.tellMasked(got)
 	if !s.p.Capture.empty() {
 		if turn.Sampled.Extras, err = s.p.Capture.blocks(got, before, asked+len(got.Tokens), s.o.Put); err != nil {
 			return err
 		}
 	}
-	turn.Finish = got.Finish
-	if got.Finish == trajectory.FinishStop && len(m.Calls) > 0 {
+	turn.Finish, turn.Faults = got.Finish, r.faults
+	if got.Finish == trajectory.FinishStop && len(r.message.Calls) > 0 {
 		turn.Finish = trajectory.FinishCalls
 	}
 	s.prompt.hold(len(s.prompt.at), trajectory.None, got.Tokens)
 	s.turn++
 	turn.Model, turn.Took, turn.Replayed = got.Model, got.Took, got.Replayed
-	turn.Usage = s.p.Price.Charge(trajectory.Usage{Prompt: int64(asked), Completion: int64(len(got.Tokens)), Reasoning: int64(thought), Cached: got.Cached})
+	turn.Usage = s.p.Price.Charge(trajectory.Usage{Prompt: int64(asked), Completion: int64(len(got.Tokens)), Reasoning: int64(r.thought), Cached: got.Cached})
 	s.p.Budget.Spend(turn.Usage)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 type sampler struct {
 	p     *chat
 	o     Options
+	tools []trajectory.ToolSpec
 	key   string
 	route *wire.Route
 	enc   encoder
@@ -123,7 +124,8 @@ func (s *sampler) finish(a gotten, pending []trajectory.Message) (trajectory.Tur
 		s.enc.reasoning = a.field
 	}
 	s.turn++
-	turn := trajectory.Turn{Given: make([]trajectory.Delta, len(pending)), Sampled: delta, Finish: ending, Model: a.model,
+	faults := s.judge(&delta.Message)
+	turn := trajectory.Turn{Given: make([]trajectory.Delta, len(pending)), Sampled: delta, Finish: ending, Faults: faults, Model: a.model,
 		Took: a.took, Replayed: a.replayed}
 	for i, m := range pending {
 		turn.Given[i] = trajectory.Delta{Message: m}

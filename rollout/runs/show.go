@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"hermes/rollout/journal"
 	"hermes/trajectory"
+	"hermes/trajectory/stats"
 )
 
 // Show writes what a run is, or with what the transcript of one sample (KEY, ROW or
@@ -46,7 +50,35 @@ func Show(ctx context.Context, w io.Writer, dir, what string, asJSON bool) error
 		fmt.Fprintf(w, "  %s: %s\n", f.Name, clip(f.Value, 100))
 	}
 	fmt.Fprintf(w, "\nplanned %d, accepted %d, rejected %v, failed %v, pending %d\n", s.Planned, s.Accepted, s.Rejected, s.Failed, s.Pending)
+	if said := verdicts(s); said != "" {
+		fmt.Fprintln(w, said)
+	}
 	return nil
+}
+
+// verdicts tells of the calls and faults of a run; empty where every call was complete.
+func verdicts(s stats.Statistics) string {
+	var list []string
+	for _, state := range stats.CallStates() {
+		if n := s.Calls[state]; n > 0 && state != trajectory.CallComplete.String() {
+			list = append(list, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	out := ""
+	if len(list) > 0 {
+		out = "calls that were not complete: " + strings.Join(list, ", ")
+	}
+	list = nil
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
+		list = append(list, fmt.Sprintf("%d %s", s.Faults[kind], kind))
+	}
+	if len(list) > 0 {
+		if out != "" {
+			out += "; "
+		}
+		out += "faults of answers: " + strings.Join(list, ", ")
+	}
+	return out
 }
 
 func encode(w io.Writer, v any) error {
@@ -71,7 +103,8 @@ func transcript(w io.Writer, r *trajectory.Record) error {
 	if r.Score != nil {
 		fmt.Fprintf(w, "reward %g %v %s\n", r.Score.Reward, r.Score.Parts, r.Score.Detail)
 	}
-	for _, m := range r.Trace.Visible() {
+	faults := r.Trace.VisibleFaults()
+	for i, m := range r.Trace.Visible() {
 		fmt.Fprintf(w, "\n── %s %s\n", m.Role, m.Name)
 		if m.Reasoning != "" {
 			fmt.Fprintf(w, "(thinking) %s\n", m.Reasoning)
@@ -80,7 +113,14 @@ func transcript(w io.Writer, r *trajectory.Record) error {
 			fmt.Fprintln(w, text)
 		}
 		for _, c := range m.Calls {
-			fmt.Fprintf(w, "→ %s %s\n", c.Name, c.Arguments)
+			state := ""
+			if c.State != trajectory.CallComplete {
+				state = " [" + c.State.String() + "]"
+			}
+			fmt.Fprintf(w, "→ %s %s%s\n", c.Name, c.Arguments, state)
+		}
+		for _, f := range faults[i] {
+			fmt.Fprintf(w, "! %s: %s (bytes %d to %d)\n", f.Kind, f.Message, f.From, f.To)
 		}
 	}
 	_, err := fmt.Fprintln(w)

@@ -68,7 +68,9 @@ func (r Rules) Book(rec *trajectory.Record) (book stats.Book, sub string) {
 		return stats.Rejected, "malformed"
 	case r.reasoning && !stats.HasReasoning(rec):
 		return stats.Rejected, "no_reasoning"
-	case r.passed && (rec.Score == nil || rec.Score.Reward < 1):
+	case r.passed && rec.Score == nil: // nothing judged it: that is no reward at all
+		return stats.Rejected, "filtered"
+	case r.passed && rec.Score.Reward < 1:
 		return stats.Rejected, "low_reward"
 	case r.accept != nil && !r.accept(rec):
 		return stats.Rejected, "filtered"

@@ -73,11 +73,11 @@ func (c *Clerk) reason(sub string, r *trajectory.Record) string {
 	case "no_reasoning":
 		return "no answer of the model came with reasoning"
 	case "low_reward":
-		if r.Score == nil {
-			return "it has no score"
-		}
 		return fmt.Sprintf("reward %g is less than 1", r.Score.Reward)
 	case "filtered":
+		if r.Score == nil && c.accept == "passed" {
+			return "nothing scored it, and " + c.accept + " wants a reward of 1"
+		}
 		return "it does not fulfil " + c.accept
 	}
 	return ""

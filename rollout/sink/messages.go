@@ -52,12 +52,22 @@ type chatMessage struct {
 	Calls     []chatCall      `json:"tool_calls,omitempty"`
 	CallID    string          `json:"tool_call_id,omitempty"`
 	Name      string          `json:"name,omitempty"`
+	Faults    []chatFault     `json:"faults,omitempty"` // what could not be read of an answer
+}
+
+// chatFault is a fault of an answer; From and To are bytes of its text.
+type chatFault struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	From    int    `json:"from"`
+	To      int    `json:"to"`
 }
 
 type chatCall struct {
 	ID       string       `json:"id,omitempty"`
 	Type     string       `json:"type"`
 	Function chatFunction `json:"function"`
+	State    string       `json:"state,omitempty"` // of a call that was not complete
 }
 
 type chatFunction struct {
@@ -84,8 +94,13 @@ func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
 	if len(r.Metadata) > 0 {
 		l.Metadata = r.Metadata
 	}
-	for _, m := range r.Trace.Visible() {
-		l.Messages = append(l.Messages, newChatMessage(m))
+	faults := r.Trace.VisibleFaults()
+	for i, m := range r.Trace.Visible() {
+		c := newChatMessage(m)
+		for _, f := range faults[i] {
+			c.Faults = append(c.Faults, chatFault(f))
+		}
+		l.Messages = append(l.Messages, c)
 	}
 	for _, t := range r.Tools {
 		if len(t.Parameters) == 0 {
@@ -121,7 +136,7 @@ func Chat(list []trajectory.Message) []any {
 func newChatMessage(m trajectory.Message) chatMessage {
 	c := chatMessage{Role: m.Role, Content: content(m), Reasoning: m.Reasoning, CallID: m.CallID, Name: m.Name}
 	for _, call := range m.Calls {
-		c.Calls = append(c.Calls, chatCall{call.ID, "function", chatFunction{call.Name, arguments(call.Arguments)}})
+		c.Calls = append(c.Calls, chatCall{call.ID, "function", chatFunction{call.Name, arguments(call.Arguments)}, string(call.State)})
 	}
 	return c
 }

@@ -278,7 +278,7 @@ func TestBook(t *testing.T) {
 	}{
 		{"batch", "all", false, rec("answered", 0), "accepted."},
 		{"batch", "passed", false, rec("answered", 0.4), "rejected.low_reward"},
-		{"batch", "passed", false, unscored, "rejected.low_reward"},
+		{"batch", "passed", false, unscored, "rejected.filtered"},
 		{"batch", "passed", false, rec("answered", 1), "accepted."},
 		{"batch", "reward >= 0.5 and metrics.x > 1", false, rec("answered", 0.5), "accepted."},
 		{"batch", "reward >= 0.5 and metrics.x > 1", false, rec("answered", 0.4), "rejected.filtered"},

@@ -68,7 +68,8 @@ func clip(text string) string {
 	return text
 }
 
-var errEnds = errors.New("the text ends too early (was the call cut off?)")
+// ErrEnds says that arguments end too early: the answer was cut inside them.
+var ErrEnds = errors.New("the text ends too early (was the call cut off?)")
 
 // lenient copies a value from in to out, as strict JSON.
 type lenient struct {
@@ -91,7 +92,7 @@ func (l *lenient) value(depth int) error {
 		return errors.New("nested too deep")
 	}
 	if l.at >= len(l.in) {
-		return errEnds
+		return ErrEnds
 	}
 	switch c := l.in[l.at]; c {
 	case '{':
@@ -107,7 +108,7 @@ func (l *lenient) value(depth int) error {
 func (l *lenient) pair(depth int) error {
 	l.space()
 	if l.at >= len(l.in) {
-		return errEnds
+		return ErrEnds
 	}
 	if c := l.in[l.at]; c != '"' && c != '\'' {
 		return fmt.Errorf("expected a quoted name at character %d, got %q", l.column(), clip(l.in[l.at:]))
@@ -117,7 +118,7 @@ func (l *lenient) pair(depth int) error {
 	}
 	l.space()
 	if l.at >= len(l.in) {
-		return errEnds
+		return ErrEnds
 	}
 	if l.in[l.at] != ':' {
 		return fmt.Errorf("expected ':' at character %d, got %q", l.column(), clip(l.in[l.at:]))
@@ -133,7 +134,7 @@ func (l *lenient) list(end byte, depth int, item func(int) error) error {
 	for n := 0; ; n++ {
 		l.space()
 		if l.at >= len(l.in) {
-			return errEnds
+			return ErrEnds
 		}
 		if l.in[l.at] == end {
 			l.at++
@@ -148,7 +149,7 @@ func (l *lenient) list(end byte, depth int, item func(int) error) error {
 		}
 		l.space()
 		if l.at >= len(l.in) {
-			return errEnds
+			return ErrEnds
 		}
 		switch l.in[l.at] {
 		case ',':
@@ -172,7 +173,7 @@ func (l *lenient) text(c byte) error {
 			return nil
 		case '\\':
 			if l.at+1 >= len(l.in) {
-				return errEnds
+				return ErrEnds
 			}
 			l.at += l.escape(&b, l.in[l.at:])
 		default:
@@ -180,7 +181,7 @@ func (l *lenient) text(c byte) error {
 			l.at++
 		}
 	}
-	return errEnds
+	return ErrEnds
 }
 
 // escape writes what an escape stands for and returns its length. Escapes that JSON does

@@ -86,6 +86,15 @@ type Message struct {
 	Calls      []Call  `parquet:"tool_calls,optional,list"` // null: none
 	ToolCallID *string `parquet:"tool_call_id,optional"`
 	Name       *string `parquet:"name,optional"`
+	Faults     []Fault `parquet:"faults,optional,list"` // null: none
+}
+
+// Fault is a place of an answer that could not be read; From and To are bytes of its text.
+type Fault struct {
+	Kind    string `parquet:"kind"`
+	Message string `parquet:"message"`
+	From    int64  `parquet:"from"`
+	To      int64  `parquet:"to"`
 }
 
 // Call is one tool call. Its arguments are the model's text, as chat servers send them.
@@ -93,6 +102,7 @@ type Call struct {
 	ID       string   `parquet:"id"`
 	Type     string   `parquet:"type"` // always function
 	Function Function `parquet:"function"`
+	State    *string  `parquet:"state,optional"` // recovered, ambiguous, truncated, malformed; null: complete
 }
 
 // Function is what a call calls.
@@ -179,8 +189,9 @@ func NewRow(r *trajectory.Record) Row {
 		}
 		row.Tools = append(row.Tools, Tool{"function", Spec{t.Name, t.Description, parameters}})
 	}
-	for _, m := range r.Trace.Visible() {
-		row.Messages = append(row.Messages, message(m))
+	faults := r.Trace.VisibleFaults()
+	for i, m := range r.Trace.Visible() {
+		row.Messages = append(row.Messages, message(m, faults[i]))
 	}
 	if r.Trace != nil && r.Trace.Mode == trajectory.ModeExact {
 		for s := range r.Trace.Sequences() {
@@ -197,7 +208,7 @@ func named(m map[string]float64) (out []Named) {
 	return out
 }
 
-func message(m trajectory.Message) Message {
+func message(m trajectory.Message, faults []trajectory.Fault) Message {
 	out := Message{Role: string(m.Role), Content: m.Content()}
 	if len(m.Parts) > 1 || len(m.Parts) == 1 && m.Parts[0].Kind != trajectory.PartText {
 		if b, err := json.Marshal(m.Parts); err == nil {
@@ -214,6 +225,9 @@ func message(m trajectory.Message) Message {
 	for _, c := range m.Calls {
 		out.Calls = append(out.Calls, NewCall(c))
 	}
+	for _, f := range faults {
+		out.Faults = append(out.Faults, Fault{f.Kind, f.Message, int64(f.From), int64(f.To)})
+	}
 	return out
 }
 
@@ -223,7 +237,12 @@ func NewCall(c trajectory.Call) Call {
 	if c.Arguments == "" {
 		c.Arguments = "{}"
 	}
-	return Call{c.ID, "function", Function{c.Name, c.Arguments}}
+	out := Call{c.ID, "function", Function{c.Name, c.Arguments}, nil}
+	if c.State != trajectory.CallComplete {
+		state := c.State.String()
+		out.State = &state
+	}
+	return out
 }
 
 func sequence(t *trajectory.Trace, s trajectory.Sequence) Sequence {

@@ -28,6 +28,35 @@ type Line struct {
 	Rewards       map[string]float64              `json:"rewards"`
 	Outcome       trajectory.Outcome              `json:"outcome,omitempty"` // failed ones only, as Reason
 	Reason        *string                         `json:"reason,omitempty"`
+	Verdicts      []Verdict                       `json:"verdicts,omitempty"` // failed ones only, of answers of which there is something to say
+}
+
+// Verdict is what a reader said of one answer of the model. Answer counts the turns of gpt from
+// 0; States are those of its calls, in order.
+type Verdict struct {
+	Answer int                `json:"answer"`
+	States []string           `json:"states,omitempty"`
+	Faults []trajectory.Fault `json:"faults,omitempty"`
+}
+
+// verdicts lists the answers that have a fault or a call that was not complete.
+func verdicts(t *trajectory.Trace) (out []Verdict) {
+	faults, answer := t.VisibleFaults(), -1
+	for i, m := range t.Visible() {
+		if m.Role != trajectory.Assistant {
+			continue
+		}
+		answer++
+		v, say := Verdict{Answer: answer, Faults: faults[i]}, len(faults[i]) > 0
+		for _, c := range m.Calls {
+			v.States = append(v.States, c.State.String())
+			say = say || c.State != trajectory.CallComplete
+		}
+		if say {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // Metadata is upstream's, and the other keys of the dataset's row.
@@ -68,7 +97,7 @@ func NewLine(r *trajectory.Record, tools []string, failed bool, o Options) Line 
 		}
 	}
 	if failed {
-		l.Outcome, l.Reason = r.Outcome, &r.Reason
+		l.Outcome, l.Reason, l.Verdicts = r.Outcome, &r.Reason, verdicts(r.Trace)
 	}
 	return l
 }

@@ -18,6 +18,12 @@ func (s Statistics) Scalars() map[string]float64 {
 		}
 		m["tools/"+name+"/error_rate"], m["tools/"+name+"/count"] = rate, float64(c.Count)
 	}
+	for state, n := range s.Calls {
+		m["calls/"+state] = float64(n)
+	}
+	for kind, n := range s.Faults {
+		m["faults/"+kind] = float64(n)
+	}
 	for cause, n := range s.Failed {
 		m["void/"+cause] = float64(n)
 	}

@@ -33,6 +33,11 @@ func RejectedKinds() []string {
 // FailedKinds are the causes for which a sample can fail.
 func FailedKinds() []string { return []string{"provider", "sandbox", "environment", "internal"} }
 
+// CallStates are the states of calls, the fixed keys under calls.
+func CallStates() []string {
+	return []string{trajectory.CallComplete.String(), string(trajectory.CallRecovered), string(trajectory.CallAmbiguous), string(trajectory.CallTruncated), string(trajectory.CallMalformed)}
+}
+
 // Totals is what has been counted.
 type Totals struct {
 	Accepted  int64                           `json:"accepted"`
@@ -52,9 +57,11 @@ type Totals struct {
 	Toolsets  map[string]int64                `json:"toolsets"`
 	Turns     map[int]int64                   `json:"turns"` // how many samples had that many
 	Reasoning int64                           `json:"reasoning"`
-	Written   int64                           `json:"written"` // tokens, by the samples that did not fail
-	Took      float64                         `json:"took"`    // seconds of these samples together
-	Causes    map[string]int64                `json:"causes"`  // of attempts and finals that failed
+	Written   int64                           `json:"written"`          // tokens, by the samples that did not fail
+	Took      float64                         `json:"took"`             // seconds of these samples together
+	Causes    map[string]int64                `json:"causes"`           // of attempts and finals that failed
+	Calls     map[string]int64                `json:"calls,omitempty"`  // by state, of all answers of the samples that did not fail
+	Faults    map[string]int64                `json:"faults,omitempty"` // by kind, of the same answers
 }
 
 // New returns empty totals for a run with these tools.
@@ -122,6 +129,33 @@ func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 	t.Took += r.Seconds
 	if HasReasoning(r) {
 		t.Reasoning++
+	}
+	t.verdicts(r.Trace)
+}
+
+// verdicts counts what was said of the answers of a trace, those that were asked again
+// included.
+func (t *Totals) verdicts(tr *trajectory.Trace) {
+	if tr == nil {
+		return
+	}
+	if t.Calls == nil {
+		t.Calls, t.Faults = map[string]int64{}, map[string]int64{}
+	}
+	for i := range tr.Nodes {
+		n := &tr.Nodes[i]
+		if !n.Sampled() {
+			continue
+		}
+		for _, c := range n.Delta.Message.Calls {
+			t.Calls[c.State.String()]++
+		}
+		for _, f := range n.Faults {
+			if t.Faults == nil {
+				t.Faults = map[string]int64{}
+			}
+			t.Faults[f.Kind]++
+		}
 	}
 }
 
@@ -217,6 +251,8 @@ type Statistics struct {
 	Reasoning int64                           `json:"with_reasoning"`
 	Each      Each                            `json:"per_sample"`
 	Causes    map[string]int64                `json:"causes"`
+	Calls     map[string]int64                `json:"calls"`  // by state
+	Faults    map[string]int64                `json:"faults"` // of answers, by kind
 }
 
 // Each are means over the samples that did not fail by our fault.
@@ -241,7 +277,13 @@ func (t *Totals) Statistics(planned int64) Statistics {
 		Tokens:  Tokens{t.Usage.Prompt, t.Usage.Completion, t.Usage.Reasoning, t.Usage.Cached},
 		Seconds: math.Round(t.Last.Sub(t.First).Seconds()*1000) / 1000,
 		Tools:   maps.Clone(t.Tools), Toolsets: maps.Clone(t.Toolsets), Turns: t.turns(), Reasoning: t.Reasoning, Causes: maps.Clone(t.Causes),
+		Calls: map[string]int64{}, Faults: map[string]int64{},
 	}
+	for _, state := range CallStates() {
+		s.Calls[state] = 0
+	}
+	maps.Copy(s.Calls, t.Calls)
+	maps.Copy(s.Faults, t.Faults)
 	for _, k := range RejectedKinds() {
 		s.Rejected[k] = 0
 	}

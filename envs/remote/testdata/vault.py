@@ -49,7 +49,7 @@ class Vault(Env):
         again = json.loads(ep.call("turn", code=task.hidden["code"]))
         assert again["tries"] >= ep.state["tries"] + 1, (again, ep.state)
         right = got.stdout.strip() == task.hidden["word"]
-        return {"reward": float(right), "rewards": {"right": float(right)}, "metrics": {"tries": ep.state["tries"]}, "detail": "code %d" % got.code}
+        return {"reward": float(right), "rewards": {"right": float(right)}, "metrics": {"tries": ep.state["tries"], "first": ep.state["tries"] == 1}, "detail": "code %d" % got.code}
 
     needs_box = True
 

@@ -6,7 +6,7 @@ const columns = [
   ["tokens", "tokens"], ["cost", "cost $"], ["seconds", "time"], ["", "task and answer"],
 ];
 const fields = ["q", "book", "outcome", "tool", "min", "max"];
-const state = {runs: [], rows: [], total: 0, at: 0, offset: 0, sort: "log", desc: "", marked: null, open: null, asked: 0};
+const state = {runs: [], run: 0, rows: [], total: 0, at: 0, offset: 0, sort: "log", desc: "", marked: null, open: null, asked: 0};
 const pageSize = 100;
 
 const say = text => { $("note").textContent = text || ""; };
@@ -28,7 +28,7 @@ function options(select, first, counts) {
 
 const refreshRuns = guarded(async () => {
   state.runs = await api("/api/runs");
-  const have = $("run").value || 0;
+  const have = $("run").value || 0; // by its place: the list of runs does not change
   $("run").replaceChildren(...state.runs.map((r, i) => el("option", {value: i}, r.name)));
   $("run").value = have;
   const r = state.runs[have];
@@ -80,6 +80,7 @@ const load = guarded(async () => {
   if ($("deep").checked && q.q) return deepSearch(mine, q);
   const got = await api("/api/list", q);
   if (mine !== state.asked) return; // another question was asked meanwhile
+  state.run = q.run;
   state.rows = got.rows;
   state.total = got.total;
   say("");
@@ -95,6 +96,7 @@ async function deepSearch(mine, q) {
     rows = rows.concat(got.rows);
     from = got.next;
     say(from < 0 ? "" : `${number(from)} of ${number(got.of)} records searched`);
+    state.run = q.run;
     state.rows = rows;
     state.offset = 0;
     state.total = rows.length;
@@ -121,7 +123,7 @@ function open(i) {
   const r = state.rows[i];
   if (!r) return;
   state.at = i;
-  location.hash = `record/${$("run").value || 0}/${r.key}` + (r.old ? "/" + r.at : "");
+  location.hash = `record/${state.run}/${r.key}` + (r.old ? "/" + r.at : "");
 }
 
 // mark keeps one trajectory; marking another one shows the difference of the two.
@@ -145,6 +147,13 @@ const route = guarded(async () => {
   if (what === "record") {
     const [run, key, at] = rest;
     state.open = {run, key};
+    if (run !== String($("run").value)) { // a link into another run: all of the page is that run's
+      $("run").value = run;
+      state.offset = state.at = 0;
+      state.rows = [];
+      await refreshRuns();
+      load();
+    }
     await showRecord(run, key, at, mark);
   } else if (what === "diff") {
     await showDiff(...rest);
@@ -162,7 +171,7 @@ const inside = {
 const outside = {
   j: () => select(Math.min(state.at + 1, state.rows.length - 1)), k: () => select(state.at - 1), Enter: () => open(state.at),
   n: () => turnPage(1), p: () => turnPage(-1),
-  m: () => state.rows[state.at] && mark($("run").value || 0, state.rows[state.at].key, state.rows[state.at].id),
+  m: () => state.rows[state.at] && mark(state.run, state.rows[state.at].key, state.rows[state.at].id),
 };
 
 function neighbour(by) {
@@ -188,6 +197,13 @@ for (const f of [...fields, "deep", "old", "run"]) {
   $(f).addEventListener("input", () => {
     clearTimeout(typing);
     state.offset = state.at = 0;
+    if (f === "run") { // what is shown is the other run's
+      state.asked++;
+      state.rows = [];
+      state.total = 0;
+      location.hash = "";
+      draw();
+    }
     typing = setTimeout(f === "run" ? async () => { await refreshRuns(); load(); } : load, 150);
   });
 }

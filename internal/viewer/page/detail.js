@@ -52,8 +52,9 @@ function tokens(n) {
   return el("pre.tokens", {}, n.tokens.map((id, i) => {
     const text = n.texts ? n.texts[i] : String(id) + " ";
     const at = i - (n.given || 0), given = at < 0, masked = !given && (n.masked || []).some(r => at >= r.from && at < r.to);
-    const lp = given ? null : n.logprobs[at];
-    return el(given || masked ? "span.given" : "span.lp" + heat(lp), {title: `${id}${given ? ", given" : masked ? ", sampled, no log-prob" : `, log-prob ${lp.toFixed(4)}, p ${Math.exp(lp).toFixed(3)}`}`},
+    const lp = given || masked ? null : (n.logprobs || [])[at];
+    const sampled = lp === undefined || lp === null ? ", sampled, no log-prob" : `, log-prob ${lp.toFixed(4)}, p ${Math.exp(lp).toFixed(3)}`;
+    return el(given || masked ? "span.given" : "span.lp" + heat(lp ?? 0), {title: `${id}${given ? ", given" : sampled}`},
       text === "" ? "·" : text.endsWith("\n") ? text.slice(0, -1) + "↵\n" : text);
   }));
 }
@@ -71,7 +72,8 @@ function message(m, id, run, shown) {
   const body = shown && m.tokens ? [tokens(m)] : [
     m.reasoning ? el("pre.reasoning", {}, m.reasoning) : "",
     ...(m.parts || []).map(p => part(p, run)),
-    ...(m.calls || []).map(c => el("div.call", {title: c.id || ""}, el("b", {}, c.name), el("pre", {}, c.arguments)))];
+    ...(m.calls || []).map(c => el("div.call", {title: c.id || ""}, el("b", {}, c.name), c.state ? [" ", el("span.state", {}, c.state)] : "", el("pre", {}, c.arguments))),
+    ...(m.faults || []).map(f => el("p.fault", {title: `bytes ${f.from} to ${f.to} of the answer`}, el("b", {}, f.kind), " ", f.message))];
   const e = el("article." + (/^(system|user|assistant|tool)$/.test(m.role) ? m.role : "user"), {tabindex: -1, "data-node": id},
     el("h3", {}, m.role, " ", el("small", {}, marks.join(" · "))), ...body);
   if (m.abandoned) e.classList.add("abandoned");
@@ -95,15 +97,19 @@ function draw() {
   const r = now.record;
   const exact = r.nodes.some(n => n.tokens);
   $("detail").replaceChildren(
-    el("h2", {}, `${r.id || r.row} / ${r.sample}`, " ", el("small", {}, `attempt ${r.attempt} · ${r.key}`)),
+    el("h2", {}, `${r.id || r.row} / ${r.sample}`, " ", el("small", {}, `run ${r.run} · attempt ${r.attempt} · ${r.key}`)),
     el("p", {}, el("a", {href: "#"}, "‹ list"), " ", el("button", {onclick: () => now.mark(now.run, r.key, r.row)}, "mark for a difference (m)"), " ",
       exact ? el("button", {onclick: toggleTokens, "aria-pressed": now.tokens ? "true" : "false"}, "tokens (t)") : ""),
     facts(r), ...others(r, now.run), artifacts(r, now.run), branchButtons(r), ...messages(),
     ...(r.children || []).map(c => el("details", {}, el("summary", {}, `sub-agent: ${c.row}, ${c.outcome}`), facts(c), c.nodes.map((n, i) => message(n, i, now.run, false)))));
 }
 
+let asked = 0; // an answer to an earlier question is not shown
+
 export async function showRecord(run, key, at, mark) {
+  const mine = ++asked;
   const record = await api("/api/record", at ? {run, key, at} : {run, key});
+  if (mine !== asked) return;
   now = {record, run, branch: 0, tokens: false, mark, here: -1};
   draw();
   scrollTo(0, 0);
@@ -129,7 +135,9 @@ function diffLines(text) {
 }
 
 export async function showDiff(a, b) {
+  const mine = ++asked;
   const d = await api("/api/diff", {a, b});
+  if (mine !== asked) return;
   now = null;
   $("detail").replaceChildren(el("h2", {}, `${d.a} → ${d.b}`), el("p", {}, el("a", {href: "#"}, "‹ list")),
     el("pre.diff", {}, d.diff ? diffLines(d.diff) : "no difference"));

@@ -142,6 +142,9 @@ func (l *library) Encode(text string, o tokenizer.Options) ([]trajectory.Token, 
 	if strings.IndexByte(text, 0) >= 0 {
 		return nil, fmt.Errorf("encode a text with a NUL byte: the bound library cuts it there: %w", tokenizer.ErrUnsupported)
 	}
+	if s := o.Spelled(text); s != "" {
+		return nil, fmt.Errorf("encode a text that spells %q, which is to stay text: the bound library knows it as a token: %w", s, tokenizer.ErrUnsupported)
+	}
 	t := l.plain
 	if o.Special {
 		t = l.special

@@ -104,6 +104,9 @@ func (t *Tokenizer) Encode(text string, o tokenizer.Options) ([]trajectory.Token
 }
 
 func (t *Tokenizer) encode(ctx context.Context, text string, o tokenizer.Options) ([]trajectory.Token, error) {
+	if s := o.Spelled(text); s != "" {
+		return nil, fmt.Errorf("encode a text that spells %q, which is to stay text: %w", s, tokenizer.ErrUnsupported)
+	}
 	if !o.Special && t.o.Form != LlamaCPP {
 		for _, s := range t.o.Specials {
 			if strings.Contains(text, s) {

@@ -35,6 +35,8 @@ type Metrics struct {
 	replayed int64
 	cost     float64
 	calls    map[callKey]int64
+	states   map[string]int64 // of the calls that answers hold
+	faults   map[string]int64 // of answers
 	model    histogram
 	tools    histogram
 }
@@ -48,12 +50,16 @@ func New() *Metrics {
 		flying: map[trajectory.Key]struct{}{}, outcomes: map[string]int64{}, retries: map[string]int64{},
 		tokens: map[string]int64{"prompt": 0, "completion": 0, "reasoning": 0, "cached": 0},
 		calls:  map[callKey]int64{},
-		model:  newHistogram(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
-		tools:  newHistogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300),
+		states: map[string]int64{}, faults: map[string]int64{},
+		model: newHistogram(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
+		tools: newHistogram(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300),
 	}
 	for _, o := range []trajectory.Outcome{trajectory.Answered, trajectory.Truncated, trajectory.Malformed, trajectory.Filtered, trajectory.Faulty,
 		trajectory.Provider, trajectory.Sandbox, trajectory.Environment, trajectory.Internal} {
 		m.outcomes[string(o)] = 0
+	}
+	for _, s := range []trajectory.CallState{trajectory.CallComplete, trajectory.CallRecovered, trajectory.CallAmbiguous, trajectory.CallTruncated, trajectory.CallMalformed} {
+		m.states[s.String()] = 0
 	}
 	return m
 }
@@ -107,6 +113,12 @@ func (m *Metrics) call(tool, result string) {
 
 func (m *Metrics) turn(e event.TurnEnded) {
 	m.turns++
+	for _, c := range e.Message.Calls {
+		m.states[c.State.String()]++
+	}
+	for _, f := range e.Faults {
+		m.faults[f.Kind]++
+	}
 	if e.Replay {
 		m.replayed++
 		return
@@ -133,6 +145,8 @@ func (m *Metrics) Text() []byte {
 	p.counters("hermes_tokens_total", "Tokens of answers that were bought.", "kind", m.tokens)
 	p.counter("hermes_cost_usd_total", "Cost as told by the server or the price table, in dollars.", m.cost)
 	p.calls("hermes_tool_calls_total", "Tool calls by tool and result.", m.calls)
+	p.counters("hermes_calls_total", "Calls in the answers of models by state, those that were not run included.", "state", m.states)
+	p.counters("hermes_faults_total", "Places of answers that could not be read, by kind.", "kind", m.faults)
 	p.histogram("hermes_model_request_seconds", "Time of one model answer, retries included.", m.model)
 	p.histogram("hermes_tool_call_seconds", "Time of one tool call.", m.tools)
 	for _, write := range m.more {
