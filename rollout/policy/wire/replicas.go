@@ -20,6 +20,7 @@ type replica struct {
 	mu    sync.Mutex
 	fails int
 	down  time.Time // not asked before this time, if there is another
+	news  news
 }
 
 func newReplica(base string, ceiling int) (*replica, error) {
@@ -30,7 +31,7 @@ func newReplica(base string, ceiling int) (*replica, error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("base URL %q: want http://HOST or https://HOST", u.Redacted())
 	}
-	return &replica{base: u.Redacted(), url: u, limit: newLimiter(ceiling)}, nil
+	return &replica{base: u.Redacted(), url: u, limit: newLimiter(ceiling), news: news{share: 1}}, nil
 }
 
 // failed takes the replica out for a while, longer with each failure in a row.
@@ -45,6 +46,15 @@ func (r *replica) worked() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fails, r.down = 0, time.Time{}
+	r.news.answered(time.Now())
+}
+
+// failing says what the failure of a request means beside those of others.
+func (r *replica) failing(t *tries, e *Error) blame {
+	crowd := r.limit.most() >= leastCrowd
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.news.failed(t, e, crowd, time.Now())
 }
 
 func (r *replica) up(now time.Time) bool {
