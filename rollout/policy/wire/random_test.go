@@ -56,9 +56,9 @@ func (u *unlucky) RoundTrip(r *http.Request) (*http.Response, error) {
 	u.mu.Unlock()
 	defer func() { u.mu.Lock(); u.flying--; u.mu.Unlock() }()
 	if fault == "stall" {
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 	}
-	time.Sleep(u.latency)
+	<-time.After(u.latency)
 	switch fault {
 	case "429", "500", "503":
 		status := map[string]int{"429": 429, "500": 500, "503": 503}[fault]
@@ -146,7 +146,7 @@ func floor(u *unlucky, seed uint64) func(row, request int) error {
 				}
 				wait = max(wait, wire.RetryAfter(resp.Header, time.Now()))
 			}
-			time.Sleep(wait)
+			<-time.After(wait)
 		}
 	}
 }
