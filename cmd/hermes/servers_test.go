@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -233,13 +234,19 @@ func countedTasks(t *testing.T, dir string, n int) string {
 // rollOut runs `hermes batch` with the model's own setting and returns its output.
 func rollOut(t *testing.T, dir, rows, model, url string, more ...string) string {
 	t.Helper()
-	args := []string{"batch", rows, "--model", model, "--base-url", url, "--toolsets", "terminal", "--system", "You work in a shell. Call terminal until it says stop.",
-		"--max-turns", "12", "--max-tokens", "200", "--temperature", "1", "--backend", "local", "--progress", "none", "--parquet", "--concurrency", "12", "--fail-on-error", "1"}
-	out, err := hermes(t, dir, append(args, more...)...).CombinedOutput()
+	out, err := batchOf(t, dir, rows, model, url, more...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return string(out)
+}
+
+func batchOf(t *testing.T, dir, rows, model, url string, more ...string) *exec.Cmd {
+	t.Helper()
+	args := []string{"batch", rows, "--model", model, "--base-url", url, "--toolsets", "terminal", "--system", "You work in a shell. Call terminal until it says stop.",
+		"--max-turns", "12", "--max-tokens", "200", "--temperature", "1", "--backend", "local", "--progress", "none", "--parquet", "--concurrency", "12",
+		"--fail-on-error", "1", "--faults", "show"}
+	return hermes(t, dir, append(args, more...)...)
 }
 
 // TestServersExact: on every exact wire of a real server, the record holds token for
@@ -303,6 +310,15 @@ func exactRows(t *testing.T, rows []columns.Row, served []sampled, masked bool) 
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	}
+	type function struct { // the order of names is that in which templates print them
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	type offered struct {
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
 	var all []columns.Sequence
 	recorded := 0
 	for _, r := range rows {
@@ -320,8 +336,8 @@ func exactRows(t *testing.T, rows []columns.Row, served []sampled, masked bool) 
 		}
 		var tools []any
 		for _, tool := range r.Tools {
-			tools = append(tools, map[string]any{"type": "function", "function": map[string]any{"name": tool.Function.Name,
-				"description": tool.Function.Description, "parameters": json.RawMessage(tool.Function.Parameters)}})
+			f := function{tool.Function.Name, tool.Function.Description, json.RawMessage(tool.Function.Parameters)}
+			tools = append(tools, offered{"function", f})
 		}
 		var sequences []any
 		for _, q := range r.Sequences {
@@ -345,7 +361,7 @@ func exactRows(t *testing.T, rows []columns.Row, served []sampled, masked bool) 
 			return len(q.Tokens) >= len(s.tokens) && slices.Equal(q.Tokens[:len(s.tokens)], s.tokens) && !slices.Contains(q.Sampled[s.from:len(s.tokens)], false)
 		})
 		if at < 0 {
-			t.Errorf("an answer of %d tokens behind a prompt of %d is not in the record", len(s.tokens)-s.from, s.from)
+			t.Errorf("an answer of %d tokens behind a prompt of %d is not in the record: %d", len(s.tokens)-s.from, s.from, s.tokens[s.from:])
 			continue
 		}
 		for i := s.from; i < len(s.tokens); i++ {
@@ -425,9 +441,9 @@ func TestServersAbort(t *testing.T) {
 		exact bool
 		extra string
 	}{
-		{"vllm", true, `{"sampling_params":{"ignore_eos":true,"min_tokens":900}}`},
-		{"vllm-completions", true, `{"ignore_eos":true,"min_tokens":900}`},
-		{"chat", false, `{"ignore_eos":true,"min_tokens":900,"tool_choice":"none"}`},
+		{"vllm", true, `{"sampling_params":{"ignore_eos":true,"stop_token_ids":[]}}`},
+		{"vllm-completions", true, `{"ignore_eos":true,"stop_token_ids":[]}`},
+		{"chat", false, `{"ignore_eos":true,"stop_token_ids":[],"tool_choice":"none"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.wire, func(t *testing.T) {
@@ -437,18 +453,25 @@ func TestServersAbort(t *testing.T) {
 				more = append(more, "--exact", "--wire", tt.wire, "--model-files", s.say(t, "model"))
 			}
 			rows := countedTasks(t, dir, 2)
-			before, done := writtenTokens(t, root), make(chan string, 1)
-			go func() { done <- rollOut(t, dir, rows, "tiny", mid.url, more...) }()
+			before, c := writtenTokens(t, root), batchOf(t, dir, rows, "tiny", mid.url, more...)
+			var out bytes.Buffer
+			c.Stdout, c.Stderr = &out, &out
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
 			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()
-			for limit := time.Now().Add(2 * time.Minute); writtenTokens(t, root) < before+60; <-tick.C {
+			for limit := time.Now().Add(time.Minute); writtenTokens(t, root) < before+60; <-tick.C {
 				if time.Now().After(limit) {
-					t.Fatal("vLLM writes nothing")
+					t.Errorf("vLLM writes nothing: %g tokens, now %g", before, writtenTokens(t, root))
+					break
 				}
 			}
 			post("/pause?mode=abort")
 			post("/resume")
-			out := <-done
+			if err := c.Wait(); err != nil {
+				t.Errorf("%v\n%s", err, out.Bytes())
+			}
 			aborted := 0
 			mid.mu.Lock()
 			for _, x := range mid.all {
@@ -458,7 +481,7 @@ func TestServersAbort(t *testing.T) {
 			}
 			mid.mu.Unlock()
 			if aborted == 0 {
-				t.Fatalf("no answer was aborted\n%s", out)
+				t.Fatalf("no answer was aborted\n%s", out.Bytes())
 			}
 			for _, r := range readParts(t, filepath.Join(dir, "runs", "abort", "parquet")) {
 				if strings.HasPrefix(r.Outcome, "failed") || r.Usage.Completion < 900 {
@@ -488,14 +511,17 @@ func writtenTokens(t *testing.T, root string) float64 {
 	}
 	defer resp.Body.Close()
 	for sc := bufio.NewScanner(resp.Body); sc.Scan(); {
-		var n float64
-		if name, value, ok := strings.Cut(sc.Text(), "} "); ok && strings.HasPrefix(name, "vllm:generation_tokens_total{") {
-			if _, err := fmt.Sscan(value, &n); err != nil {
-				t.Fatal(err)
-			}
-			return n
+		name, value, ok := strings.Cut(sc.Text(), "} ")
+		if !ok || !strings.HasPrefix(name, "vllm:generation_tokens_total{") {
+			continue
 		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
+	t.Fatal("vLLM counts no tokens")
 	return 0
 }
 
@@ -542,5 +568,53 @@ func TestServersSGLang(t *testing.T) {
 	t.Logf("%d requests, %d answers, %d refused", got.Requests, got.Answers, len(got.Refused))
 	if got.Requests < 12 || len(got.Refused) > 0 {
 		t.Errorf("%d requests, %d refused: %s", got.Requests, len(got.Refused), strings.Join(got.Refused[:min(3, len(got.Refused))], "\n"))
+	}
+}
+
+// TestServersCheck: what `hermes model check` finds out about a real server, and that the
+// lines which it prints are a run file that works.
+func TestServersCheck(t *testing.T) {
+	s := servers(t)
+	tests := []struct {
+		server, wire string
+		says         []string
+	}{
+		{"vllm", "vllm", []string{"chat yes", "streaming yes", "tools yes", "token ids yes", "/inference/v1/generate yes", "/v1/completions yes", "/generate no", "proved with a tool: answer"}},
+		{"llamacpp", "llamacpp", []string{"chat yes", "streaming yes", "tools yes", "/completion yes", "/inference/v1/generate no"}},
+		{"transformers", "", []string{"chat yes", "streaming yes", "tools yes", "token ids no", "/inference/v1/generate no"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.server, func(t *testing.T) {
+			dir, files := t.TempDir(), s.say(t, "model")
+			args := []string{"model", "check", "--base-url", s.say(t, tt.server+".url"), "--model", "tiny"}
+			if tt.server == "transformers" {
+				args[5] = files
+			} else {
+				args = append(args, "--model-files", files)
+			}
+			out, err := hermes(t, dir, args...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			flat := strings.Join(strings.Fields(string(out)), " ")
+			for _, want := range tt.says {
+				if !strings.Contains(flat, want) {
+					t.Errorf("%q is missing in\n%s", want, out)
+				}
+			}
+			_, file, _ := strings.Cut(string(out), "run file:\n")
+			if tt.wire != "" && !strings.Contains(file, "wire: "+tt.wire+"\n") {
+				t.Errorf("run file:\n%s", file)
+			}
+			lines := strings.ReplaceAll(file, "\n  ", "\n")
+			if err := os.WriteFile(filepath.Join(dir, "run.yaml"), []byte(strings.TrimPrefix(lines, "  ")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err = hermes(t, dir, "batch", countedTasks(t, dir, 2), "--config", "run.yaml", "--toolsets", "terminal", "--backend", "local",
+				"--max-tokens", "100", "--max-turns", "2", "--progress", "none", "--fail-on-error", "1").CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "2 planned") || strings.Contains(string(out), "failed") {
+				t.Errorf("the run file\n%s%v\n%s", lines, err, out)
+			}
+		})
 	}
 }
