@@ -101,7 +101,9 @@ func (c *check) streaming(ctx context.Context, ask []message) {
 	body["stream"], body["max_tokens"] = true, 16
 	var raw []byte
 	err := c.ask(ctx, body, &raw)
-	ok := err == nil && bytes.Contains(raw, []byte("data: {")) && bytes.Contains(raw, []byte("data: [DONE]"))
+	// transformers serve ends with the reason and no [DONE].
+	ended := bytes.Contains(raw, []byte("data: [DONE]")) || bytes.Contains(raw, []byte(`"finish_reason":"`))
+	ok := err == nil && bytes.Contains(raw, []byte("data: {")) && ended
 	c.add("streaming", ok, reason(err))
 }
 
