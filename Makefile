@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 BIN := build/hermes
 export CGO_ENABLED ?= 0
 
-.PHONY: build slotd demo engine sshd pages test check bench fuzz long tokenizers test-tokenizers clean
+.PHONY: build slotd demo engine sshd pages servers test check bench fuzz long tokenizers test-tokenizers clean
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
@@ -45,16 +45,20 @@ sshd: ## what needs a real sshd, on one of its own on the loopback (Debian packa
 pages: ## what needs a real browser (Debian package chromium)
 	@program=$$(sh scripts/chromium.sh) && HERMES_TEST_CHROMIUM=$$program $(GO) test -count=1 -run Chromium ./internal/viewer
 
+servers: ## what needs real model servers (about 7 GB in ~/.cache/hermes-test, Python 3.11); LONG=-long for 200 rollouts a wire
+	@dir=$$(sh scripts/servers.sh start) && { HERMES_TEST_SERVERS=$$dir $(GO) test -count=1 -timeout 60m -v -run TestServers ./cmd/hermes $(LONG); code=$$?; sh scripts/servers.sh stop; exit $$code; }
+
 fuzz: ## every fuzz target for FUZZTIME
 	@sh scripts/fuzz.sh $(FUZZTIME)
 
-long: ## the long forms: a thousand crashes, fifty kills
+long: ## the long forms: a thousand crashes, fifty kills, 200 exact rollouts on each wire of real servers
 	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
 	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy -long
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
 	$(GO) test -timeout 60m -run 'Escapes|Killed' ./backends/namespace -long
 	$(GO) test -timeout 60m -run 'Faults|Attribution' ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity ./backends/modal -long
 	$(GO) test -timeout 60m -run 'Escapes|Kills' ./backends/docker -long # skips without HERMES_TEST_DOCKER
+	$(MAKE) servers LONG=-long
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 	HERMES_TEST_ROWS=1000000 $(GO) test -count=1 -timeout 30m -run TestRealRows ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -run TestCompressKills ./cmd/hermes

@@ -31,11 +31,14 @@ func (c *modelCheck) Run(h *host) error {
 	ctx, stop := h.untilSignal()
 	defer stop()
 	key := h.Env.Get(c.APIKeyEnv)
+	if key == "" && c.BaseURL != "" && c.APIKeyEnv != "OPENAI_API_KEY" {
+		return Usage("--api-key-env %s: %w", c.APIKeyEnv, app.NoKey(c.APIKeyEnv))
+	}
 	h.Redact.Add(key)
 	hub := app.Hub(h.Env.Get, c.Offline)
 	h.Redact.Add(hub.Token)
 	hub.Log = func(line string) { fmt.Fprintln(h.Stdio.Err, line) }
-	found, err := app.ModelCheck{BaseURL: c.BaseURL, Model: c.Model, Key: key, ModelFiles: c.ModelFiles, Tokenizer: c.Tokenizer, Template: c.Template,
+	found, err := app.ModelCheck{BaseURL: c.BaseURL, Model: c.Model, Key: key, KeyEnv: c.APIKeyEnv, ModelFiles: c.ModelFiles, Tokenizer: c.Tokenizer, Template: c.Template,
 		Kwargs: c.Kwargs, Family: c.Family, Timeout: c.Timeout, Hub: hub, Now: time.Now()}.Run(ctx)
 	if c.JSON {
 		if e := printJSON(h.Stdio.Out, found); e != nil {

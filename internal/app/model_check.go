@@ -25,6 +25,7 @@ type ModelCheck struct {
 	BaseURL    string
 	Model      string // empty or auto: the only one that the server offers
 	Key        string
+	KeyEnv     string // the variable that Key is from, for the run file
 	ModelFiles string // hf:owner/name[@revision] or a folder
 	Tokenizer  string // file or folder; empty: the model files', else the server's
 	Template   string // file, or a name among the model files'; empty: the model files' own
@@ -187,6 +188,9 @@ func (m ModelCheck) templateName() string {
 // lines are what a run file says to use the model as it was checked.
 func (m ModelCheck) lines(r *modelcheck.Report, o modelcheck.Options) []string {
 	out := []string{"model: " + quoteYAML(r.Model), "base-url: " + quoteYAML(r.Base)}
+	if m.Key != "" && m.KeyEnv != defaultKeyEnv {
+		out = append(out, "api-key-env: "+quoteYAML(m.KeyEnv))
+	}
 	if !r.Exact() || o.Family.New == nil || r.Wire == "chat" {
 		return out
 	}

@@ -176,11 +176,26 @@ func (b *parts) keysFor(bases []string, own bool) ([]string, error) {
 			}
 			send = n > 0
 		}
-		if key := b.host.Env(name); send && key != "" {
+		if !send {
+			continue
+		}
+		key := b.host.Env(name)
+		if key == "" && name != defaultKeyEnv {
+			return nil, fmt.Errorf("--api-key-env %s: %w", text, NoKey(name))
+		}
+		if key != "" {
 			list = append(list, key)
 		}
 	}
 	return list, nil
+}
+
+// defaultKeyEnv may be unset: nobody asked for it, and most servers of one's own want no key.
+const defaultKeyEnv = "OPENAI_API_KEY"
+
+// NoKey says that the variable of a key is not set.
+func NoKey(name string) error {
+	return fmt.Errorf("the variable %s is not set: export %s=KEY, or leave --api-key-env out for a server that wants no key", name, name)
 }
 
 // origin is scheme, host and port of an address: whom a key is sent to.

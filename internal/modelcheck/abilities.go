@@ -72,17 +72,23 @@ func (c *check) abilities(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// chat asks for a completion; a server that refuses an unknown field is asked without.
-func (c *check) chat(ctx context.Context, messages []message, tools bool) (*answer, error) {
-	body := c.chatBody(messages, tools)
-	a := new(answer)
-	err := c.post(ctx, "/v1/chat/completions", body, a)
+// ask posts a body for a chat completion; a server that refuses an unknown field is asked
+// without what only exact runs want.
+func (c *check) ask(ctx context.Context, body map[string]any, to any) error {
+	err := c.post(ctx, "/v1/chat/completions", body, to)
 	var s *statusError
 	if errors.As(err, &s) && (s.status == 400 || s.status == 422) {
 		delete(body, "return_token_ids")
 		delete(body, "logprobs")
-		err = c.post(ctx, "/v1/chat/completions", body, a)
+		err = c.post(ctx, "/v1/chat/completions", body, to)
 	}
+	return err
+}
+
+// chat asks for a completion.
+func (c *check) chat(ctx context.Context, messages []message, tools bool) (*answer, error) {
+	a := new(answer)
+	err := c.ask(ctx, c.chatBody(messages, tools), a)
 	if err == nil && len(a.Choices) == 0 {
 		err = errors.New("the answer has no choices")
 	}
@@ -94,8 +100,10 @@ func (c *check) streaming(ctx context.Context, ask []message) {
 	delete(body, "logprobs")
 	body["stream"], body["max_tokens"] = true, 16
 	var raw []byte
-	err := c.post(ctx, "/v1/chat/completions", body, &raw)
-	ok := err == nil && bytes.Contains(raw, []byte("data: {")) && bytes.Contains(raw, []byte("data: [DONE]"))
+	err := c.ask(ctx, body, &raw)
+	// transformers serve ends with the reason and no [DONE].
+	ended := bytes.Contains(raw, []byte("data: [DONE]")) || bytes.Contains(raw, []byte(`"finish_reason":"`))
+	ok := err == nil && bytes.Contains(raw, []byte("data: {")) && ended
 	c.add("streaming", ok, reason(err))
 }
 
@@ -148,7 +156,7 @@ func doors() []door {
 		{"/inference/v1/generate", "vllm", func(model string, ids []trajectory.Token, n int) map[string]any {
 			return map[string]any{"model": model, "token_ids": ids, "sampling_params": map[string]any{"max_tokens": n, "temperature": 0, "logprobs": 0}}
 		}},
-		{"/v1/completions", "vllm", func(model string, ids []trajectory.Token, n int) map[string]any {
+		{"/v1/completions", "vllm-completions", func(model string, ids []trajectory.Token, n int) map[string]any {
 			return map[string]any{"model": model, "prompt": ids, "max_tokens": n, "temperature": 0, "return_token_ids": true}
 		}},
 		{"/generate", "sglang", func(_ string, ids []trajectory.Token, n int) map[string]any {
@@ -200,6 +208,8 @@ func reason(err error) string {
 		return "not there"
 	case errors.As(err, &s) && (s.status == 404 || s.status == 405 || s.status == 501):
 		return "not there"
+	case errors.As(err, &s) && s.status == 403:
+		return "closed: " + s.text[:min(len(s.text), 160)]
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text[:min(len(text), 160)]

@@ -2,6 +2,7 @@ package modelcheck
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,7 +54,7 @@ func (c *check) post(ctx context.Context, path string, body, to any) error {
 	case len(answer) > maxAnswer:
 		return fmt.Errorf("%s: an answer of more than %d bytes", path, maxAnswer)
 	case resp.StatusCode != http.StatusOK:
-		return &statusError{path, resp.StatusCode, strings.TrimSpace(string(answer[:min(len(answer), 300)]))}
+		return &statusError{path, resp.StatusCode, sentence(answer)}
 	}
 	if plain, ok := to.(*[]byte); ok {
 		*plain = answer
@@ -63,6 +64,18 @@ func (c *check) post(ctx context.Context, path string, body, to any) error {
 		return fmt.Errorf("%s: the answer is not what such a server gives: %w", path, err)
 	}
 	return nil
+}
+
+// sentence is what a server says about an error: the message of its JSON, else the beginning.
+func sentence(raw []byte) string {
+	var e struct {
+		Message string
+		Error   struct{ Message string }
+	}
+	if json.Unmarshal(raw, &e) == nil && cmp.Or(e.Error.Message, e.Message) != "" {
+		raw = []byte(cmp.Or(e.Error.Message, e.Message))
+	}
+	return strings.TrimSpace(string(raw[:min(len(raw), 300)]))
 }
 
 // answer is what is read of a chat completion.

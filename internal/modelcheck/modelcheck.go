@@ -62,7 +62,7 @@ const (
 type Report struct {
 	Base      string    `json:"base"`
 	Model     string    `json:"model"`
-	Wire      string    `json:"wire"` // how exact runs would talk to it: vllm, sglang, llamacpp; chat: not exactly
+	Wire      string    `json:"wire"` // how exact runs would talk to it: vllm, vllm-completions, sglang, llamacpp; chat: not exactly
 	Abilities []Ability `json:"abilities"`
 	Proof     []Step    `json:"proof"`
 }

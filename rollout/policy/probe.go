@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -67,6 +68,9 @@ func Probe(ctx context.Context, w *wire.Client, model string) (Found, error) {
 		}
 	}
 	raw, err := w.Get(ctx, "/models")
+	if place := elsewhere(ctx, w, base, raw, err); place != "" {
+		return f, fmt.Errorf("probe: %s has no list of models, but %s has one: write --base-url %s", base, place, place)
+	}
 	var e *Error
 	if errors.As(err, &e) && (e.Status == 404 || e.Status == 405 || e.Status == 501) && model != Auto && model != "" {
 		return f, nil
@@ -81,6 +85,29 @@ func Probe(ctx context.Context, w *wire.Client, model string) (Found, error) {
 		return f, &Error{Kind: Malformed, Err: fmt.Errorf("probe: %s/models is no list of models: %w", base, err)}
 	}
 	return f, f.choose(list.Data)
+}
+
+// elsewhere is the base URL that was meant where the one that was given answers with no
+// list of models and another on the same server does: it was written without its /v1, or
+// with a path that the server does not have. It asks only then. Empty: there is none.
+func elsewhere(ctx context.Context, w *wire.Client, base string, raw []byte, err error) string {
+	var e *Error
+	gone := errors.As(err, &e) && slices.Contains([]int{401, 403, 404, 405, 501}, e.Status)
+	if u, bad := url.Parse(base); bad != nil || strings.HasSuffix(u.Path, "/v1") || !gone && (err != nil || isList(raw)) {
+		return ""
+	}
+	if raw, err := w.Get(ctx, "/v1/models"); err != nil || !isList(raw) {
+		return ""
+	}
+	return base + "/v1"
+}
+
+// isList tells a list of models from the page of another service.
+func isList(raw []byte) bool {
+	var list struct {
+		Data []listed `json:"data"`
+	}
+	return json.Unmarshal(raw, &list) == nil && list.Data != nil
 }
 
 // choose fills in what the list says about the model.

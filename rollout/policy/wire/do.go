@@ -118,7 +118,7 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 			a.Attempts = tries.all
 			return a, nil
 		}
-		wait, again := c.next(&tries, failed, rested)
+		wait, again := c.next(&tries, failed, rested, at)
 		if !again {
 			return nil, failed
 		}
@@ -139,6 +139,9 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 type tries struct {
 	all, errors, limited, keys, here int
 	moved                            bool
+	doubled                          int // waits that grew, because nobody else had an answer
+	own                              int // failures while others had answers
+	news                             int // answers of the replica at the last failure
 }
 
 // once is one attempt at one replica, with a place of its limiter.
@@ -199,8 +202,11 @@ func keyPause(e *Error) time.Duration {
 	return time.Minute
 }
 
-// next decides whether to try again, and after which wait.
-func (c *Client) next(t *tries, e *Error, rested bool) (time.Duration, bool) {
+// next decides whether to try again, and after which wait. The wait doubles while nobody
+// gets an answer of the replica. Where others do, waiting longer helps nobody: it grows
+// only as far as the share of failures asks for, and a request that failed more often than
+// chance explains is given up.
+func (c *Client) next(t *tries, e *Error, rested bool, at *replica) (time.Duration, bool) {
 	if rested && t.keys < len(c.keys.list) {
 		t.keys++
 		return 0, true
@@ -212,11 +218,18 @@ func (c *Client) next(t *tries, e *Error, rested bool) (time.Duration, bool) {
 	if e.Kind == Limited {
 		n, most = &t.limited, c.opt.LimitedRetries
 	}
-	if *n++; *n > most || e.After > c.opt.MaxAfter {
+	b := at.failing(t, e)
+	if *n++; *n > most || e.After > c.opt.MaxAfter || t.own > c.opt.Retries && b.hopeless(t.own) {
 		return 0, false
 	}
-	wait := c.jitter(min(c.opt.MaxBackoff, c.opt.Backoff<<min(*n-1, 16)))
-	return max(wait, e.After), true
+	wait := c.opt.Backoff << min(t.doubled, 16)
+	if b.own {
+		wait = min(c.opt.Backoff<<min(*n-1, 16), time.Duration(float64(c.opt.Backoff)*b.pace()))
+	}
+	if !b.own || t.all == 1 { // the first says little
+		t.doubled++
+	}
+	return max(c.jitter(min(c.opt.MaxBackoff, wait)), e.After), true
 }
 
 // move leaves a replica that failed: at once when nobody listens there, else after the

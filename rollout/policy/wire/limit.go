@@ -18,6 +18,10 @@ import (
 // A server whose queue never refuses is known by the length of that queue, see
 // [limiter.observe]; where that cannot be read, by how long answers take to begin.
 //
+// A server that refuses at random, whatever it has to do, is known by the requests that
+// it refuses below what a cut has just left it, see [chance]: there it is given its
+// share of refusals, and only more than those are taken as a word about its load.
+//
 // A place knows its level, the requests in flight when it was taken: about as many as
 // the server has, so that a refusal at a level says that its limit lies below.
 type limiter struct {
@@ -35,6 +39,8 @@ type limiter struct {
 	waiting []*waiter
 	timer   *time.Timer
 	waits   waits
+	chance  chance
+	row     int // refusals since the last answer
 
 	watched bool // the server's queue can be read: that decides, not successes
 	seen    bool // it was longer than nothing
@@ -59,7 +65,7 @@ type waiter struct {
 
 func newLimiter(ceiling int) *limiter {
 	full := float64(ceiling)
-	return &limiter{ceiling: ceiling, limit: full, bound: full, base: 1, hold: firstHold, step: 1}
+	return &limiter{ceiling: ceiling, limit: full, bound: full, base: 1, hold: firstHold, step: 1, chance: chance{calm: full}}
 }
 
 // raise changes the ceiling, up or down. What was learned of the server stays, unless it
@@ -76,6 +82,9 @@ func (l *limiter) raise(ceiling int) {
 		l.limit = full
 	}
 	l.base = min(l.base, l.limit)
+	if l.chance.calm = min(l.chance.calm, full); free {
+		l.chance.calm = full
+	}
 	l.wake()
 }
 
@@ -164,18 +173,30 @@ func (l *limiter) release(p place, err *Error, late float64) {
 	l.flying--
 	switch {
 	case err == nil:
+		l.row = 0
+		l.chance.answered(p.epoch == l.epoch)
 		l.succeeded(p)
 		l.delayed(p, late)
-	case err.overload && p.epoch == l.epoch && l.limit > l.bound:
-		l.probed(p) // the probe's own fault: nobody else need wait
 	case err.overload:
+		l.row++
+		if l.chance.refused(p.epoch == l.epoch) {
+			break
+		}
+		if p.epoch == l.epoch && l.limit > l.bound {
+			l.probed(p) // the probe's own fault: nobody else need wait
+			break
+		}
 		l.refused(p)
-		if t := time.Now().Add(err.After); err.After > 0 && t.After(l.until) {
+		// One that is told to wait does so; all others only where nothing else comes back.
+		if t := time.Now().Add(err.After); l.row >= pauseRow && err.After > 0 && t.After(l.until) {
 			l.until = t
 		}
 	}
 	l.wake()
 }
+
+// pauseRow is how many refusals in a row make everybody wait as long as the server asks.
+const pauseRow = 3
 
 // succeeded grows: back to the bound by one for each success, which doubles the limit in
 // each window; beyond it by probes.
@@ -204,6 +225,7 @@ func (l *limiter) probed(p place) {
 	l.limit = l.bound
 	l.hold, l.step, l.quiet = max(failedHold, min(2*l.hold, mostHold)), 1, 0
 	l.epoch++
+	l.chance.begin()
 }
 
 // refused halves, once for all that were in flight. The others only tell how far the
@@ -212,6 +234,12 @@ func (l *limiter) refused(p place) {
 	if p.epoch != l.epoch {
 		l.bound = max(l.base, min(l.bound, float64(p.level-1)))
 		l.limit = min(l.limit, l.bound)
+		return
+	}
+	if l.chance.suspect(p.level <= int(l.base), l.bound) {
+		l.bound = min(l.chance.calm, float64(l.ceiling))
+		l.limit, l.quiet = l.bound, 0
+		l.epoch++
 		return
 	}
 	again := l.epoch > 0 && l.quiet < int(l.bound) // the bound did not hold for a window
@@ -227,6 +255,7 @@ func (l *limiter) cut(factor float64) {
 	l.hold, l.step, l.quiet = firstHold, 1, 0
 	l.epoch++
 	l.waits = waits{least: l.waits.least}
+	l.chance.begin()
 }
 
 // waits are those of the answers since the last cut, as shares of what is allowed.
@@ -329,4 +358,11 @@ func (l *limiter) size() (limit, flying int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(1, int(l.limit)), l.flying
+}
+
+// most is how many requests may ever be in flight.
+func (l *limiter) most() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ceiling
 }

@@ -20,17 +20,46 @@ type replica struct {
 	mu    sync.Mutex
 	fails int
 	down  time.Time // not asked before this time, if there is another
+	news  news
 }
 
 func newReplica(base string, ceiling int) (*replica, error) {
-	u, err := url.Parse(strings.TrimRight(strings.TrimSpace(base), "/"))
+	u, err := checkBase(strings.TrimRight(strings.TrimSpace(base), "/"))
+	if err != nil {
+		return nil, err
+	}
+	return &replica{base: u.Redacted(), url: u, limit: newLimiter(ceiling), news: news{share: 1}}, nil
+}
+
+// routes are what stands behind a base URL in an address that was copied whole.
+var routes = []string{"/chat/completions", "/completions", "/models", "/responses", "/embeddings"}
+
+// checkBase reads a base URL; its errors say what to write instead.
+func checkBase(base string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		for _, r := range routes {
+			if path, ok := strings.CutSuffix(u.Path, r); ok {
+				shown := *u
+				shown.Path, shown.RawPath = path, ""
+				return nil, fmt.Errorf("base URL %q ends in the route %s, which hermes adds itself: write --base-url %s", u.Redacted(), r, shown.Redacted())
+			}
+		}
+		return u, nil
+	}
+	// localhost:8000/v1 reads as scheme localhost, 127.0.0.1:8000/v1 as no URL at all.
+	if guess, e := url.Parse("http://" + base); e == nil && !strings.Contains(base, "://") && hostLike(guess) {
+		return nil, fmt.Errorf("base URL %q has no scheme: write --base-url %s (or https)", guess.Redacted()[len("http://"):], guess.Redacted())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("base URL %q: %w", base, errors.Unwrap(err))
 	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("base URL %q: want http://HOST or https://HOST", u.Redacted())
-	}
-	return &replica{base: u.Redacted(), url: u, limit: newLimiter(ceiling)}, nil
+	return nil, fmt.Errorf("base URL %q: want http://HOST or https://HOST", u.Redacted())
+}
+
+// hostLike tells a server's name from a word: it has a port, a dot, or is this machine.
+func hostLike(u *url.URL) bool {
+	return u.Port() != "" || strings.Contains(u.Host, ".") || u.Host == "localhost"
 }
 
 // failed takes the replica out for a while, longer with each failure in a row.
@@ -45,6 +74,15 @@ func (r *replica) worked() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fails, r.down = 0, time.Time{}
+	r.news.answered(time.Now())
+}
+
+// failing says what the failure of a request means beside those of others.
+func (r *replica) failing(t *tries, e *Error) blame {
+	crowd := r.limit.most() >= leastCrowd
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.news.failed(t, e, crowd, time.Now())
 }
 
 func (r *replica) up(now time.Time) bool {
