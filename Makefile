@@ -48,7 +48,7 @@ pages: ## what needs a real browser (Debian package chromium)
 fuzz: ## every fuzz target for FUZZTIME
 	@sh scripts/fuzz.sh $(FUZZTIME)
 
-long: ## the long forms: a thousand crashes, fifty kills
+long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills
 	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
 	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy -long
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long

@@ -161,8 +161,8 @@ func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool,
 	if (h.Kind == KindFinal || h.Kind == KindAttempt) && j.keys[h.Key].kind == KindFinal {
 		return 0, 0, ErrDone
 	}
-	h.synced = j.synced
-	b, err := appendFrame(slices.Grow(s.frame[:0], prefixLen+headerFixed+len(h.Group)+len(stored)+64), h, stored)
+	h.synced, h.log, h.place = j.synced, j.number, j.end()
+	b, err := appendFrame(slices.Grow(s.frame[:0], prefixLen+headerFixed+headerTail+len(h.Group)+len(stored)+64), h, stored)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -280,7 +280,7 @@ func (j *Journal) seal() error {
 		return err
 	}
 	j.advance(j.end())
-	b, err := seg.footer(j.codec)
+	b, err := seg.footer(j.codec, j.number, 0)
 	if err != nil {
 		return err
 	}
