@@ -54,6 +54,7 @@ type Stats struct {
 	Finals   int
 	Reopens  int
 	Done     int   // keys with a final record in force
+	Closed   bool  // the log was closed in good order
 	Torn     int64 // bytes that were cut from the end, or are left out when only reading
 }
 

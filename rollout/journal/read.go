@@ -122,7 +122,7 @@ func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := j.stats
-	s.Segments, s.Bytes = len(j.segs), int64(j.end())
+	s.Segments, s.Bytes, s.Closed = len(j.segs), int64(j.end()), j.clean
 	return s
 }
 
@@ -327,6 +327,7 @@ func (j *Journal) Refresh() error {
 	defer j.mu.Unlock()
 	j.segs, j.synced, j.keys, j.turns = fresh.segs, fresh.synced, fresh.keys, fresh.turns
 	j.outcomes, j.cursor, j.stats = fresh.outcomes, fresh.cursor, fresh.stats
+	j.clean = fresh.clean
 	return nil
 }
 

@@ -82,6 +82,9 @@ func eachRow(b []byte, f func(at int64, h Header) error) error {
 func (s *segment) footer(c codec, log uint64, more uint8) ([]byte, error) {
 	stored, flags := c.pack(s.heads, nil)
 	h := Header{Kind: kindFooter, flags: flags | more, raw: uint32(len(s.heads)), synced: s.base + Offset(s.size), log: log, place: s.base + Offset(s.size)}
+	if log == 0 { // of a log of which no number is left
+		h.form = oldForm
+	}
 	b, err := appendFrame(nil, h, stored)
 	if err != nil {
 		return nil, err

@@ -14,13 +14,8 @@ import (
 
 // Export makes the projections of a run into the folder out, or, where out is empty, anew
 // in its own directory. formats nil means those of the run; parquet adds Parquet.
-func Export(ctx context.Context, dir, out string, formats []string, parquet bool) (stats.Statistics, error) {
-	r, err := Open(dir)
-	if err != nil {
-		return stats.Statistics{}, err
-	}
-	defer r.Close()
-	m := r.Manifest
+func (r *Run) Export(ctx context.Context, out string, formats []string, parquet bool) (stats.Statistics, error) {
+	dir, m := r.Dir, r.Manifest
 	if formats != nil {
 		m.Books.Formats = formats
 	}
