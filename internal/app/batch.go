@@ -69,6 +69,8 @@ type batch struct {
 	roles   map[policy.Role]*role
 	oracle  envs.Oracle // plays every task; nil: the model does
 	dir     *rundir.Dir
+	served  bool              // env serve: rows come again and again
+	moved   map[string]string // ids that rows without one have now, and those that they had
 }
 
 // Run does the whole job and returns its books. The error, if any, is an *Error.
@@ -272,8 +274,12 @@ func (b *batch) identity() rundir.Fields {
 }
 
 func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
-	dir, err := rundir.Open(ctx, filepath.Join(b.Out, b.RunFlags.Run), want, rundir.Options{Amend: b.Amend, Log: b.log})
+	dir, err := rundir.Open(ctx, filepath.Join(b.Out, b.RunFlags.Run), want, rundir.Options{Amend: b.Amend, Log: b.log, Plan: b.planRows(ctx)})
 	if err != nil {
+		var rows *rowsError
+		if errors.As(err, &rows) {
+			return usage(err)
+		}
 		var mismatch *rundir.MismatchError
 		var owned *rundir.OwnedError
 		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {

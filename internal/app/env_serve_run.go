@@ -35,7 +35,7 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 	if err != nil {
 		return t, s, usage(err)
 	}
-	first.Amend = true
+	first.Amend, first.served = true, true
 	if err := first.openDir(ctx, want); err != nil {
 		return t, s, err
 	}

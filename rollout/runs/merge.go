@@ -83,6 +83,7 @@ func mergedManifest(all []*Run) (rundir.Manifest, error) {
 			parts[e.Dataset] = map[string]int64{}
 		}
 		parts[e.Dataset][e.Shard] = max(parts[e.Dataset][e.Shard], e.Planned)
+		m.Extent.Matched = m.Extent.Matched || e.Matched
 		m.Extent.Rollouts = max(m.Extent.Rollouts, e.Rollouts)
 		for _, t := range r.Manifest.Tools {
 			names[t] = true
