@@ -58,6 +58,15 @@ func (b *book) Attempt(_ context.Context, r *trajectory.Record) error {
 	return nil
 }
 
+func (b *book) Reopen(_ context.Context, keys []trajectory.Key) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range keys {
+		delete(b.final, k)
+	}
+	return nil
+}
+
 func (b *book) Final(_ context.Context, r *trajectory.Record) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
