@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"hermes/configs"
 	"hermes/rollout/rundir"
@@ -82,7 +83,8 @@ func (f salvageFlag) open(dir string) (*runs.Run, error) {
 func runError(err error) error {
 	var owned *rundir.OwnedError
 	var other *rundir.MismatchError
-	if errors.Is(err, rundir.ErrNoRun) || errors.Is(err, runs.ErrNoRecord) || errors.As(err, &owned) || errors.As(err, &other) {
+	if errors.Is(err, rundir.ErrNoRun) || errors.Is(err, runs.ErrNoRecord) || errors.As(err, &owned) || errors.As(err, &other) ||
+		errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST) {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
 	return err

@@ -150,6 +150,11 @@ func (b *batch) check(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !b.DryRun {
+		if err := canMake(b.runDir); err != nil {
+			return fmt.Errorf("--out %s, --run %s: the run directory %s cannot be made: %w", b.Out, b.RunFlags.Run, b.runDir, err)
+		}
+	}
 	if b.allowed, err = parseTolerance(b.FailOnError); err != nil {
 		return err
 	}
@@ -282,7 +287,8 @@ func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
 		}
 		var mismatch *rundir.MismatchError
 		var owned *rundir.OwnedError
-		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+			errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST) {
 			return usage(err)
 		}
 		return &Error{Code: codeOurs, Err: room(err)}

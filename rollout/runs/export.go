@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"hermes/rollout/journal"
@@ -28,7 +29,7 @@ func (r *Run) Export(ctx context.Context, out string, formats []string, parquet 
 		s, err := sink.Rebuild(ctx, r.Journal, dir, m, sink.Options{})
 		return s, errors.Join(err, lease.Release())
 	}
-	if _, err := rundir.Read(journal.OS{}, out); !errors.Is(err, rundir.ErrNoRun) {
+	if _, err := os.Stat(rundir.Path(out)); err == nil {
 		return stats.Statistics{}, fmt.Errorf("export to %s: it holds a run of its own", out)
 	}
 	if err := (journal.OS{}).MkdirAll(out); err != nil {
