@@ -21,6 +21,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/rows"
+	"hermes/internal/atropos/serve"
 	"hermes/internal/control"
 	"hermes/rollout"
 	"hermes/rollout/artifact"
@@ -451,6 +452,8 @@ func (b *batch) verdict(sum engine.Summary, s stats.Statistics) error {
 	case stopped == nil:
 	case errors.Is(stopped, engine.ErrRefused):
 		return &Error{Code: codeUsage, Err: stopped}
+	case errors.Is(stopped, serve.ErrStale):
+		return &Error{Code: codeStopped, Err: fmt.Errorf("%w; the same command goes on with the rows that follow", stopped)}
 	case errors.Is(stopped, engine.ErrBudget), errors.Is(stopped, engine.ErrFailures), errors.Is(stopped, engine.ErrCancelled):
 		return &Error{Code: codeStopped, Err: fmt.Errorf("%w; the same command resumes", stopped)}
 	case errors.Is(stopped, engine.ErrDrained), errors.Is(stopped, context.Canceled):
