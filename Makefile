@@ -51,7 +51,7 @@ servers: ## what needs real model servers (about 7 GB in ~/.cache/hermes-test, P
 fuzz: ## every fuzz target for FUZZTIME
 	@sh scripts/fuzz.sh $(FUZZTIME)
 
-long: ## the long forms: a thousand crashes, fifty kills, 200 exact rollouts on each wire of real servers
+long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills, 200 exact rollouts on each wire of real servers
 	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
 	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy -long
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long

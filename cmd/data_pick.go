@@ -197,6 +197,9 @@ func (c *dataSplit) Run(h *host) error {
 	for i, p := range paths {
 		list = append(list, map[string]any{"file": p, "rows": rows[i], "groups": len(groups[i])})
 		text += fmt.Sprintf("%s: %d rows, %d groups\n", p, rows[i], len(groups[i]))
+		if rows[i] == 0 {
+			fmt.Fprintf(h.Stdio.Err, "hermes: the part %s is empty: no group fell into its share (%s); another --seed, larger shares or more groups help\n", shares[i].Name, c.Parts[i])
+		}
 	}
 	return c.tell(h, map[string]any{"parts": list}, "%s", text)
 }

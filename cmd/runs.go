@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"hermes/configs"
 	"hermes/rollout/rundir"
@@ -19,7 +20,8 @@ import (
 type runsCmd struct {
 	List   runsList   `cmd:"" help:"List runs."`
 	Show   runsShow   `cmd:"" help:"Say what a run is, or print one of its samples."`
-	Verify runsVerify `cmd:"" help:"Check every checksum and balance the books."`
+	Verify runsVerify `cmd:"" help:"Check every checksum, balance the books, and compare every projection with the log."`
+	Repair runsRepair `cmd:"" help:"Keep every record of a damaged log that is whole; the samples that are lost are pending again."`
 	Stats  runsStats  `cmd:"" help:"Count the books of runs out of their logs."`
 	Export runsExport `cmd:"" help:"Make the projections of a run again, in place or elsewhere."`
 	Push   runsPush   `cmd:"" help:"Send the accepted samples of a run to the hub as a dataset."`
@@ -64,11 +66,25 @@ func (p runPlace) dir(name string) (string, error) {
 	return "", Usage("no run %q, neither as a path nor in %s%s", name, p.Out, near)
 }
 
+// salvageFlag is of the commands that can read a damaged run.
+type salvageFlag struct {
+	Salvage bool `nokey:"" help:"Read what is whole of a damaged log, and leave it as it is ('runs repair' mends it)."`
+}
+
+// open opens a run for reading.
+func (f salvageFlag) open(dir string) (*runs.Run, error) {
+	if f.Salvage {
+		return runs.Salvage(dir)
+	}
+	return runs.Open(dir)
+}
+
 // runError gives exit code 2 to runs that are not what the command needs.
 func runError(err error) error {
 	var owned *rundir.OwnedError
 	var other *rundir.MismatchError
-	if errors.Is(err, rundir.ErrNoRun) || errors.Is(err, runs.ErrNoRecord) || errors.As(err, &owned) || errors.As(err, &other) {
+	if errors.Is(err, rundir.ErrNoRun) || errors.Is(err, runs.ErrNoRecord) || errors.As(err, &owned) || errors.As(err, &other) ||
+		errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST) {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
 	return err
@@ -88,6 +104,7 @@ func (c *runsList) Run(h *host) error {
 type runsShow struct {
 	Name   string `arg:"" name:"run" help:"Run: a name or a path."`
 	Sample string `arg:"" optional:"" help:"KEY, ROW or ROW/SAMPLE whose transcript is shown."`
+	salvageFlag
 	runPlace
 }
 
@@ -97,7 +114,12 @@ func (c *runsShow) Run(h *host) error {
 	if err != nil {
 		return err
 	}
-	return runError(runs.Show(h.Ctx, h.Stdio.Out, dir, c.Sample, c.JSON))
+	r, err := c.open(dir)
+	if err != nil {
+		return runError(err)
+	}
+	defer r.Close()
+	return runError(r.Show(h.Ctx, h.Stdio.Out, c.Sample, c.JSON))
 }
 
 type runsVerify struct {
@@ -153,7 +175,7 @@ func (c *runsVerify) tell(h *host, v verified) error {
 		fmt.Fprintf(&notes, "; %d bytes behind the last record were not finished (a killed process)", v.Torn)
 	}
 	if v.Stale {
-		notes.WriteString("; statistics.json is behind the log (runs export writes it anew)")
+		notes.WriteString("; the projections are behind a log that was not closed (the next start, or runs export, brings them up)")
 	}
 	_, err := fmt.Fprintf(h.Stdio.Out, "%s: ok, %d records, %s%s\n", v.Run, v.Records, booksLine(v.Statistics), notes.String())
 	return err
@@ -184,6 +206,7 @@ func (p runPlace) dirs(names []string) ([]string, error) {
 
 type runsStats struct {
 	Names []string `arg:"" name:"run" help:"Runs: names or paths."`
+	salvageFlag
 	runPlace
 }
 
@@ -196,7 +219,7 @@ func (c *runsStats) Run(h *host) error {
 	}
 	var odd []error
 	for _, dir := range dirs {
-		s, err := statsOf(h, dir)
+		s, err := c.count(h, dir)
 		if err != nil {
 			return runError(err)
 		}
@@ -210,8 +233,8 @@ func (c *runsStats) Run(h *host) error {
 	return errors.Join(odd...)
 }
 
-func statsOf(h *host, dir string) (stats.Statistics, error) {
-	r, err := runs.Open(dir)
+func (c *runsStats) count(h *host, dir string) (stats.Statistics, error) {
+	r, err := c.open(dir)
 	if err != nil {
 		return stats.Statistics{}, err
 	}

@@ -18,6 +18,7 @@ type runsExport struct {
 	Into    string   `short:"o" nokey:"" placeholder:"DIR" help:"Folder to write to (default: the run's own)."`
 	Format  []string `placeholder:"NAME" help:"Projections: sharegpt, messages (default: those of the run); or hf, a dataset folder for the hub, with -o."`
 	Parquet bool     `help:"Also write Parquet."`
+	salvageFlag
 	hubFlags
 	runPlace
 }
@@ -25,6 +26,9 @@ type runsExport struct {
 // Run makes the projections out of the log.
 func (c *runsExport) Run(h *host) error {
 	if slices.Equal(c.Format, []string{"hf"}) {
+		if c.Salvage {
+			return Usage("--salvage is not for --format hf: mend the run with 'hermes runs repair %s' first", c.Name)
+		}
 		return c.toHub(h)
 	}
 	if c.hubFlags != (hubFlags{}) {
@@ -44,7 +48,15 @@ func (c *runsExport) Run(h *host) error {
 			return Usage("export to %s: it holds a run of its own", c.Into)
 		}
 	}
-	s, err := runs.Export(h.Ctx, dir, c.Into, c.Format, c.Parquet)
+	if c.Salvage && (c.Into == "" || c.Into == dir) {
+		return Usage("--salvage leaves the run as it is: name another folder with -o, or mend it with 'hermes runs repair %s'", c.Name)
+	}
+	r, err := c.open(dir)
+	if err != nil {
+		return runError(err)
+	}
+	defer r.Close()
+	s, err := r.Export(h.Ctx, c.Into, c.Format, c.Parquet)
 	if err != nil {
 		return runError(err)
 	}
@@ -63,6 +75,50 @@ func tellBooks(h *host, dir string, s stats.Statistics, asJSON bool) error {
 		_, err = fmt.Fprintf(h.Stdio.Out, "%s: %s\n", dir, booksLine(s))
 	}
 	return errors.Join(err, s.Balance())
+}
+
+type runsRepair struct {
+	Names []string `arg:"" name:"run" help:"Runs: names or paths."`
+	runPlace
+}
+
+// Run mends runs one after the other and tells what is lost.
+func (c *runsRepair) Run(h *host) error {
+	dirs, err := c.dirs(c.Names)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		r, err := runs.Repair(h.Ctx, dir)
+		if err != nil {
+			return runError(fmt.Errorf("repair %s: %w", dir, err))
+		}
+		if err := c.tell(h, dir, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *runsRepair) tell(h *host, dir string, r runs.Repaired) error {
+	if c.JSON {
+		return errors.Join(printJSON(h.Stdio.Out, struct {
+			Run string `json:"run"`
+			runs.Repaired
+		}{dir, r}), r.Statistics.Balance())
+	}
+	if len(r.Files)+len(r.Lost) == 0 {
+		_, err := fmt.Fprintf(h.Stdio.Out, "%s: nothing is damaged; %s\n", dir, booksLine(r.Statistics))
+		return errors.Join(err, r.Statistics.Balance())
+	}
+	for _, l := range r.Lost {
+		fmt.Fprintf(h.Stdio.Out, "%s: lost: %v\n", dir, l)
+	}
+	for _, name := range r.Aside {
+		fmt.Fprintf(h.Stdio.Out, "%s: the damaged file is kept as %s\n", dir, name)
+	}
+	_, err := fmt.Fprintf(h.Stdio.Out, "%s: repaired, %d frames are whole; %s\n", dir, r.Frames, booksLine(r.Statistics))
+	return errors.Join(err, r.Statistics.Balance())
 }
 
 type runsMerge struct {

@@ -3,6 +3,7 @@ package datasets
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,10 +23,14 @@ type output struct {
 	done bool
 }
 
+// create begins a file; its folder is made where it is missing.
 func create(path string, buffer int) (*output, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of %s: %w", path, err)
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".hermes-*")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("write %s: %w", path, bare(err))
 	}
 	o := &output{path: path, tmp: tmp}
 	var to io.Writer = tmp

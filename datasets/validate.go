@@ -27,6 +27,9 @@ type Report struct {
 	Duplicates []Duplicate // explicit ids that stand twice, the first hundred
 	Mapping    Mapping
 	Unused     []string // names given by --map or --prompt-key that no row has
+
+	from  []string // the files
+	shard Shard
 }
 
 // Duplicate is an id that two rows share.
@@ -67,7 +70,7 @@ func (r Report) Err(policy BadRows) error {
 		}
 	}
 	if r.Rows == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New("no usable rows"))
+		errs = append(errs, r.empty())
 	}
 	if r.Rows > 0 && len(r.Unused) > 0 {
 		errs = append(errs, fmt.Errorf("no row has the key %s", strings.Join(r.Unused, ", ")))
@@ -75,11 +78,26 @@ func (r Report) Err(policy BadRows) error {
 	return errors.Join(errs...)
 }
 
+// empty says of which files no row can be used, and why.
+func (r Report) empty() error {
+	names := strings.Join(r.from, ", ")
+	switch {
+	case r.Bad > 0:
+		return fmt.Errorf("%s: no usable rows: all %d are bad", names, r.Bad)
+	case r.shard.N > 1:
+		return fmt.Errorf("%s: no usable rows in shard %d/%d", names, r.shard.I, r.shard.N)
+	}
+	return fmt.Errorf("%s: no usable rows: nothing is in it", names)
+}
+
 // Validate reads every row and finds doubled ids, in memory of 8 to 16 bytes a row: a
 // first pass keeps 64-bit hashes, a second confirms by text what they suspect. The
 // error is for data that cannot be read at all; bad rows are in the report.
 func (d *Dataset) Validate(ctx context.Context) (Report, error) {
-	rep := Report{Mapping: newMapping(d.o)}
+	rep := Report{Mapping: newMapping(d.o), shard: d.o.Shard}
+	for i := range d.files {
+		rep.from = append(rep.from, d.files[i].name)
+	}
 	ids, suspects := newIDSet(), map[uint64]bool{}
 	used := map[string]bool{}
 	dec := newDecoder(d.o)

@@ -118,7 +118,7 @@ func NewRunner(o Options) (*Runner, error) {
 func (r *Runner) Run(ctx context.Context, j Job) (out *trajectory.Record, err error) {
 	started := r.o.Now()
 	rec := &trajectory.Record{
-		Key: j.Key, Group: j.Group, Row: j.Row.ID, PromptIndex: j.Row.Index, Sample: j.Sample, Attempt: j.Attempt,
+		Key: j.Key, Group: j.Group, Row: j.Row.ID, PromptIndex: j.Row.Index, RowContent: j.Row.Content(), Sample: j.Sample, Attempt: j.Attempt,
 		Toolsets: j.Toolsets, Model: r.o.Policy.Info().Model, Started: started.UTC(), Metadata: metadata(j.Row),
 	}
 	a := &attempt{runner: r, job: j, rec: rec, log: r.o.Log.With("rollout", j.Key, "row", j.Row.ID, "sample", j.Sample)}

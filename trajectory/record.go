@@ -131,9 +131,10 @@ type ToolCount struct {
 // Record is all that is kept of one attempt at one sample.
 type Record struct {
 	Key          Key                  `json:"key"`
-	Group        string               `json:"group"`        // samples of one row share it
-	Row          string               `json:"row"`          // the row's id
-	PromptIndex  int64                `json:"prompt_index"` // the row's place in the dataset
+	Group        string               `json:"group"`                 // samples of one row share it
+	Row          string               `json:"row"`                   // the row's id
+	PromptIndex  int64                `json:"prompt_index"`          // the row's place in the dataset
+	RowContent   string               `json:"row_content,omitempty"` // the beginning of a hash of what the row asks and how it is judged
 	Sample       int                  `json:"sample"`
 	Attempt      int                  `json:"attempt"` // from 1
 	Outcome      Outcome              `json:"outcome"`

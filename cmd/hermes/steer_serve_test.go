@@ -17,15 +17,7 @@ import (
 // TestServeSteering pauses and resumes a run that serves, changes how much it does at once,
 // and is told why single samples are left alone.
 func TestServeSteering(t *testing.T) {
-	tok, err := app.LoadTokenizer("builtin:words")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, url := server(t, fakellm.Options{Tokenizer: fake})
+	url := exactModel(t)
 	api := servetest.New()
 	h := httptest.NewServer(api)
 	defer h.Close()
@@ -89,4 +81,35 @@ func TestServeSteering(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "not running") {
 		t.Errorf("after the end: %v %s", err, out)
 	}
+}
+
+// A policy whose answers are all alike gives nothing to train on: env serve says so and ends.
+func TestServeEndsWithoutAnythingToTrainOn(t *testing.T) {
+	url := exactModel(t)
+	api := servetest.New()
+	h := httptest.NewServer(api)
+	defer h.Close()
+	api.Register(4, 0, 0, -1)
+	dir := t.TempDir()
+	c := hermes(t, dir, "env", "serve", "procedural", "--api", h.URL, "--group-size", "2", "--model", "fake", "--base-url", url, "--send-scripts",
+		"--exact", "--wire", "sglang", "--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--max-turns", "4",
+		"--max-stale-groups", "6", "--backend", "local", "--concurrency", "4", "--poll", "2ms", "--run", "s", "--progress", "none")
+	api.Batch()
+	wants(t, c, 4, "no trainer can use the last 6 groups (equal 6)", "--equal-scores send", "--max-stale-groups", "the same command goes on")
+	wants(t, hermes(t, dir, "runs", "verify", "s"), 0)
+}
+
+// exactModel is the address of a server that takes and gives tokens.
+func exactModel(t *testing.T) string {
+	t.Helper()
+	tok, err := app.LoadTokenizer("builtin:words")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url := server(t, fakellm.Options{Tokenizer: fake})
+	return url
 }

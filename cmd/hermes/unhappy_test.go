@@ -93,12 +93,16 @@ func TestKeyIsRefusedLater(t *testing.T) {
 	wants(t, batch(), 2, "the model server refuses us") // nothing succeeded since it began
 	requests.Store(0)
 	c := batch("--stop-after-failures", "10")
-	wants(t, c, 4, "too many failures in a row: 10 of cause provider/auth", "Incorrect API key", "the same command resumes")
+	wants(t, c, 4, "too many failures in a row: 10 of cause provider/auth, which are pending again", "Incorrect API key", "the same command resumes")
+	wants(t, hermes(t, dir, "runs", "verify", "r"), 0)
+	if raw, err := os.ReadFile(filepath.Join(dir, "runs", "r", "statistics.json")); err != nil || !bytes.Contains(raw, []byte(`"pending": 35`)) || !bytes.Contains(raw, []byte(`"provider": 0`)) {
+		t.Errorf("%v: the books of a run whose provider was down:\n%s", err, raw)
+	}
 	if text := c.Stderr.(*bytes.Buffer).String(); strings.Contains(text, "secretsecret") {
 		t.Errorf("the key is told:\n%s", text)
 	}
 	revoked.Store(false)
-	wants(t, batch("--retry-failed"), 0)
+	wants(t, batch(), 0)
 	eachOnce(t, filepath.Join(dir, "runs", "r", "trajectories.jsonl"), 40)
 }
 

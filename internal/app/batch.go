@@ -21,6 +21,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/rows"
+	"hermes/internal/atropos/serve"
 	"hermes/internal/control"
 	"hermes/rollout"
 	"hermes/rollout/artifact"
@@ -60,16 +61,17 @@ type batch struct {
 	Batch
 	parts
 
-	data    *datasets.Dataset
-	report  datasets.Report
-	env     envs.Env
-	words   rows.Options // of plain rows
-	rules   sink.Rules
-	allowed tolerance
-	roles   map[policy.Role]*role
-	oracle  envs.Oracle // plays every task; nil: the model does
-	dir     *rundir.Dir
-
+	data     *datasets.Dataset
+	report   datasets.Report
+	env      envs.Env
+	words    rows.Options // of plain rows
+	rules    sink.Rules
+	allowed  tolerance
+	roles    map[policy.Role]*role
+	oracle   envs.Oracle // plays every task; nil: the model does
+	dir      *rundir.Dir
+	served   bool              // env serve: rows come again and again
+	moved    map[string]string // ids that rows without one have now, and those that they had
 	runCalls rollout.RunCalls
 }
 
@@ -152,6 +154,11 @@ func (b *batch) check(context.Context) error {
 	}
 	if b.runCalls, err = rollout.ParseRunCalls(cmp.Or(b.RunCalls, rollout.DefaultRunCalls().String())); err != nil {
 		return fmt.Errorf("--run-calls: %w", err)
+	}
+	if !b.DryRun {
+		if err := canMake(b.runDir); err != nil {
+			return fmt.Errorf("--out %s, --run %s: the run directory %s cannot be made: %w", b.Out, b.RunFlags.Run, b.runDir, err)
+		}
 	}
 	if b.allowed, err = parseTolerance(b.FailOnError); err != nil {
 		return err
@@ -283,11 +290,16 @@ func (b *batch) identity() rundir.Fields {
 }
 
 func (b *batch) openDir(ctx context.Context, want rundir.Manifest) error {
-	dir, err := rundir.Open(ctx, filepath.Join(b.Out, b.RunFlags.Run), want, rundir.Options{Amend: b.Amend, Log: b.log})
+	dir, err := rundir.Open(ctx, filepath.Join(b.Out, b.RunFlags.Run), want, rundir.Options{Amend: b.Amend, Log: b.log, Plan: b.planRows(ctx)})
 	if err != nil {
+		var rows *rowsError
+		if errors.As(err, &rows) {
+			return usage(err)
+		}
 		var mismatch *rundir.MismatchError
 		var owned *rundir.OwnedError
-		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		if errors.As(err, &mismatch) || errors.As(err, &owned) || errors.Is(err, rundir.ErrNoRun) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+			errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST) {
 			return usage(err)
 		}
 		return &Error{Code: codeOurs, Err: room(err)}
@@ -453,6 +465,8 @@ func (b *batch) verdict(sum engine.Summary, s stats.Statistics) error {
 	case stopped == nil:
 	case errors.Is(stopped, engine.ErrRefused):
 		return &Error{Code: codeUsage, Err: stopped}
+	case errors.Is(stopped, serve.ErrStale):
+		return &Error{Code: codeStopped, Err: fmt.Errorf("%w; the same command goes on with the rows that follow", stopped)}
 	case errors.Is(stopped, engine.ErrBudget), errors.Is(stopped, engine.ErrFailures), errors.Is(stopped, engine.ErrCancelled):
 		return &Error{Code: codeStopped, Err: fmt.Errorf("%w; the same command resumes", stopped)}
 	case errors.Is(stopped, engine.ErrDrained), errors.Is(stopped, context.Canceled):

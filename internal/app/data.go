@@ -98,6 +98,9 @@ func (b *batch) skipBad(ctx context.Context) iter.Seq2[datasets.Row, error] {
 			if errors.As(err, &bad) && datasets.BadRows(b.BadRows) == datasets.Skip {
 				continue
 			}
+			if was, ok := b.moved[row.ID]; ok {
+				row.ID = was
+			}
 			if err == nil && b.oracle != nil {
 				row.Hermes.Script, err = b.oracleScript(row)
 			}

@@ -38,6 +38,7 @@ type ServeFlags struct {
 	EvalRows           int64         `name:"eval-rows" default:"64" range:"1:" help:"Rows of the evaluation split that an evaluation uses."`
 	LogAfter           int           `name:"log-after" default:"2" range:"1:" help:"Groups sent before metrics are written again."`
 	EqualScores        string        `name:"equal-scores" enum:",drop,send,resample" default:"" help:"Groups whose scores are all the same: drop, send, resample (default: as the run file's section training says, else drop)."`
+	MaxStaleGroups     int           `name:"max-stale-groups" default:"1000" range:"0:" help:"Groups in a row that no trainer can use (all rewards equal, say), behind which it ends; 0: it never does."`
 	SendMessages       bool          `name:"send-messages" help:"Send the conversations with the tokens."`
 	GroupsFile         string        `name:"groups-file" help:"Also write the groups that were sent into this file." placeholder:"FILE"`
 	Forks              string        `enum:"reject,last" default:"reject" help:"A template that rewrites the past: reject it at the start, or send the last sequence of each sample."`
@@ -51,7 +52,7 @@ type ServeFlags struct {
 // Serve is everything that `hermes env serve` can be told.
 type Serve struct {
 	Envs []string // NAME or NAME=WEIGHT
-	Set  []string // KEY=VALUE, or NAME.KEY=VALUE of several
+	Set  []string // KEY=VALUE of the only one, or NAME.KEY=VALUE
 	ServeFlags
 	Batch // model, tools and run; Env and the rows are its own
 }
@@ -193,10 +194,11 @@ func nameWeight(text string) (string, float64, error) {
 // settings are those of --set that are for an environment.
 func (r *server) settings(name string) (set []string, err error) {
 	for _, text := range r.Set {
-		if len(r.Envs) == 1 {
-			return r.Set, nil
-		}
 		owner, rest, ok := strings.Cut(text, ".")
+		if len(r.Envs) == 1 && (!ok || owner != EnvName(name)) {
+			set = append(set, text) // of the only one there is
+			continue
+		}
 		if !ok || !slices.Contains(r.names(), owner) {
 			return nil, fmt.Errorf("--set %s: with several environments, want NAME.KEY=VALUE", text)
 		}

@@ -35,7 +35,7 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 	if err != nil {
 		return t, s, usage(err)
 	}
-	first.Amend = true
+	first.Amend, first.served = true, true
 	if err := first.openDir(ctx, want); err != nil {
 		return t, s, err
 	}
@@ -66,7 +66,7 @@ func (r *server) roll(ctx context.Context) (t serve.Totals, s stats.Statistics, 
 		list = append(list, e)
 	}
 	o := serve.Options{GroupSize: r.Rollouts, Rules: r.rules, MaxTokenLength: r.MaxTokenLength, MinAllocation: r.MinBatchAllocation, OffPolicy: r.OffPolicy,
-		TotalSteps: r.TotalSteps, StepsPerEval: r.StepsPerEval, EvalHandling: serve.EvalHandling(r.EvalHandling), EvalLimit: r.EvalLimitRatio, LogAfter: r.LogAfter,
+		TotalSteps: r.TotalSteps, StepsPerEval: r.StepsPerEval, EvalHandling: serve.EvalHandling(r.EvalHandling), EvalLimit: r.EvalLimitRatio, LogAfter: r.LogAfter, MaxStale: r.MaxStaleGroups,
 		Messages: r.SendMessages, Generation: first.generation(), Seed: r.Seed, Replicas: max(1, r.shard.N), Wait: max(r.Wait, time.Millisecond), Poll: r.Poll,
 		Dir: dir.Path, Before: before, GroupsFile: r.GroupsFile, Log: first.log, Say: func(text string) { fmt.Fprintln(r.host.Err, "hermes: "+text) },
 		Engine: first.engineOptions(memory), Observer: watch, Calls: calls,

@@ -36,6 +36,8 @@ type Log interface {
 	Attempt(ctx context.Context, r *trajectory.Record) error
 	// Final keeps the last word on a sample; it returns when the record is on disk.
 	Final(ctx context.Context, r *trajectory.Record) error
+	// Reopen takes the final failures of these keys back: they are pending again.
+	Reopen(ctx context.Context, keys []trajectory.Key) error
 }
 
 // runner is what the engine needs of a rollout.
@@ -54,7 +56,7 @@ type Options struct {
 	Rollouts  int           // samples of a row; 0: 1
 	Tries     int           // attempts of a sample that fails without the model's fault; 0: 3
 	Pause     time.Duration // before the second attempt, doubled each time; 0: 1 s
-	StopAfter int           // failures in a row of one cause that stop the run; 0: never
+	StopAfter int           // failures in a row of one cause that stop the run; a provider's stay pending; 0: never
 	Drain     time.Duration // how long a drain waits before it cancels; 0: 60 s
 	Seed      int64
 	Toolsets  func(r *rand.Rand) []string // drawn once a group; nil: none
@@ -82,8 +84,10 @@ type Engine struct {
 	mu        sync.Mutex
 	summary   Summary
 	succeeded bool
-	streak    int
+	streak    []trajectory.Key // failures in a row of one cause
 	cause     string
+	gaveUp    bool // the streak has stopped the run
+	down      bool // and it is a provider's
 	stop      func(error)
 }
 
@@ -181,6 +185,14 @@ func (e *Engine) RunJobs(ctx context.Context, drain <-chan struct{}, jobs func(c
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.summary.Stopped = context.Cause(admit)
+	if e.down {
+		// It fails every sample: that is no result of theirs.
+		if err := e.log.Reopen(context.WithoutCancel(ctx), e.streak); err != nil {
+			e.summary.Stopped = fmt.Errorf("%w: %w", ErrLog, err)
+		} else {
+			e.summary.Ended -= int64(len(e.streak))
+		}
+	}
 	return e.summary
 }
 
@@ -357,6 +369,13 @@ func (e *Engine) refused(rec *trajectory.Record) bool {
 }
 
 func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
+	cause := string(rec.Outcome) + "/" + rec.Cause
+	if e.downFor(rec, cause) {
+		if err := e.log.Attempt(context.WithoutCancel(ctx), rec); err != nil {
+			e.stop(fmt.Errorf("%w: %w", ErrLog, err))
+		}
+		return
+	}
 	// A record that is ready is kept even when the run was cancelled meanwhile.
 	if err := e.log.Final(context.WithoutCancel(ctx), rec); err != nil {
 		e.stop(fmt.Errorf("%w: %w", ErrLog, err))
@@ -367,16 +386,35 @@ func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
 	defer e.mu.Unlock()
 	e.summary.Ended++
 	if !rec.Outcome.Failure() {
-		e.succeeded, e.streak, e.cause = true, 0, ""
+		e.succeeded = true
+		if !e.gaveUp {
+			e.streak, e.cause = nil, ""
+		}
 		return
 	}
-	cause := string(rec.Outcome) + "/" + rec.Cause
-	if e.streak++; cause != e.cause {
-		e.streak, e.cause = 1, cause
+	if e.o.StopAfter == 0 || e.gaveUp {
+		return
 	}
-	if e.o.StopAfter > 0 && e.streak >= e.o.StopAfter {
-		e.stop(fmt.Errorf("%w: %d of cause %s, the last: %s", ErrFailures, e.streak, cause, rec.Reason))
+	if cause != e.cause {
+		e.streak, e.cause = nil, cause
 	}
+	e.streak = append(e.streak, rec.Key)
+	if n := len(e.streak); n >= e.o.StopAfter {
+		e.gaveUp, e.down = true, rec.Outcome == trajectory.Provider
+		after := "which --retry-failed tries again"
+		if e.down {
+			after = "which are pending again"
+		}
+		e.stop(fmt.Errorf("%w: %d of cause %s, %s; the last: %s", ErrFailures, n, cause, after, rec.Reason))
+	}
+}
+
+// downFor reports whether a failure is of the provider that has stopped the run. Its sample
+// stays pending.
+func (e *Engine) downFor(rec *trajectory.Record, cause string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.down && rec.Outcome.Failure() && cause == e.cause
 }
 
 // pause waits before another attempt; the jitter comes from the sample's seed.

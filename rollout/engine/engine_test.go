@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,15 @@ func (b *book) Attempt(_ context.Context, r *trajectory.Record) error {
 	defer b.mu.Unlock()
 	b.attempts[r.Key]++
 	return b.full
+}
+
+func (b *book) Reopen(_ context.Context, keys []trajectory.Key) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range keys {
+		delete(b.final, k)
+	}
+	return nil
 }
 
 func (b *book) Final(_ context.Context, r *trajectory.Record) error {
@@ -169,6 +179,9 @@ func TestStops(t *testing.T) {
 		{name: "unknown model", run: answer(trajectory.Provider, "no_model"), want: engine.ErrRefused},
 		{name: "budget: the sample stays pending", run: answer(trajectory.Provider, "budget"), want: engine.ErrBudget},
 		{name: "failures in a row", run: answer(trajectory.Sandbox, "image"), o: engine.Options{StopAfter: 3, InFlight: 1}, want: engine.ErrFailures, recorded: 3},
+		{name: "a provider that is down", run: answer(trajectory.Provider, "unavailable"), o: engine.Options{StopAfter: 3, InFlight: 1, Tries: 1}, want: engine.ErrFailures},
+		{name: "many at once while it is down", run: answer(trajectory.Provider, "unavailable"), o: engine.Options{StopAfter: 3, InFlight: 30}, want: engine.ErrFailures},
+		{name: "a provider that went down later", run: downAfter(5), o: engine.Options{StopAfter: 3, InFlight: 1, Tries: 1}, want: engine.ErrFailures, recorded: 5},
 		{name: "the log is full", run: answer(trajectory.Answered, ""), full: errors.New("disk full"), want: engine.ErrLog},
 		{name: "a bad row", run: answer(trajectory.Answered, ""), want: errBadRow, rows: func(yield func(datasets.Row, error) bool) {
 			_ = yield(datasets.Row{ID: "a"}, nil) && yield(datasets.Row{}, errBadRow)
@@ -188,6 +201,17 @@ func TestStops(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// downAfter is a provider that answers n requests.
+func downAfter(n int64) run {
+	var asked atomic.Int64
+	return func(_ context.Context, j rollout.Job) (*trajectory.Record, error) {
+		if asked.Add(1) > n {
+			return record(j, trajectory.Provider, "unavailable"), nil
+		}
+		return record(j, trajectory.Answered, ""), nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const (
 	KindCursor  Kind = 5
 	kindClose   Kind = 6 // the log was closed here in good order
 	kindFooter  Kind = 7
+	kindGap     Kind = 8 // fills the place of what was lost
 )
 
 // String names the kind.
@@ -45,6 +47,8 @@ func (k Kind) String() string {
 		return "close"
 	case kindFooter:
 		return "footer"
+	case kindGap:
+		return "gap"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -60,15 +64,22 @@ type Header struct {
 	synced  Offset // how much of the log was on disk when the frame was written
 	flags   uint8
 	raw     uint32 // length of the payload before compression
+	form    uint8  // version of the layout; 0 when writing: the newest
+	log     uint64 // number of the log, drawn when it was begun; 0 in form 1
+	place   Offset // where the frame was written; 0 in form 1
 }
 
 const (
-	version     = 1
+	oldForm     = 1 // without number and place; still read
+	newForm     = 2
 	flagZstd    = 1
-	prefixLen   = 10 // magic, header length, payload length
-	headerFixed = 3 + 16 + 4 + 4 + 8 + 4 + 1 + 2
-	maxPayload  = 1 << 30 // bytes of one payload, before and after compression
-	magic       = "HJR1"  // begins each frame
+	flagMended  = 2                              // of a footer: the segment was repaired, and may be shorter than it was
+	prefixLen   = 10                             // magic, header length, payload length
+	headerFixed = 3 + 16 + 4 + 4 + 8 + 4 + 1 + 2 // form 1
+	headerTail  = 8 + 8                          // what form 2 adds
+	anywhere    = Offset(-1)                     // readFrame: the place is not compared
+	maxPayload  = 1 << 30                        // bytes of one payload, before and after compression
+	magic       = "HJR1"                         // begins each frame
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -82,7 +93,8 @@ func badFrame(format string, args ...any) error {
 
 // appendHeader appends the header of a frame, without prefix and checksum.
 func appendHeader(b []byte, h Header) []byte {
-	b = append(b, version, byte(h.Kind), h.flags)
+	h.form = cmp.Or(h.form, newForm)
+	b = append(b, h.form, byte(h.Kind), h.flags)
 	b = append(b, h.Key[:]...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(h.Attempt))
 	b = binary.LittleEndian.AppendUint32(b, h.seq)
@@ -91,7 +103,12 @@ func appendHeader(b []byte, h Header) []byte {
 	b = append(b, byte(len(h.Outcome)))
 	b = append(b, h.Outcome...)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(h.Group)))
-	return append(b, h.Group...)
+	b = append(b, h.Group...)
+	if h.form == oldForm {
+		return b
+	}
+	b = binary.LittleEndian.AppendUint64(b, h.log)
+	return binary.LittleEndian.AppendUint64(b, uint64(h.place))
 }
 
 // parseHeader reads what appendHeader wrote; group false leaves the group out.
@@ -100,8 +117,16 @@ func parseHeader(b []byte, group bool) (Header, error) {
 	if len(b) < headerFixed {
 		return h, badFrame("header of %d bytes", len(b))
 	}
-	if b[0] != version {
-		return h, fmt.Errorf("frame version %d; this program reads %d", b[0], version)
+	h.form = b[0]
+	switch {
+	case h.form == newForm && len(b) >= headerFixed+headerTail:
+		tail := b[len(b)-headerTail:]
+		h.log, h.place = binary.LittleEndian.Uint64(tail), Offset(binary.LittleEndian.Uint64(tail[8:]))
+		b = b[:len(b)-headerTail]
+	case h.form == newForm:
+		return h, badFrame("header of %d bytes", len(b))
+	case h.form != oldForm:
+		return h, fmt.Errorf("frame version %d; this program reads %d and %d", b[0], oldForm, newForm)
 	}
 	h.Kind, h.flags = Kind(b[1]), b[2]
 	copy(h.Key[:], b[3:])
@@ -122,7 +147,7 @@ func parseHeader(b []byte, group bool) (Header, error) {
 	if group {
 		h.Group = string(rest[2:])
 	}
-	if h.Kind == 0 || h.Kind > kindFooter {
+	if h.Kind == 0 || h.Kind > kindGap {
 		return h, badFrame("%v", h.Kind)
 	}
 	return h, nil
@@ -178,9 +203,9 @@ type frame struct {
 
 func (f frame) next() int64 { return f.payload + int64(f.length) + 4 }
 
-// readFrame reads the header of the frame at `at`. limit is the end of what may be read.
-// io.EOF says that there is nothing; errFrame that there is no intact header.
-func readFrame(r io.ReaderAt, at, limit int64, buf []byte, group bool) (frame, error) {
+// readFrame reads the header of the frame at `at` of a segment that begins at base. limit is
+// the end of what may be read. A frame that was written for another place is none here. io.EOF says that there is nothing; errFrame that there is no intact header.
+func readFrame(r io.ReaderAt, base Offset, at, limit int64, buf []byte, group bool) (frame, error) {
 	f := frame{at: at}
 	if at == limit {
 		return f, io.EOF
@@ -203,7 +228,7 @@ func readFrame(r io.ReaderAt, at, limit int64, buf []byte, group bool) (frame, e
 		if int64(end+4) > limit-at {
 			return f, badFrame("header of %d bytes", head)
 		}
-		return readFrame(r, at, limit, make([]byte, end+4), group)
+		return readFrame(r, base, at, limit, make([]byte, end+4), group)
 	}
 	f.sum = crc32.Checksum(b[:end], castagnoli)
 	if f.sum != binary.LittleEndian.Uint32(b[end:]) {
@@ -212,6 +237,9 @@ func readFrame(r io.ReaderAt, at, limit int64, buf []byte, group bool) (frame, e
 	var err error
 	if f.Header, err = parseHeader(b[prefixLen:end], group); err != nil {
 		return f, err
+	}
+	if base != anywhere && f.form != oldForm && f.place != base+Offset(at) {
+		return f, badFrame("it belongs to offset %d, and lies at %d", f.place, base+Offset(at))
 	}
 	f.head = b[prefixLen:end]
 	f.payload = at + int64(end) + 4

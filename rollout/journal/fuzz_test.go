@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"hermes/rollout/journal"
@@ -10,7 +11,8 @@ import (
 )
 
 // FuzzLog opens arbitrary bytes as a log. Whatever can be read must be read the same when
-// the log is opened for writing, closed and opened once more, and must verify.
+// the log is opened for writing, closed and opened once more, and must verify. What cannot
+// be read is in order after a repair.
 func FuzzLog(f *testing.F) {
 	for _, size := range []int{1, 5000} {
 		disk := journaltest.NewDisk()
@@ -30,17 +32,17 @@ func FuzzLog(f *testing.F) {
 		f.Add(b[:len(b)-3])
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		disk := journaltest.NewDisk()
-		if err := disk.MkdirAll("/j"); err != nil {
+		name := "/j/0000000000000000.log"
+		files := map[string][]byte{name: b}
+		disk := frames{}.disk(t, files)
+		if _, err := journal.Repair(t.Context(), "/j", journal.Options{FS: disk}); err == nil {
+			if _, ok := contents(t, disk, journal.Options{FS: disk}); !ok {
+				t.Fatal("repaired, but not in order")
+			}
+		} else if !strings.Contains(err.Error(), "frame version") {
 			t.Fatal(err)
 		}
-		file, err := disk.Create("/j/0000000000000000.log")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := file.WriteAt(b, 0); err != nil {
-			t.Fatal(err)
-		}
+		disk = frames{}.disk(t, files)
 		first, ok := contents(t, disk, journal.Options{FS: disk, ReadOnly: true})
 		if !ok {
 			return
@@ -52,7 +54,7 @@ func FuzzLog(f *testing.F) {
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if again, ok := contents(t, disk, journal.Options{FS: disk, ReadOnly: true}); !ok || !reflect.DeepEqual(first, again) {
+		if again, ok := contents(t, disk, journal.Options{FS: disk, ReadOnly: true}); !ok || len(again) < len(first) || len(first) > 0 && !reflect.DeepEqual(first, again[:len(first)]) {
 			t.Fatalf("%d records became %d", len(first), len(again))
 		}
 	})

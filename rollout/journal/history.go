@@ -53,7 +53,10 @@ func (j *Journal) Histories(ctx context.Context) iter.Seq2[History, error] {
 }
 
 // replaced puts an answer into its place; what stood there and behind it is of another
-// history.
+// history. An answer before which others were lost has no place.
 func replaced(list []turnRef, at Offset, h Header) []turnRef {
+	if int(h.seq) > len(list) {
+		return list
+	}
 	return append(list[:min(int(h.seq), len(list))], turnRef{at: at, attempt: uint32(h.Attempt)})
 }

@@ -18,6 +18,7 @@ import (
 type Options struct {
 	SegmentSize int64        // bytes after which a segment is sealed; 0 means 256 MB
 	ReadOnly    bool         // look on: nothing is cut or written, another process may write
+	Salvage     bool         // with ReadOnly: read what [Repair] would leave
 	FS          FS           // nil means the real file system
 	Log         *slog.Logger // nil means silent
 }
@@ -38,7 +39,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("journal %s is damaged at byte %d (offset %d): %v", e.File, e.At, e.Offset, e.Err)
+	return fmt.Sprintf("journal %s is damaged at byte %d (offset %d): %v; 'hermes runs repair' keeps every record that is whole", e.File, e.At, e.Offset, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -53,6 +54,7 @@ type Stats struct {
 	Finals   int
 	Reopens  int
 	Done     int   // keys with a final record in force
+	Closed   bool  // the log was closed in good order
 	Torn     int64 // bytes that were cut from the end, or are left out when only reading
 }
 
@@ -70,6 +72,7 @@ type Journal struct {
 
 	mu       sync.Mutex
 	file     File          // the last segment
+	number   uint64        // of this log, in each of its frames; 0: none is known
 	segs     []segment     // in order
 	synced   Offset        // the log is on disk up to here
 	change   chan struct{} // closed when synced grows
@@ -111,11 +114,23 @@ func Open(dir string, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Salvage {
+		if !o.ReadOnly {
+			return nil, fmt.Errorf("journal %s: salvaging is for reading", dir)
+		}
+		if o.FS, err = salvaged(o.FS, dir, c); err != nil {
+			return nil, fmt.Errorf("salvage journal %s: %w", dir, err)
+		}
+	}
 	j := &Journal{
 		dir: dir, fs: o.FS, opt: o, codec: c, sync: make(chan struct{}, 1), cursor: -1, change: make(chan struct{}),
 		keys: map[trajectory.Key]state{}, turns: map[trajectory.Key][]turnRef{},
 	}
-	if err := j.open(); err != nil {
+	err = j.open()
+	if j.number == 0 {
+		j.number = newNumber()
+	}
+	if err != nil {
 		if j.file != nil {
 			err = errors.Join(err, j.file.Close())
 		}
@@ -148,13 +163,27 @@ func (j *Journal) open() error {
 		return j.startSegment(0)
 	}
 	for i, base := range bases {
-		if want := j.end(); base != want {
+		if want := j.end(); base != want && (i == 0 || !j.segs[i-1].mended) {
 			return fmt.Errorf("%s: the segment before it ends at offset %d: a segment is missing",
 				segmentName(j.dir, base), want)
+		}
+		if i > 0 {
+			j.segs[i-1].next = base
 		}
 		if err := j.load(base, i == len(bases)-1); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// member objects to frames of another log.
+func (j *Journal) member(h Header) error {
+	if j.number == 0 {
+		j.number = h.log
+	}
+	if h.form != oldForm && h.log != j.number {
+		return badFrame("it is a frame of another log")
 	}
 	return nil
 }
@@ -187,17 +216,24 @@ func (j *Journal) load(base Offset, last bool) error {
 	if err != nil {
 		return err
 	}
-	foot, sealed, err := findFooter(f, size)
+	foot, sealed, err := findFooter(f, base, size)
 	if err != nil {
 		return err
 	}
-	j.segs = append(j.segs, segment{base: base, size: size, sealed: sealed})
+	j.segs = append(j.segs, segment{base: base, size: size, sealed: sealed, mended: sealed && foot.flags&flagMended != 0})
 	seg := &j.segs[len(j.segs)-1]
 	if sealed {
 		return j.loadSealed(f, seg, foot, last)
 	}
 	seg.size = 0
 	torn, err := j.loadOpen(f, seg, size)
+	for err == nil && torn != nil && last && !j.opt.ReadOnly {
+		var more bool
+		if more, err = j.bridge(f, seg, size); !more {
+			break
+		}
+		torn, err = j.loadOpen(f, seg, size)
+	}
 	if err != nil {
 		return err
 	}
@@ -234,6 +270,12 @@ func (j *Journal) loadSealed(f File, seg *segment, foot frame, last bool) error 
 	rows, err := j.codec.read(f, foot)
 	if err == nil {
 		err = eachRow(rows, func(at int64, h Header) error {
+			if err := j.member(h); err != nil {
+				return err
+			}
+			if h.form != oldForm && h.place != seg.base+Offset(at) {
+				return badFrame("the footer names offset %d for %d", h.place, seg.base+Offset(at))
+			}
 			j.learn(seg.base+Offset(at), h)
 			return nil
 		})
@@ -260,13 +302,21 @@ func (j *Journal) loadSealed(f File, seg *segment, foot frame, last bool) error 
 // loadOpen reads a segment without footer from seg.size on, up to the first place that
 // is no intact frame; why not is returned as torn.
 func (j *Journal) loadOpen(f File, seg *segment, size int64) (torn, err error) {
-	end, torn, err := scan(f, seg.size, size, func(fr frame) error {
-		j.learn(seg.base+Offset(fr.at), fr.Header)
-		seg.appendRow(fr.at, fr.head)
+	end, torn, err := scan(f, seg.base, seg.size, size, func(fr frame) error {
+		if err := j.member(fr.Header); err != nil {
+			return err
+		}
+		if fr.Kind != kindGap {
+			j.learn(seg.base+Offset(fr.at), fr.Header)
+			seg.appendRow(fr.at, fr.head)
+		}
 		seg.size = fr.next()
 		j.clean = fr.Kind == kindClose
 		return nil
 	})
+	if errors.Is(err, errFrame) {
+		err = j.corrupt(seg, seg.size, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := j.stats
-	s.Segments, s.Bytes = len(j.segs), int64(j.end())
+	s.Segments, s.Bytes, s.Closed = len(j.segs), int64(j.end()), j.clean
 	return s
 }
 
@@ -217,7 +217,7 @@ func (j *Journal) payloadAt(at Offset) (Header, []byte, error) {
 		return Header{}, nil, err
 	}
 	defer f.Close()
-	fr, err := readFrame(f, int64(at-seg.base), seg.size, make([]byte, headBuf), true)
+	fr, err := readFrame(f, seg.base, int64(at-seg.base), seg.size, make([]byte, headBuf), true)
 	if err == nil {
 		var b []byte
 		if b, err = j.codec.read(f, fr); err == nil {
@@ -272,7 +272,7 @@ func (j *Journal) readSegment(ctx context.Context, seg segment, at Offset, turns
 		if err := context.Cause(ctx); err != nil {
 			return at, false, err
 		}
-		fr, err := readFrame(f, pos, limit, head, true)
+		fr, err := readFrame(f, seg.base, pos, limit, head, true)
 		if errors.Is(err, errFrame) {
 			err = j.corrupt(&seg, pos, err)
 		}
@@ -280,10 +280,10 @@ func (j *Journal) readSegment(ctx context.Context, seg segment, at Offset, turns
 			return at, false, err
 		}
 		if fr.Kind == kindFooter {
-			return seg.base + Offset(seg.size), true, nil
+			return seg.after(), true, nil
 		}
 		pos = fr.next()
-		if fr.Kind == KindTurn && !turns || fr.Kind == kindClose {
+		if fr.Kind == KindTurn && !turns || fr.Kind == kindClose || fr.Kind == kindGap {
 			continue
 		}
 		if !yield(j.entry(f, seg, fr), nil) {
@@ -327,6 +327,7 @@ func (j *Journal) Refresh() error {
 	defer j.mu.Unlock()
 	j.segs, j.synced, j.keys, j.turns = fresh.segs, fresh.synced, fresh.keys, fresh.turns
 	j.outcomes, j.cursor, j.stats = fresh.outcomes, fresh.cursor, fresh.stats
+	j.clean = fresh.clean
 	return nil
 }
 
@@ -369,7 +370,7 @@ func (j *Journal) verify(ctx context.Context, seg segment, limit int64) error {
 	}
 	defer f.Close()
 	seen := segment{}
-	end, broken, err := scan(f, 0, limit, func(fr frame) error {
+	end, broken, err := scan(f, seg.base, 0, limit, func(fr frame) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -383,7 +384,9 @@ func (j *Journal) verify(ctx context.Context, seg segment, limit int64) error {
 		if errors.Is(err, errFrame) {
 			err = j.corrupt(&seg, fr.at, err)
 		}
-		seen.appendRow(fr.at, fr.head)
+		if fr.Kind != kindGap {
+			seen.appendRow(fr.at, fr.head)
+		}
 		return err
 	})
 	if err != nil {
@@ -395,7 +398,7 @@ func (j *Journal) verify(ctx context.Context, seg segment, limit int64) error {
 	if !seg.sealed {
 		return nil
 	}
-	foot, ok, err := findFooter(f, seg.size)
+	foot, ok, err := findFooter(f, seg.base, seg.size)
 	if err != nil {
 		return err
 	}

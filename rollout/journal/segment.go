@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,8 +17,10 @@ type segment struct {
 	base   Offset
 	size   int64 // bytes; of the last segment: up to the end of the log
 	sealed bool
+	mended bool   // it was repaired, and may end before the next one begins
 	heads  []byte // the last segment: rows for its footer, see appendRow
 	last   int64  // place of the last row, for the differences in heads
+	next   Offset // where the next segment begins; 0: there is none
 }
 
 const (
@@ -76,9 +79,12 @@ func eachRow(b []byte, f func(at int64, h Header) error) error {
 }
 
 // footer is the end of a sealed segment: a frame of headers and a trailer that finds it.
-func (s *segment) footer(c codec) ([]byte, error) {
+func (s *segment) footer(c codec, log uint64, more uint8) ([]byte, error) {
 	stored, flags := c.pack(s.heads, nil)
-	h := Header{Kind: kindFooter, flags: flags, raw: uint32(len(s.heads)), synced: s.base + Offset(s.size)}
+	h := Header{Kind: kindFooter, flags: flags | more, raw: uint32(len(s.heads)), synced: s.base + Offset(s.size), log: log, place: s.base + Offset(s.size)}
+	if log == 0 { // of a log of which no number is left
+		h.form = oldForm
+	}
 	b, err := appendFrame(nil, h, stored)
 	if err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func (s *segment) footer(c codec) ([]byte, error) {
 }
 
 // findFooter returns the footer's frame of a segment of size bytes, ok false where there is none.
-func findFooter(r io.ReaderAt, size int64) (f frame, ok bool, err error) {
+func findFooter(r io.ReaderAt, base Offset, size int64) (f frame, ok bool, err error) {
 	if size < trailerLen {
 		return f, false, nil
 	}
@@ -102,20 +108,20 @@ func findFooter(r io.ReaderAt, size int64) (f frame, ok bool, err error) {
 	if string(b[:4]) != trailer || crc32.Checksum(b[:12], castagnoli) != binary.LittleEndian.Uint32(b[12:]) || at < 0 || at > size {
 		return f, false, nil
 	}
-	f, err = readFrame(r, at, size-trailerLen, make([]byte, headBuf), false)
+	f, err = readFrame(r, base, at, size-trailerLen, make([]byte, headBuf), false)
 	if err != nil || f.Kind != kindFooter || f.next() != size-trailerLen {
 		return f, false, nil // the trailer's bytes may stand in a payload by chance
 	}
 	return f, true, nil
 }
 
-// scan reads the frames of [from, limit) and calls f for each, payloads checked. It
+// scan reads the frames of [from, limit) of the segment at base and calls f for each, payloads checked. It
 // returns the place of the first byte that belongs to no intact frame, and why.
-func scan(r io.ReaderAt, from, limit int64, f func(frame) error) (end int64, broken error, err error) {
+func scan(r io.ReaderAt, base Offset, from, limit int64, f func(frame) error) (end int64, broken error, err error) {
 	head := make([]byte, headBuf)
 	var buf []byte
 	for at := from; ; {
-		fr, err := readFrame(r, at, limit, head, false)
+		fr, err := readFrame(r, base, at, limit, head, false)
 		if errors.Is(err, io.EOF) {
 			return at, nil, nil
 		}
@@ -144,28 +150,59 @@ func scan(r io.ReaderAt, from, limit int64, f func(frame) error) (end int64, bro
 // syncedBehind searches (at, limit) for an intact header that says that the log was
 // already on disk beyond the place at, so that damage there is no torn tail.
 func syncedBehind(r io.ReaderAt, base Offset, at, limit int64) (bool, error) {
-	const window = 1 << 20
 	head := make([]byte, headBuf)
-	buf := make([]byte, window+len(magic))
-	for from := at + 1; from < limit; from += window {
-		b := buf[:min(int64(len(buf)), limit-from)]
-		if err := readFull(r, b, from); err != nil {
+	find := finder{r: r, limit: limit}
+	for {
+		pos, err := find.next(at + 1)
+		if err != nil || pos == limit {
 			return false, err
 		}
-		for i := 0; ; i++ {
-			j := strings.Index(string(b[i:]), magic)
-			if j < 0 {
-				break
-			}
-			i += j
-			f, err := readFrame(r, from+int64(i), limit, head, false)
-			if err == nil && f.synced > base+Offset(at) {
-				return true, nil
-			}
-			if err != nil && !errors.Is(err, errFrame) && !errors.Is(err, io.EOF) {
-				return false, err
+		f, err := readFrame(r, base, pos, limit, head, false)
+		if err == nil && f.synced > base+Offset(at) {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, errFrame) && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		at = pos
+	}
+}
+
+// finder looks for places at which a frame may begin.
+type finder struct {
+	r     io.ReaderAt
+	limit int64
+
+	buf []byte // of the file from at on
+	at  int64
+}
+
+// next returns the first such place that is not before from, or limit.
+func (f *finder) next(from int64) (int64, error) {
+	const window = 1 << 20
+	for from < f.limit {
+		if from < f.at || from >= f.at+int64(len(f.buf)) {
+			f.buf, f.at = slices.Grow(f.buf[:0], window)[:min(window, f.limit-from)], from
+			if err := readFull(f.r, f.buf, from); err != nil {
+				return 0, err
 			}
 		}
+		if i := strings.Index(string(f.buf[from-f.at:]), magic); i >= 0 {
+			return from + int64(i), nil
+		}
+		end := f.at + int64(len(f.buf))
+		if end == f.limit {
+			break
+		}
+		from = max(from+1, end-int64(len(magic))+1) // it may lie across the border
 	}
-	return false, nil
+	return f.limit, nil
+}
+
+// after is where the log goes on behind the segment.
+func (s *segment) after() Offset {
+	if s.next > 0 {
+		return s.next
+	}
+	return s.base + Offset(s.size)
 }

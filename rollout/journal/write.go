@@ -23,23 +23,54 @@ func (j *Journal) AppendAttempt(ctx context.Context, r *trajectory.Record) (Offs
 	return j.record(ctx, KindAttempt, r)
 }
 
+// Put writes a final record, or with KindAttempt that of an attempt, without waiting for the
+// disk: for copies, which a crash may lose. Flush waits for all that was put.
+func (j *Journal) Put(ctx context.Context, k Kind, r *trajectory.Record) error {
+	if k != KindFinal && k != KindAttempt {
+		return fmt.Errorf("put a record as %v: want final or attempt", k)
+	}
+	_, _, err := j.put(ctx, k, r)
+	return err
+}
+
+// Flush returns when everything that was written is on disk.
+func (j *Journal) Flush() error {
+	j.mu.Lock()
+	end := j.end()
+	j.mu.Unlock()
+	if err := j.flush(end); err != nil {
+		return fmt.Errorf("flush journal %s: %w", j.dir, explain(err))
+	}
+	return nil
+}
+
 func (j *Journal) record(ctx context.Context, k Kind, r *trajectory.Record) (Offset, error) {
+	at, end, err := j.put(ctx, k, r)
+	if err == nil {
+		if err = j.flush(end); err != nil {
+			err = fmt.Errorf("%v record of %s, attempt %d: %w", k, r.Key, r.Attempt, explain(err))
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return at, nil
+}
+
+func (j *Journal) put(ctx context.Context, k Kind, r *trajectory.Record) (at, end Offset, err error) {
 	s := j.scratch.get()
 	raw, err := appendRecord(s.raw, r)
 	s.raw = raw
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	h := Header{Kind: k, Key: r.Key, Group: r.Group, Attempt: r.Attempt, Outcome: r.Outcome}
-	at, end, err := j.write(ctx, h, raw, false, s)
+	at, end, err = j.write(ctx, h, raw, false, s)
 	j.scratch.put(s)
-	if err == nil {
-		err = j.flush(end)
-	}
 	if err != nil {
-		return 0, fmt.Errorf("%v record of %s, attempt %d: %w", k, r.Key, r.Attempt, explain(err))
+		return 0, 0, fmt.Errorf("%v record of %s, attempt %d: %w", k, r.Key, r.Attempt, explain(err))
 	}
-	return at, nil
+	return at, end, nil
 }
 
 // Reopen takes the final records of failed keys back, so that they are tried again. A key
@@ -161,8 +192,8 @@ func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool,
 	if (h.Kind == KindFinal || h.Kind == KindAttempt) && j.keys[h.Key].kind == KindFinal {
 		return 0, 0, ErrDone
 	}
-	h.synced = j.synced
-	b, err := appendFrame(slices.Grow(s.frame[:0], prefixLen+headerFixed+len(h.Group)+len(stored)+64), h, stored)
+	h.synced, h.log, h.place = j.synced, j.number, j.end()
+	b, err := appendFrame(slices.Grow(s.frame[:0], prefixLen+headerFixed+headerTail+len(h.Group)+len(stored)+64), h, stored)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -280,7 +311,7 @@ func (j *Journal) seal() error {
 		return err
 	}
 	j.advance(j.end())
-	b, err := seg.footer(j.codec)
+	b, err := seg.footer(j.codec, j.number, 0)
 	if err != nil {
 		return err
 	}

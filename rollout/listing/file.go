@@ -20,6 +20,9 @@ import (
 // FileName is the file of the list in a run directory. It can be deleted at any time.
 const FileName = "view.index"
 
+// Retried is the book of an attempt that another one followed.
+const Retried = "retried"
+
 // Keeper says who keeps a file: nobody else may write it.
 type Keeper byte
 
@@ -41,6 +44,11 @@ var ErrOther = errors.New("it is no list of this run")
 // Header begins the file of a run that was created at a time.
 func Header(by Keeper, created time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(append([]byte(magic), byte(by)), uint64(created.Unix()))
+}
+
+// IsOfRun reports whether a file that begins like this is kept by the process of a run.
+func IsOfRun(head []byte) bool {
+	return len(head) > len(magic) && string(head[:len(magic)]) == magic && Keeper(head[len(magic)]) == ByRun
 }
 
 // kindEnd is the frame that ends a file which a reader has written: it is taken whole or

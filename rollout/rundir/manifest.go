@@ -42,6 +42,9 @@ type Extent struct {
 	Limit    int64  `yaml:"limit"`           // rows; 0: all
 	Shard    string `yaml:"shard,omitempty"` // i/n, several joined by +; empty: the whole
 	Planned  int64  `yaml:"planned"`         // samples
+	// Matched says that rows without an id have moved since the run began: they are known by
+	// their content, and keep the ids that they had.
+	Matched bool `yaml:"matched,omitempty"`
 }
 
 // Books is what the projections need beside the log.

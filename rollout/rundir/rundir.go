@@ -18,7 +18,11 @@ import (
 
 // Options tune [Open]. The zero value is usable.
 type Options struct {
-	Amend   bool             // accept new rows and more rollouts
+	Amend bool // accept new rows and more rollouts
+	// Plan, if there is one, sees the log of a run that was begun earlier before anything is
+	// written: have is its manifest, want the new one, which it may change. An error of it is
+	// that of Open.
+	Plan    func(have Manifest, want *Manifest, j *journal.Journal) error
 	Journal journal.Options  // segment size, for tests
 	Lease   LeaseOptions     // who we are
 	Now     func() time.Time // nil means time.Now
@@ -104,19 +108,34 @@ func begin(dir string, want Manifest, o Options) (*Dir, error) {
 		d.Manifest.Books.Sampling, d.Unnamed = sampledSince(have.Books.Sampling, want.Books.Sampling, o.Now())
 		d.Manifest.Created = have.Created
 		d.Manifest.Extent = grown(have.Extent, want.Extent)
+		if d.Journal, err = openLog(dir, o); err != nil {
+			return nil, err
+		}
+		if o.Plan != nil {
+			if err := o.Plan(have, &d.Manifest, d.Journal); err != nil {
+				return nil, errors.Join(err, d.Journal.Close())
+			}
+		}
 	case errors.Is(err, ErrNoRun):
 		d.Manifest.Created = o.Now().UTC().Truncate(time.Second)
 	default:
 		return nil, err
 	}
 	if err := Write(journal.OS{}, dir, d.Manifest); err != nil {
+		if d.Journal != nil {
+			err = errors.Join(err, d.Journal.Close())
+		}
 		return nil, err
 	}
+	if d.Journal == nil {
+		d.Journal, err = openLog(dir, o)
+	}
+	return d, err
+}
+
+func openLog(dir string, o Options) (*journal.Journal, error) {
 	o.Journal.Log = cmp.Or(o.Journal.Log, o.Log)
-	if d.Journal, err = journal.Open(filepath.Join(dir, "journal"), o.Journal); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return journal.Open(filepath.Join(dir, "journal"), o.Journal)
 }
 
 func compare(dir string, have, want Manifest, amend bool) error {
@@ -155,6 +174,7 @@ func covers(whole, part string) bool {
 // dataset stay in the books.
 func grown(have, want Extent) Extent {
 	want.Planned = max(have.Planned, want.Planned)
+	want.Matched = have.Matched
 	return want
 }
 

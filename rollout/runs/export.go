@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"hermes/rollout/journal"
@@ -14,13 +15,8 @@ import (
 
 // Export makes the projections of a run into the folder out, or, where out is empty, anew
 // in its own directory. formats nil means those of the run; parquet adds Parquet.
-func Export(ctx context.Context, dir, out string, formats []string, parquet bool) (stats.Statistics, error) {
-	r, err := Open(dir)
-	if err != nil {
-		return stats.Statistics{}, err
-	}
-	defer r.Close()
-	m := r.Manifest
+func (r *Run) Export(ctx context.Context, out string, formats []string, parquet bool) (stats.Statistics, error) {
+	dir, m := r.Dir, r.Manifest
 	if formats != nil {
 		m.Books.Formats = formats
 	}
@@ -33,7 +29,7 @@ func Export(ctx context.Context, dir, out string, formats []string, parquet bool
 		s, err := sink.Rebuild(ctx, r.Journal, dir, m, sink.Options{})
 		return s, errors.Join(err, lease.Release())
 	}
-	if _, err := rundir.Read(journal.OS{}, out); !errors.Is(err, rundir.ErrNoRun) {
+	if _, err := os.Stat(rundir.Path(out)); err == nil {
 		return stats.Statistics{}, fmt.Errorf("export to %s: it holds a run of its own", out)
 	}
 	if err := (journal.OS{}).MkdirAll(out); err != nil {

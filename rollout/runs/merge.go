@@ -58,6 +58,10 @@ func Merge(ctx context.Context, out string, dirs []string) (s stats.Statistics, 
 			return s, fmt.Errorf("merge: %w", err)
 		}
 	}
+	// Once for all: a merge that dies is begun again, and its inputs are still there.
+	if err := d.Journal.Flush(); err != nil {
+		return s, fmt.Errorf("merge: %w", err)
+	}
 	d.Manifest.Extent.Planned = max(d.Manifest.Extent.Planned, int64(d.Journal.Stats().Done))
 	if err := rundir.Write(journal.OS{}, out, d.Manifest); err != nil {
 		return s, err
@@ -83,6 +87,7 @@ func mergedManifest(all []*Run) (rundir.Manifest, error) {
 			parts[e.Dataset] = map[string]int64{}
 		}
 		parts[e.Dataset][e.Shard] = max(parts[e.Dataset][e.Shard], e.Planned)
+		m.Extent.Matched = m.Extent.Matched || e.Matched
 		m.Extent.Rollouts = max(m.Extent.Rollouts, e.Rollouts)
 		for _, t := range r.Manifest.Tools {
 			names[t] = true
@@ -164,7 +169,7 @@ func copyAttempts(ctx context.Context, d *rundir.Dir, all []*Run) error {
 			if err != nil {
 				return err
 			}
-			if _, err := d.Journal.AppendAttempt(ctx, rec); err != nil {
+			if err := d.Journal.Put(ctx, journal.KindAttempt, rec); err != nil {
 				return err
 			}
 		}
@@ -217,8 +222,7 @@ func copyFinal(ctx context.Context, d *rundir.Dir, r *Run, e journal.Entry) erro
 			return fmt.Errorf("artifacts of %s/%d: %w", rec.Row, rec.Sample, err)
 		}
 	}
-	_, err = d.Journal.Append(ctx, rec)
-	return err
+	return d.Journal.Put(ctx, journal.KindFinal, rec)
 }
 
 // reopenFailure makes room for a success where an earlier merge left a failure.

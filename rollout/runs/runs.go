@@ -35,12 +35,18 @@ type Run struct {
 }
 
 // Open opens a run directory for reading.
-func Open(dir string) (*Run, error) {
+func Open(dir string) (*Run, error) { return open(dir, false) }
+
+// Salvage opens a run directory for reading, as it would be after [Repair]: what is damaged
+// in its log is left out. Nothing is written.
+func Salvage(dir string) (*Run, error) { return open(dir, true) }
+
+func open(dir string, salvage bool) (*Run, error) {
 	m, err := rundir.Read(journal.OS{}, dir)
 	if err != nil {
 		return nil, err
 	}
-	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{ReadOnly: true})
+	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{ReadOnly: true, Salvage: salvage})
 	if err != nil {
 		return nil, err
 	}
@@ -127,51 +133,6 @@ func WriteList(w io.Writer, list []Summary, asJSON bool) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", s.Name, s.Created.Format(time.DateTime), s.Mode, s.Model, s.Done, s.Failed, s.Planned, s.Bytes)
 	}
 	return t.Flush()
-}
-
-// Verification is what Verify found.
-type Verification struct {
-	Records    int              `json:"records"`
-	Torn       int64            `json:"torn_bytes"` // behind the last intact frame: a process was killed
-	Statistics stats.Statistics `json:"statistics"`
-	Stale      bool             `json:"stale"` // statistics.json tells something else: the projections are behind
-}
-
-// Verify checks every checksum of the log, reads every record, and balances the books.
-// What it found is returned beside the error, too.
-func Verify(ctx context.Context, dir string) (Verification, error) {
-	var v Verification
-	// Before the log: where somebody is writing, the log may only be further than this.
-	have, unread := os.ReadFile(filepath.Join(dir, "statistics.json"))
-	r, err := Open(dir)
-	if err != nil {
-		return v, err
-	}
-	defer r.Close()
-	if err := r.Journal.Verify(ctx); err != nil {
-		return v, err
-	}
-	st := r.Journal.Stats()
-	v.Records, v.Torn = st.Attempts+st.Finals, st.Torn
-	if v.Statistics, err = r.Stats(ctx); err != nil {
-		return v, err
-	}
-	want, werr := json.MarshalIndent(v.Statistics, "", "  ")
-	v.Stale = unread != nil || string(have) != string(want)+"\n"
-	return v, errors.Join(werr, v.Statistics.Balance(), behind(dir, have, v.Statistics))
-}
-
-// behind objects to a log that tells of fewer attempts than the statistics that were once
-// counted out of it: attempts only grow, so records are lost. What cannot be read as
-// statistics proves nothing.
-func behind(dir string, counted []byte, now stats.Statistics) error {
-	var then struct {
-		Attempts int64 `json:"attempts"`
-	}
-	if json.Unmarshal(counted, &then) == nil && then.Attempts > now.Attempts {
-		return fmt.Errorf("%s: statistics.json tells of %d attempts, the log of %d: records are lost", dir, then.Attempts, now.Attempts)
-	}
-	return nil
 }
 
 // Find returns the record in force of a row's sample, by its key or as ROW or ROW/SAMPLE.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,25 @@ func makeRun(t *testing.T, dir, shard string, from, to int, failing bool) {
 	}
 }
 
+func show(t *testing.T, w io.Writer, dir, what string) error {
+	r, err := runs.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Show(t.Context(), w, what, false)
+}
+
+func export(t *testing.T, dir, out string) error {
+	r, err := runs.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = r.Export(t.Context(), out, nil, false)
+	return err
+}
+
 func TestVerifyAndShow(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "a")
@@ -66,7 +86,7 @@ func TestVerifyAndShow(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	var b bytes.Buffer
-	if err := errors.Join(runs.WriteList(&b, list, false), runs.Show(t.Context(), &b, dir, "", false), runs.Show(t.Context(), &b, dir, "row3", false),
+	if err := errors.Join(runs.WriteList(&b, list, false), show(t, &b, dir, ""), show(t, &b, dir, "row3"),
 		runs.Tail(t.Context(), &b, dir, 2, false, 0, true)); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +98,7 @@ func TestVerifyAndShow(t *testing.T) {
 	if strings.Contains(b.String(), `"id":"row5"`) {
 		t.Error("tail told more than two")
 	}
-	if err := runs.Show(t.Context(), &b, dir, "row99", false); err == nil || !strings.Contains(err.Error(), "row99") {
+	if err := show(t, &b, dir, "row99"); err == nil || !strings.Contains(err.Error(), "row99") {
 		t.Errorf("%v", err)
 	}
 	log := filepath.Join(dir, "journal", "0000000000000000.log")
@@ -96,7 +116,7 @@ func TestExportGivesTheSameBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	makeRun(t, dir, "", 0, 10, true)
 	out := filepath.Join(filepath.Dir(dir), "b", "a")
-	if _, err := runs.Export(t.Context(), dir, out, nil, false); err != nil {
+	if err := export(t, dir, out); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"trajectories.jsonl", "messages.jsonl", "failed_trajectories.jsonl", "statistics.json", "report.md"}
@@ -110,7 +130,7 @@ func TestExportGivesTheSameBytes(t *testing.T) {
 		before[n] = a
 		os.Remove(filepath.Join(dir, n))
 	}
-	if _, err := runs.Export(t.Context(), dir, "", nil, false); err != nil {
+	if err := export(t, dir, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range names {

@@ -17,12 +17,7 @@ import (
 
 // Show writes what a run is, or with what the transcript of one sample (KEY, ROW or
 // ROW/SAMPLE).
-func Show(ctx context.Context, w io.Writer, dir, what string, asJSON bool) error {
-	r, err := Open(dir)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (r *Run) Show(ctx context.Context, w io.Writer, what string, asJSON bool) error {
 	if what != "" {
 		rec, err := r.Find(ctx, what)
 		if err != nil {
@@ -42,10 +37,10 @@ func Show(ctx context.Context, w io.Writer, dir, what string, asJSON bool) error
 		for _, f := range r.Manifest.Identity {
 			identity[f.Name] = f.Value
 		}
-		return encode(w, map[string]any{"dir": dir, "version": r.Manifest.Version, "created": r.Manifest.Created,
+		return encode(w, map[string]any{"dir": r.Dir, "version": r.Manifest.Version, "created": r.Manifest.Created,
 			"identity": identity, "extent": r.Manifest.Extent, "books": r.Manifest.Books, "statistics": s})
 	}
-	fmt.Fprintf(w, "%s, begun %s with hermes %s\n\n", dir, r.Manifest.Created.Format(time.DateTime), r.Manifest.Version)
+	fmt.Fprintf(w, "%s, begun %s with hermes %s\n\n", r.Dir, r.Manifest.Created.Format(time.DateTime), r.Manifest.Version)
 	for _, f := range r.Manifest.Identity {
 		fmt.Fprintf(w, "  %s: %s\n", f.Name, clip(f.Value, 100))
 	}

@@ -35,7 +35,7 @@ func (l *list) Write(_ context.Context, it Item) error {
 	case journal.KindReopen:
 		l.buf = listing.AppendReopen(l.buf, it.Key, it.At, it.Next)
 	case journal.KindAttempt:
-		l.buf = listing.AppendRow(l.buf, listing.Of(it.At, it.Record, "retried", it.Record.Reason), it.Next)
+		l.buf = listing.AppendRow(l.buf, listing.Of(it.At, it.Record, listing.Retried, it.Record.Reason), it.Next)
 	case journal.KindFinal:
 		l.buf = listing.AppendRow(l.buf, listing.Of(it.At, it.Record, it.Entered.Name(), it.Why), it.Next)
 	}

@@ -105,6 +105,7 @@ func (t *Totals) Attempt(r *trajectory.Record) {
 // Final counts the last record of a sample.
 func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 	t.Attempt(r)
+	delete(t.Failed, r.Key) // where damage took the reopen that came between
 	switch b {
 	case Failed:
 		t.Failed[r.Key] = sub

@@ -100,6 +100,7 @@ type Options struct {
 	EvalHandling   EvalHandling
 	EvalLimit      float64        // of LimitTrain; 0: 0.5
 	LogAfter       int            // groups sent before metrics are written; 0: 2
+	MaxStale       int            // groups in a row that no trainer can use, behind which it ends; 0: never
 	Messages       bool           // send the conversations too
 	Generation     map[string]any // sampling parameters that are sent along
 	Seed           int64
@@ -126,6 +127,9 @@ type Options struct {
 // ErrTrainer says that there is no trainer, or one whose numbers do not fit: nothing was
 // begun.
 var ErrTrainer = errors.New("no training")
+
+// ErrStale says that too many groups in a row came to nothing.
+var ErrStale = errors.New("nothing to train on")
 
 // Server serves environments.
 type Server struct {
@@ -159,6 +163,8 @@ type Server struct {
 	groups   map[string]*group // in flight, by name
 	backlog  []*group          // go on before anything new begins
 	rejected int               // posts in a row
+	stale    int               // groups in a row, of all environments, that came to nothing
+	reasons  map[string]int64  // why
 	history  []Cursor          // one for each step, the first of it
 
 	forgotten []*group // by a rewind, not booked yet

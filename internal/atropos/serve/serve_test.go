@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -55,6 +56,15 @@ func (b *book) Attempt(_ context.Context, r *trajectory.Record) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.attempts[r.Key]++
+	return nil
+}
+
+func (b *book) Reopen(_ context.Context, keys []trajectory.Key) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range keys {
+		delete(b.final, k)
+	}
 	return nil
 }
 
@@ -511,6 +521,46 @@ func TestBadSamples(t *testing.T) {
 	e := r.totals.Envs["e"]
 	if r.err != nil || e.Dropped["short"] < 10 || e.Dropped["equal"] < 4 || e.Samples["failed_environment"] < 8 || e.Samples["not_finite"] < 8 || e.Samples["unscored"] < 8 {
 		t.Errorf("%v %+v", r.err, e)
+	}
+}
+
+// TestNothingToTrainOn: groups that no trainer can use end the run after so many in a row,
+// with what is wrong and what helps; one that can be used lets the count begin anew.
+func TestNothingToTrainOn(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		play play
+		why  string
+		most int64 // groups that may have been sent
+	}{
+		{"all rewards equal", func(_ context.Context, j rollout.Job) (*trajectory.Record, error) { return answered(j, 0.5), nil }, "equal 12", 0},
+		{"no scores", func(_ context.Context, j rollout.Job) (*trajectory.Record, error) {
+			r := answered(j, 1)
+			r.Score = nil
+			return r, nil
+		}, "short 12", 0},
+		{"good rows first", func(ctx context.Context, j rollout.Job) (*trajectory.Record, error) {
+			if j.Row.Index%100 < 10 {
+				return halves(ctx, j)
+			}
+			return answered(j, 1), nil
+		}, "equal 12", 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.api.Register(2, 0, 0, -1)
+			b.api.Batch()
+			o := b.options(2)
+			o.TotalSteps, o.MaxStale, o.OffPolicy, o.Rules.ShortGroups = -1, 12, -1, "drop"
+			_, ended := b.start(t, o, one("e", tt.play, 1000))
+			r := <-ended
+			if r.err != nil || !errors.Is(r.sum.Stopped, serve.ErrStale) || !strings.Contains(r.sum.Stopped.Error(), tt.why) || !strings.Contains(r.sum.Stopped.Error(), "--max-stale-groups") {
+				t.Errorf("%v, stopped by %v", r.err, r.sum.Stopped)
+			}
+			if r.totals.Groups > tt.most {
+				t.Errorf("%d groups were sent", r.totals.Groups)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -233,6 +234,7 @@ func spread(a float64, masks []trajectory.Token) []float64 {
 func (s *Server) again(g *group, out shape.Result) {
 	if out.Verdict == shape.Resample {
 		s.drop(g, "resampled")
+		s.useless(g, out.Why)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -393,7 +395,38 @@ func (s *Server) settled(ctx context.Context, g *group, why string) {
 		s.mu.Unlock()
 		return
 	}
+	if why != "rewound" {
+		s.useless(g, why)
+	}
 	s.close(ctx, g, false)
+}
+
+// useless counts groups in a row that no trainer can use. Where nothing else comes for long,
+// every reward is the same, say, more of them would come for ever.
+func (s *Server) useless(g *group, why string) {
+	if s.o.MaxStale <= 0 {
+		return
+	}
+	s.mu.Lock()
+	if s.stale == 0 {
+		s.reasons = map[string]int64{}
+	}
+	s.stale++
+	s.reasons[why]++
+	enough, reasons := s.stale == s.o.MaxStale, maps.Clone(s.reasons)
+	s.mu.Unlock()
+	if !enough {
+		return
+	}
+	var list []string
+	for _, why := range slices.Sorted(maps.Keys(reasons)) {
+		list = append(list, fmt.Sprintf("%s %d", why, reasons[why]))
+	}
+	text := fmt.Sprintf("no trainer can use the last %d groups (%s), and --max-stale-groups allows no more", s.o.MaxStale, strings.Join(list, ", "))
+	if a := advice(reasons, s.Totals().Envs[g.env.Name].Samples); a != "" {
+		text += "; " + a
+	}
+	s.stop(fmt.Errorf("%w: %s", ErrStale, text))
 }
 
 // close takes a group out of flight and keeps the place.
@@ -408,6 +441,7 @@ func (s *Server) close(ctx context.Context, g *group, sent bool) {
 		g.env.sent++
 		g.env.posted++
 		g.env.dry = 0
+		s.stale = 0
 	} else if g.env.dry++; g.env.dry >= patience {
 		g.env.extra++
 		n := g.env.dry / patience
