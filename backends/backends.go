@@ -86,6 +86,13 @@ type Cmd struct {
 	MaxOutput int64             // bytes kept of each stream; 0: 1 MiB; more is counted and dropped
 	Keep      Keep              // which part of a longer output is kept
 	Merge     bool              // stderr into stdout, in the order of writing
+	// Report names a variable of the environment, in which the command finds the path of an
+	// empty file of its own. The file lies in no folder: the path means it only to the command
+	// and to what inherits its descriptor 3. What stands there at the end is Result.Report.
+	// What the command started and left running is ended, and counted in Result.Left.
+	Report string
+	// Alone ends what other commands of the box have left running before this one starts.
+	Alone bool
 }
 
 // Keep says which part of an output beyond MaxOutput is kept.
@@ -113,7 +120,13 @@ type Result struct {
 	Dropped   int64 // bytes left out between head and tail
 	Took      time.Duration
 	CPU       time.Duration
+	Report    []byte // of Cmd.Report; more than MaxReport bytes are cut behind the first that is too many
+	Left      int    // processes that the command left running; counted where Cmd.Report asks for it
+	Ended     int    // processes of other commands that Cmd.Alone ended
 }
+
+// MaxReport is how long a report may be, in bytes.
+const MaxReport = 32 << 10
 
 // Sandbox is one box. Paths are absolute in the box, or relative to its working directory.
 type Sandbox interface {

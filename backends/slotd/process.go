@@ -104,7 +104,7 @@ func streams(o backends.StartOptions) (ends, stdio, error) {
 			slave.Close()
 			return ends{}, stdio{}, err
 		}
-		return ends{master, master}, stdio{slave, slave, slave, true}, nil
+		return ends{master, master}, stdio{in: slave, out: slave, err: slave, tty: true}, nil
 	}
 	p, err := newPipes(true, true)
 	if err != nil {
