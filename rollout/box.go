@@ -20,6 +20,7 @@ type lazyBox struct {
 	box    backends.Sandbox
 	err    error
 	broken bool
+	closed bool
 	since  time.Time
 }
 
@@ -94,8 +95,9 @@ func (l *lazyBox) drop() {
 func (l *lazyBox) close(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.box == nil {
+	if l.box == nil || l.closed {
 		return nil
 	}
+	l.closed, l.broken = true, true
 	return l.box.Close(ctx)
 }

@@ -201,15 +201,16 @@ func made(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestNoResults: tests that hang are a zero, tests that say nothing void the sample.
+// TestNoResults: tests that hang or say nothing, in a box that no model has seen too, void the
+// sample.
 func TestNoResults(t *testing.T) {
 	player := playtest.New(t)
 	for script, want := range map[string]string{
-		"sleep 600": "", "echo nothing to see; exit 3": "exit code 3: nothing to see", "echo '=== short test summary info ==='": "no result",
+		"sleep 600": "did not end within", "echo nothing to see; exit 3": "exit code 3: nothing to see", "echo '=== short test summary info ==='": "no result",
 		"no-such-program": "exit code 127",
 	} {
 		limit := "120"
-		if want == "" {
+		if script == "sleep 600" {
 			limit = "0.5"
 		}
 		dir := made(t, map[string]string{"task.yaml": "instruction: x\nmax_test_timeout_sec: " + limit + "\n", "run-tests.sh": script})
@@ -218,9 +219,7 @@ func TestNoResults(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case want == "" && (rec.Score == nil || rec.Score.Reward != 0 || !strings.Contains(rec.Score.Detail, "did not end within")):
-			t.Errorf("%s: %+v %s", script, rec.Score, rec.Reason)
-		case want != "" && (rec.Outcome != trajectory.Environment || rec.Score != nil || !strings.Contains(rec.Reason, want)):
+		case rec.Outcome != trajectory.Environment || rec.Score != nil || !strings.Contains(rec.Reason, want):
 			t.Errorf("%s: %s %s %+v, want %s", script, rec.Outcome, rec.Reason, rec.Score, want)
 		}
 	}
