@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -74,10 +76,14 @@ func (o *unitTests) bind(row datasets.Row) (Grader, error) {
 				return trajectory.Score{}, err
 			}
 			if err := w.Box.WriteFile(ctx, path, []byte(files[path]), 0o644); err != nil {
+				var pe *fs.PathError
+				if errors.As(err, &pe) { // the box lives, and the path cannot be written to
+					return trajectory.Score{}, envs.Unjudged("tests: write %s: %v", path, err)
+				}
 				return trajectory.Score{}, fmt.Errorf("tests: write %s: %w", path, err)
 			}
 		}
-		return o.run(ctx, w, c)
+		return o.run(ctx, w, c, countedTests(c, files))
 	}), nil
 }
 
@@ -89,7 +95,7 @@ const inTheWay = `d=$0; while d=$(dirname -- "$d"); [ "$d" != . ] && [ "$d" != /
 func cleared(ctx context.Context, w envs.World, path string) error {
 	res, err := w.Box.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", inTheWay, path}, Timeout: time.Minute})
 	if err == nil && res.Code != 0 {
-		err = fmt.Errorf("exit %d: %s", res.Code, short(string(res.Stderr)))
+		return envs.Unjudged("tests: make room for %s: exit %d: %s", path, res.Code, short(string(res.Stderr)))
 	}
 	if err != nil {
 		return fmt.Errorf("tests: make room for %s: %w", path, err)
@@ -97,7 +103,7 @@ func cleared(ctx context.Context, w envs.World, path string) error {
 	return nil
 }
 
-func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd) (trajectory.Score, error) {
+func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd, summed bool) (trajectory.Score, error) {
 	c.MaxOutput, c.Keep = outputKept, backends.KeepBoth
 	c.Env = map[string]string{"PYTHONNOUSERSITE": "1"}
 	res, err := w.Check(ctx, "tests", c)
@@ -106,6 +112,9 @@ func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd) (traj
 	}
 	out := string(res.Stdout) + "\n" + string(res.Stderr)
 	passed, failed, several := counted(out)
+	if res.Code == 0 && summed && passed+failed == 0 {
+		return trajectory.Score{}, envs.Unjudged("tests: exit code 0 and no summary: no test ran: %s", short(out))
+	}
 	if several {
 		w.Suspect("verdict_line", "the output has several summaries that disagree; the worst counts")
 	}
@@ -174,6 +183,22 @@ func counted(out string) (passed, failed int, several bool) {
 	}
 	return passed, failed, false
 }
+
+// countedTests tells whether the tests are run by something that says how many there were.
+func countedTests(c backends.Cmd, files map[string]string) bool {
+	all := c.Shell + strings.Join(c.Argv, " ")
+	for name, text := range files {
+		if path.Ext(name) == ".sh" {
+			all += "\n" + text
+		}
+	}
+	return framework.MatchString(all) && !quietly.MatchString(all)
+}
+
+var (
+	framework = regexp.MustCompile(`\b(?:pytest|py\.test|-m unittest)\b`)
+	quietly   = regexp.MustCompile(`[>|]| -qq`) // the summary goes elsewhere
+)
 
 // count is one summary.
 type count struct{ passed, failed int }
