@@ -51,9 +51,11 @@ type Totals struct {
 	Toolsets  map[string]int64                `json:"toolsets"`
 	Turns     map[int]int64                   `json:"turns"` // how many samples had that many
 	Reasoning int64                           `json:"reasoning"`
-	Written   int64                           `json:"written"` // tokens, by the samples that did not fail
-	Took      float64                         `json:"took"`    // seconds of these samples together
-	Causes    map[string]int64                `json:"causes"`  // of attempts and finals that failed
+	Written   int64                           `json:"written"`            // tokens, by the samples that did not fail
+	Took      float64                         `json:"took"`               // seconds of these samples together
+	Causes    map[string]int64                `json:"causes"`             // of attempts and finals that failed
+	Verified  map[string]int64                `json:"verified,omitempty"` // scored samples by the box that was looked into
+	Hacks     int64                           `json:"hacks,omitempty"`    // scored samples with a sign of a hack
 }
 
 // New returns empty totals for a run with these tools.
@@ -107,6 +109,7 @@ func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 		t.Accepted++
 	}
 	if r.Score != nil {
+		t.judged(r)
 		before := t.mean()
 		t.Scored++
 		t.Sum += r.Score.Reward
@@ -124,6 +127,19 @@ func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 	t.Took += r.Seconds
 	if HasReasoning(r) {
 		t.Reasoning++
+	}
+}
+
+// judged counts where a sample was scored, and whether there were signs of a hack.
+func (t *Totals) judged(r *trajectory.Record) {
+	if r.Verified != "" {
+		if t.Verified == nil {
+			t.Verified = map[string]int64{}
+		}
+		t.Verified[r.Verified]++
+	}
+	if r.Score.Metrics["reward/hack"] > 0 {
+		t.Hacks++
 	}
 }
 
@@ -187,6 +203,8 @@ type Statistics struct {
 	Reasoning int64                           `json:"with_reasoning"`
 	Each      Each                            `json:"per_sample"`
 	Causes    map[string]int64                `json:"causes"`
+	Verified  map[string]int64                `json:"verified,omitempty"` // scored samples by the box that was looked into
+	Hacks     int64                           `json:"hacks,omitempty"`    // scored samples with a sign of a hack
 }
 
 // Each are means over the samples that did not fail by our fault.
@@ -211,6 +229,7 @@ func (t *Totals) Statistics(planned int64) Statistics {
 		Tokens:  Tokens{t.Usage.Prompt, t.Usage.Completion, t.Usage.Reasoning, t.Usage.Cached},
 		Seconds: math.Round(t.Last.Sub(t.First).Seconds()*1000) / 1000,
 		Tools:   maps.Clone(t.Tools), Toolsets: maps.Clone(t.Toolsets), Turns: t.turns(), Reasoning: t.Reasoning, Causes: maps.Clone(t.Causes),
+		Verified: maps.Clone(t.Verified), Hacks: t.Hacks,
 	}
 	for _, k := range RejectedKinds() {
 		s.Rejected[k] = 0
