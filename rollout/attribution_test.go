@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -24,6 +25,9 @@ type judging struct {
 	*world
 	verify envs.Verify
 	solve  func(ctx context.Context) error
+	image  string
+	images []string          // of the boxes that were opened
+	read   map[string]string // files of boxes
 	kept   map[string]string // by the names of a workspace, what came into the last box
 	out    func(n int) error // of copying out of box number n
 	runs   func(n int, c backends.Cmd) (backends.Result, error)
@@ -33,7 +37,7 @@ func (j *judging) NeedsBox(envs.Task) bool { return true }
 
 func (j *judging) Task(row datasets.Row) (envs.Task, error) {
 	t, err := j.world.Task(row)
-	t.Verify = j.verify
+	t.Verify, t.Image = j.verify, j.image
 	return t, err
 }
 
@@ -52,6 +56,7 @@ func (j *judging) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.images = append(j.images, s.Image)
 	return &chest{crate: b.(*crate), j: j, n: j.opened, image: s.Image}, nil
 }
 func (j *judging) Traits() backends.Traits     { return backends.Traits{Name: "test", Isolated: true} }
@@ -69,6 +74,16 @@ func (c *chest) Exec(_ context.Context, cmd backends.Cmd) (backends.Result, erro
 		return c.j.runs(c.n, cmd)
 	}
 	return backends.Result{}, nil
+}
+
+func (c *chest) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+	switch text, ok := c.j.read[name]; {
+	case text == "?":
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrPermission}
+	case ok:
+		return []byte(text), nil
+	}
+	return c.crate.ReadFile(ctx, name, limit)
 }
 
 func (c *chest) CopyOut(_ context.Context, _ string, to io.Writer) error {
@@ -266,6 +281,57 @@ func TestAttribution(t *testing.T) {
 	for name := range tests {
 		if !rows[name] {
 			t.Errorf("docs/graders.md has no row %q", name)
+		}
+	}
+}
+
+// TestImage: the run's image is that of tasks that name none, whatever the environment.
+func TestImage(t *testing.T) {
+	for _, tt := range []struct{ task, run, want string }{{"", "", ""}, {"", "run:1", "run:1"}, {"task:1", "run:1", "task:1"}} {
+		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, image: tt.task, verify: envs.Verify{Mode: envs.VerifyFresh}}
+		if rec := judged(t, j, rollout.Options{Image: tt.run}); rec.Score == nil || fmt.Sprint(j.images) != fmt.Sprint([]string{tt.want, tt.want}) {
+			t.Errorf("task %q, run %q: boxes of %q, want %q twice", tt.task, tt.run, j.images, tt.want)
+		}
+	}
+}
+
+// TestReplacedPrograms: what judges in the model's own box are the image's programs, or it is
+// no reward.
+func TestReplacedPrograms(t *testing.T) {
+	for name, tt := range map[string]struct {
+		writable bool
+		after    map[string]string
+		reward   float64
+	}{
+		"nothing was changed":             {writable: true, reward: 1},
+		"the shell":                       {writable: true, after: map[string]string{"/usr/bin/bash": "evil"}},
+		"a program of the checker":        {writable: true, after: map[string]string{"/usr/local/bin/grep": "evil"}},
+		"another program":                 {writable: true, after: map[string]string{"/usr/bin/jq": "evil"}, reward: 1},
+		"the loader":                      {writable: true, after: map[string]string{"/etc/ld.so.preload": "/evil.so"}},
+		"no command can write there":      {after: map[string]string{"/usr/bin/bash": "unread"}, reward: 1},
+		"a program that cannot be read":   {writable: true, after: map[string]string{"/usr/bin/sh": "?"}},
+		"the same program, written again": {writable: true, after: map[string]string{"/usr/bin/sh": "sh of the image"}, reward: 1},
+	} {
+		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, read: map[string]string{"/usr/bin/bash": "bash of the image", "/usr/bin/sh": "sh of the image"}}
+		j.runs = func(int, backends.Cmd) (backends.Result, error) {
+			return backends.Result{Code: map[bool]int{false: 1}[tt.writable]}, nil
+		}
+		j.world.call = func(context.Context) (tool.Result, error) {
+			for p, text := range tt.after {
+				j.read[p] = text
+			}
+			return tool.Result{Text: "ok"}, nil
+		}
+		j.world.score = func(ctx context.Context, _ int, w envs.World, _ envs.Episode) (trajectory.Score, error) {
+			w.Saw(envs.Exhibit{Name: "checker", Cmd: backends.Cmd{Shell: "grep -q four out.txt"}})
+			return trajectory.Score{Reward: 1}, nil
+		}
+		rec := judged(t, j, rollout.Options{})
+		if rec.Score == nil || rec.Score.Reward != tt.reward || (rec.Outcome == trajectory.Faulty) != (tt.reward == 0) {
+			t.Errorf("%s: %s %s %+v", name, rec.Outcome, rec.Reason, rec.Score)
+		}
+		if tt.reward == 0 && (rec.Score.Metrics["reward/hack"] != 1 || len(rec.Notes) != 1) {
+			t.Errorf("%s: no sign of it: %v %v", name, rec.Score.Metrics, rec.Notes)
 		}
 	}
 }

@@ -15,6 +15,7 @@ type lazyBox struct {
 	backend  backends.Backend
 	spec     backends.Spec
 	deadline time.Duration
+	first    func(context.Context, backends.Sandbox) // sees the box before anybody else; nil: nobody does
 
 	mu     sync.Mutex
 	box    backends.Sandbox
@@ -52,6 +53,9 @@ func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 	l.since = time.Now()
 	box, err := l.backend.Open(octx, l.spec)
 	if err == nil {
+		if l.first != nil {
+			l.first(ctx, box)
+		}
 		l.box = box
 		return box, nil
 	}

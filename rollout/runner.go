@@ -86,6 +86,8 @@ type Runner struct {
 	o      Options
 	judges sync.Map // rows whose scorer came to a judgement in a box without a model
 	starts sync.Map // images that can run a shell
+	// programs by image; nil where no command can change them
+	programs sync.Map
 }
 
 // NewRunner checks the options.
@@ -177,7 +179,7 @@ type attempt struct {
 	trace   *trajectory.Trace
 	judged  map[string]*trajectory.Judged // by the judge's name
 	state   envs.State
-	ofBox   *envs.State // of the box that is scored in; nil: state
+	ofBox   *envs.State    // of the box that is scored in; nil: state
 	saw     []envs.Exhibit // of the scorer's last try
 	hacks   []envs.Hack    // of the same
 	other   lazyBox        // another box to score in
@@ -216,7 +218,7 @@ func (a *attempt) begin() error {
 		return &stageError{trajectory.Environment, "task", err}
 	}
 	a.task = task
-	a.box = lazyBox{backend: o.Backend, deadline: o.Deadlines.Open, spec: backends.Spec{
+	a.box = lazyBox{backend: o.Backend, first: a.note, deadline: o.Deadlines.Open, spec: backends.Spec{
 		Image: cmp.Or(task.Image, o.Image), Dir: task.Dir, Env: task.Env, Network: a.job.Row.Hermes.Network, Labels: map[string]string{"rollout": a.job.Key.String()}}}
 	return nil
 }

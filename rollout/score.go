@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"strings"
 
 	"hermes/backends"
 	"hermes/envs"
@@ -38,6 +39,13 @@ func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
 		score, err = a.try(ctx, ep, nil)
 	case envs.IsNoVerdict(err) && box != nil:
 		return a.attribute(ctx, ep, box, err)
+	case err == nil && score.Reward > 0 && a.rec.Verified == envs.VerifySame:
+		if list := a.replaced(ctx, box); len(list) > 0 {
+			what := strings.Join(list, ", ")
+			a.broke(fmt.Errorf("the programs that judge are not those of the image: %s", what))
+			a.hacks = append(a.hacks, envs.Hack{Kind: "programs_replaced", Text: what})
+			score = trajectory.Score{Detail: "the programs that judge were replaced: " + what}
+		}
 	}
 	return a.settle(ctx, box, score, err)
 }
