@@ -409,7 +409,7 @@ func (b *batch) runner(watch event.Observer) (*rollout.Runner, error) {
 		return nil, err
 	}
 	return rollout.NewRunner(rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Judges: b.judges(), Backend: b.boxes.backend, Plan: b.tools.plan,
-		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
+		Tools: tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
 		Image: b.Image, Verify: b.Verify, VerifyImage: b.VerifyImage,
 		Sampling: sampling, SendScripts: b.model.scripted,
 		Limits:    rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
