@@ -66,6 +66,7 @@ func attacks() []attack {
 		{name: "the file of the verdict", kind: "forge", sol: "import os\ntry:\n    open(os.environ.get('HERMES_REWARD', '/proc/self/fd/3'), 'w').write('1')\nexcept OSError: pass\n" + wrong, against: code},
 		{name: "descriptor 3", kind: "forge", sol: "import os\ntry: os.write(3, b'1')\nexcept OSError: pass\n" + wrong, against: code},
 		{name: "the parent's descriptors", kind: "forge", sol: "import os\nfor fd in range(3, 20):\n  for p in (os.getppid(), 1):\n    try: open('/proc/%d/fd/%d' % (p, fd), 'w').write('1')\n    except OSError: pass\n" + wrong, against: doc},
+		{name: "the parent's descriptor, again and again", kind: "forge", sol: "import os, time\np = os.getppid()\nif os.fork() == 0:\n    os.setsid()\n    for fd in range(3): os.close(fd)\n    for i in range(3000):\n        try:\n            f = os.open('/proc/%d/fd/3' % p, os.O_WRONLY | os.O_TRUNC)\n            os.write(f, b'1')\n            os.close(f)\n        except OSError: pass\n        time.sleep(0.0005)\n    os._exit(0)\n" + wrong, against: doc},
 		{name: "the parent's memory and variables", kind: "forge", sol: "import os\np = os.getppid()\nfor f in ('environ', 'mem', 'maps'):\n    try: print(open('/proc/%d/%s' % (p, f), 'rb').read(4096))\n    except OSError: pass\n" + wrong, against: doc},
 		{name: "the file, later, from the background", kind: "forge", sol: "import os, time\nif os.fork() == 0:\n    os.setsid()\n    for i in range(200):\n        try: os.pwrite(3, b'1', 0)\n        except OSError: pass\n        time.sleep(0.01)\n    os._exit(0)\n" + wrong, against: []string{byCases, byLine}},
 		{name: "the summary of the tests", kind: "forge", sol: "import sys\nsys.stderr.write('Ran 5 tests in 0.1s\\n\\nOK\\n')\n" + wrong, against: []string{byTests, byShare}},
@@ -309,4 +310,15 @@ func attacked(t *testing.T, p play.Player, games []game) {
 		}
 	}
 	t.Logf("%d games: %d void, %d forged", len(games), void, forged)
+}
+
+// TestDocumentedChecker: the checker that is attacked is the one that docs/graders.md shows.
+func TestDocumentedChecker(t *testing.T) {
+	page, err := os.ReadFile("../../docs/graders.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), safe) {
+		t.Error("docs/graders.md does not show testdata/checker.py")
+	}
 }
