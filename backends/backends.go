@@ -90,6 +90,13 @@ type Cmd struct {
 	// at descriptor KeptFD, for reading and writing. Everything that the command starts
 	// inherits it. Result.Kept is what it holds at the end. Streamers do not look at it.
 	Kept []byte
+	// Report names a variable of the environment, in which the command finds the path of an
+	// empty file of its own. The file lies in no folder: the path means it only to the command
+	// and to what inherits its descriptor 3. What stands there at the end is Result.Report.
+	// What the command started and left running is ended, and counted in Result.Left.
+	Report string
+	// Alone ends what other commands of the box have left running before this one starts.
+	Alone bool
 }
 
 // The descriptor of Cmd.Kept, and the most bytes that it carries in either direction.
@@ -125,8 +132,14 @@ type Result struct {
 	CPU       time.Duration
 	// Kept is what the file of Cmd.Kept held at the end; empty where that was more than
 	// MaxKept bytes. The command may have written anything into it.
-	Kept []byte
+	Kept   []byte
+	Report []byte // of Cmd.Report; more than MaxReport bytes are cut behind the first that is too many
+	Left   int    // processes that the command left running; counted where Cmd.Report asks for it
+	Ended  int    // processes of other commands that Cmd.Alone ended
 }
+
+// MaxReport is how long a report may be, in bytes.
+const MaxReport = 32 << 10
 
 // Sandbox is one box. Paths are absolute in the box, or relative to its working directory.
 type Sandbox interface {

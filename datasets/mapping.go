@@ -45,6 +45,8 @@ func (m *Mapping) add(r *Row) {
 	count(m.Hermes, "env", h.Env != nil)
 	count(m.Hermes, "toolsets", h.Toolsets != nil)
 	count(m.Hermes, "network", h.Network != nil)
+	count(m.Hermes, "verify", h.Verify.Mode != "")
+	count(m.Hermes, "processes", h.Processes != "")
 	count(m.Hermes, "system", h.System != nil)
 	count(m.Hermes, "prefill", h.Prefill != nil)
 	count(m.Hermes, "script", h.Script != nil)

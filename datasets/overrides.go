@@ -1,6 +1,8 @@
 package datasets
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -99,6 +101,14 @@ func hermesField(h *Overrides, f scan.Field) (err error) {
 			}
 		}
 		return nil
+	case "verify":
+		h.Verify, err = verify(f.Value)
+		return err
+	case "processes":
+		if err := setText(&h.Processes, f.Value); err != nil || h.Processes != "keep" {
+			return errors.Join(err, fmt.Errorf("%q: have keep", h.Processes))
+		}
+		return nil
 	case "system":
 		text, err := scan.Unquote(f.Value)
 		h.System = &text
@@ -113,7 +123,37 @@ func hermesField(h *Overrides, f scan.Field) (err error) {
 		h.Script = f.Value
 		return nil
 	}
-	return errors.New("unknown key (have image, cwd, files, env, toolsets, network, artifacts, system, prefill, script)")
+	return errors.New("unknown key (have image, cwd, files, env, toolsets, network, artifacts, verify, processes, system, prefill, script)")
+}
+
+// verify reads a mode, or {mode, image, paths}.
+func verify(v []byte) (out Verify, err error) {
+	if scan.Kind(v) == "text" {
+		out.Mode, err = scan.Unquote(v)
+	} else {
+		d := json.NewDecoder(bytes.NewReader(v))
+		d.DisallowUnknownFields()
+		err = d.Decode(&out)
+	}
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case out.Mode != "same" && out.Mode != "fresh" && out.Mode != "separate":
+		return out, fmt.Errorf("%q: have same, fresh, separate", out.Mode)
+	case (out.Mode == "separate") != (out.Image != ""):
+		return out, fmt.Errorf("mode %s, image %q: separate wants an image, and no other mode has one", out.Mode, out.Image)
+	case out.Image != "" && !IsImage(out.Image):
+		return out, fmt.Errorf("image %q is no image", out.Image)
+	case len(out.Paths) > 0 && out.Mode == "same":
+		return out, errors.New("paths: nothing is copied where the mode is same")
+	}
+	for _, name := range out.Paths {
+		if err := filePath(name); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
 // prefill reads the turns that stand before the task: user and assistant only.

@@ -35,9 +35,19 @@ type Overrides struct {
 	Toolsets  []string             `json:"toolsets,omitempty"`
 	Network   []string             `json:"network,omitzero"`    // nil: as the operator lets boxes out; else no more than that, nothing when it is empty
 	Artifacts []string             `json:"artifacts,omitempty"` // files and folders to keep of the box
+	Verify    Verify               `json:"verify,omitzero"`     // where the task is scored
+	Processes string               `json:"processes,omitempty"` // keep: what the model left running is not ended before the task is scored
 	System    *string              `json:"system,omitempty"`
 	Prefill   []trajectory.Message `json:"-"`
 	Script    json.RawMessage      `json:"script,omitempty"` // assistant turns for the scripted model
+}
+
+// Verify says in which box a task is scored: same, fresh or separate; empty: as the run
+// says.
+type Verify struct {
+	Mode  string   `json:"mode,omitempty"`
+	Image string   `json:"image,omitempty"` // of separate
+	Paths []string `json:"paths,omitempty"` // what is copied into another box; nil: the working folder
 }
 
 // Scoring holds the keys from which graders are made.

@@ -72,6 +72,7 @@ func showRow(r *Row, width int) string {
 	if r.Hermes.Network != nil {
 		line("network", cmp.Or(strings.Join(r.Hermes.Network, ", "), "none"))
 	}
+	line("verify", strings.Join(append([]string{r.Hermes.Verify.Mode}, r.Hermes.Verify.Paths...), " "))
 	line("answer", plainText(r.Scoring.Answer))
 	line("expected", plainText(r.Scoring.Expected))
 	line("truth", plainText(r.Scoring.GroundTruth))

@@ -32,6 +32,10 @@ type Task struct {
 	Time      time.Duration     // bounds the loop below the run's own limit; 0: nothing does
 	ScoreTime time.Duration     // what the scorer needs at most, above what a run allows; 0: no more
 	Hidden    any               // the environment's own: gold answer, checker …
+	Verify    Verify            // where it is scored
+	// Processes says that what the model left running is part of what it was asked for, a
+	// server say. Else it is ended before the task is scored.
+	Processes bool
 }
 
 // Env is one environment. It is safe for concurrent use.
@@ -60,8 +64,16 @@ type World struct {
 	Judges map[string]Judge
 	Rand   *rand.Rand
 	State  *State // of this rollout, the same in all of the environment's methods
+	// BoxState is what Prepare found out about Box: where a task is scored in another box than
+	// the model's, that was prepared too. Else it is State.
+	BoxState *State
 	// Saw takes what the scorer saw, for the artifacts of the sample; nil: nobody keeps it.
 	Saw func(Exhibit)
+	// Suspects takes signs of a hack; nil: nobody keeps them. See Suspect.
+	Suspects func(Hack)
+	// Control says that this is a box in which no model worked: what is asked is whether the
+	// scorer comes to a judgement at all.
+	Control bool
 }
 
 // Exhibit is a command of the scorer with what came out, and files that it read.

@@ -15,11 +15,13 @@ type lazyBox struct {
 	backend  backends.Backend
 	spec     backends.Spec
 	deadline time.Duration
+	first    func(context.Context, backends.Sandbox) // sees the box before anybody else; nil: nobody does
 
 	mu     sync.Mutex
 	box    backends.Sandbox
 	err    error
 	broken bool
+	closed bool
 	since  time.Time
 }
 
@@ -51,6 +53,9 @@ func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 	l.since = time.Now()
 	box, err := l.backend.Open(octx, l.spec)
 	if err == nil {
+		if l.first != nil {
+			l.first(ctx, box)
+		}
 		l.box = box
 		return box, nil
 	}
@@ -94,8 +99,9 @@ func (l *lazyBox) drop() {
 func (l *lazyBox) close(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.box == nil {
+	if l.box == nil || l.closed {
 		return nil
 	}
+	l.closed, l.broken = true, true
 	return l.box.Close(ctx)
 }

@@ -1,15 +1,15 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
-	"path"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"hermes/backends"
@@ -68,6 +68,13 @@ type Options struct {
 	Judges     map[string]policy.Policy // further ones by name, for panels
 	Observer   event.Observer
 	Log        *slog.Logger
+	// Image is that of tasks that name none; empty: the back-end's.
+	Image string
+	// Verify says where tasks are scored that say nothing themselves: see [envs.Verify].
+	Verify      string
+	VerifyImage string // of separate, for tasks that name none
+	// Workspace bounds what is copied into another box to be scored; 0: 1 GiB.
+	Workspace int64
 	// SendScripts puts a row's script into the requests, for a scripted model server.
 	SendScripts bool
 	// Keep is told what the scorer saw before the box goes away; it may read the box.
@@ -76,7 +83,13 @@ type Options struct {
 }
 
 // Runner takes one task from row to record.
-type Runner struct{ o Options }
+type Runner struct {
+	o      Options
+	judges sync.Map // rows whose scorer came to a judgement in a box without a model
+	starts sync.Map // images that can run a shell
+	// programs by image; nil where no command can change them
+	programs sync.Map
+}
 
 // NewRunner checks the options.
 func NewRunner(o Options) (*Runner, error) {
@@ -87,6 +100,9 @@ func NewRunner(o Options) (*Runner, error) {
 		o.Plan = func(context.Context, []string, func(context.Context) (backends.Sandbox, error)) ([]tool.Def, []string, error) {
 			return nil, nil, nil
 		}
+	}
+	if err := envs.CheckVerify(o.Verify); err != nil {
+		return nil, err
 	}
 	d := &o.Deadlines
 	for _, p := range []struct {
@@ -164,7 +180,10 @@ type attempt struct {
 	trace   *trajectory.Trace
 	judged  map[string]*trajectory.Judged // by the judge's name
 	state   envs.State
+	ofBox   *envs.State    // of the box that is scored in; nil: state
 	saw     []envs.Exhibit // of the scorer's last try
+	hacks   []envs.Hack    // of the same
+	other   lazyBox        // another box to score in
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -200,15 +219,15 @@ func (a *attempt) begin() error {
 		return &stageError{trajectory.Environment, "task", err}
 	}
 	a.task = task
-	a.box = lazyBox{backend: o.Backend, deadline: o.Deadlines.Open, spec: backends.Spec{
-		Image: task.Image, Dir: task.Dir, Env: task.Env, Network: a.job.Row.Hermes.Network, Labels: map[string]string{"rollout": a.job.Key.String()}}}
+	a.box = lazyBox{backend: o.Backend, first: a.note, deadline: o.Deadlines.Open, spec: backends.Spec{
+		Image: cmp.Or(task.Image, o.Image), Dir: task.Dir, Env: task.Env, Network: a.job.Row.Hermes.Network, Labels: map[string]string{"rollout": a.job.Key.String()}}}
 	return nil
 }
 
 // prepare opens the box at once where the task has something to put into it.
 func (a *attempt) prepare(ctx context.Context) error {
 	o := &a.runner.o
-	p, prepares := o.Env.(envs.Preparer)
+	_, prepares := o.Env.(envs.Preparer)
 	if !prepares && len(a.task.Files) == 0 && a.task.Image == "" {
 		return nil
 	}
@@ -221,15 +240,21 @@ func (a *attempt) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadlines.Prepare, fmt.Errorf("filling the box took longer than %v", o.Deadlines.Prepare))
+	return a.fill(ctx, a.world(box))
+}
+
+// fill puts into a box what the task starts with.
+func (a *attempt) fill(ctx context.Context, w envs.World) error {
+	d := a.runner.o.Deadlines.Prepare
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("filling the box took longer than %v", d))
 	defer cancel()
 	for _, path := range slices.Sorted(keys(a.task.Files)) {
-		if err := box.WriteFile(ctx, path, []byte(a.task.Files[path]), 0o644); err != nil {
+		if err := w.Box.WriteFile(ctx, path, []byte(a.task.Files[path]), 0o644); err != nil {
 			return &stageError{trajectory.Sandbox, "prepare", fmt.Errorf("write %s: %w", path, err)}
 		}
 	}
-	if prepares {
-		if err := p.Prepare(ctx, a.task, a.world(box)); err != nil {
+	if p, ok := a.runner.o.Env.(envs.Preparer); ok {
+		if err := p.Prepare(ctx, a.task, w); err != nil {
 			return &stageError{trajectory.Environment, "prepare", err}
 		}
 	}
@@ -360,98 +385,8 @@ func (a *attempt) stepper(s envs.Stepper, l *HermesAgentLoop) func(context.Conte
 
 var errLoopTime = errors.New("the rollout's time is over")
 
-// score judges in the same box. A scorer that fails is tried again on the same box, then
-// the sample is void.
-func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
-	o := &a.runner.o
-	ep := envs.Episode{Trace: a.trace, Stop: a.rec.Stop, Errors: errs}
-	if a.rec.Outcome == trajectory.Faulty {
-		a.box.drop()
-	}
-	box := a.box.opened()
-	if n, ok := o.Env.(envs.NeedsBox); ok && box == nil && n.NeedsBox(a.task) && a.rec.Outcome != trajectory.Faulty {
-		var err error
-		if box, err = a.box.get(ctx); err != nil {
-			return err
-		}
-	}
-	var score trajectory.Score
-	var err error
-	for range o.ScoreTries {
-		score, err = a.scoreOnce(ctx, ep, box)
-		if err == nil || ctx.Err() != nil || errors.Is(err, backends.ErrLost) || errors.As(err, new(*judgeError)) { // a judge tries by itself
-			break
-		}
-	}
-	switch {
-	case errors.Is(err, envs.ErrUnscored):
-		err = nil
-	case err != nil && ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(err, backends.ErrLost):
-		return &stageError{trajectory.Sandbox, "score", err}
-	case errors.As(err, new(*judgeError)):
-		err = &stageError{trajectory.Environment, "judge", err}
-	case err != nil:
-		err = &stageError{trajectory.Environment, "score", err}
-	default:
-		a.rec.Score = &score
-	}
-	a.keep(ctx, box, err)
-	return err
-}
-
-// keep hands over what the scorer saw. A failure is a note, never a loss of the sample.
-func (a *attempt) keep(ctx context.Context, box backends.Sandbox, failed error) {
-	o := a.runner.o
-	if o.Keep == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadlines.Keep, fmt.Errorf("keeping took longer than %v", o.Deadlines.Keep))
-	defer cancel()
-	s := artifact.Scene{Record: a.rec, Task: a.task, Box: box, Since: a.box.made(), Exhibits: a.saw, Err: failed,
-		Images: a.task.Image != "" || path.IsAbs(a.task.Dir)}
-	if err := o.Keep(ctx, s); err != nil {
-		a.rec.Notes = append(a.rec.Notes, "artifacts: "+err.Error())
-	}
-}
-
-func (a *attempt) scoreOnce(ctx context.Context, ep envs.Episode, box backends.Sandbox) (s trajectory.Score, err error) {
-	d := max(a.runner.o.Deadlines.Score, a.task.ScoreTime)
-	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("the scorer took longer than %v", d))
-	defer cancel()
-	a.saw = nil
-	w := a.world(box)
-	w.Saw = func(x envs.Exhibit) { a.saw = append(a.saw, x) }
-	if s, err = a.runner.o.Env.Score(ctx, a.task, w, ep); err == nil {
-		err = finite(s)
-	}
-	return s, err
-}
-
-// finite refuses scores that no trainer and no report could use.
-func finite(s trajectory.Score) error {
-	bad := func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }
-	if bad(s.Reward) {
-		return fmt.Errorf("the scorer gave the reward %v", s.Reward)
-	}
-	for i, f := range s.Turns {
-		if bad(f) {
-			return fmt.Errorf("the scorer gave turn %d the reward %v", i+1, f)
-		}
-	}
-	for kind, m := range map[string]map[string]float64{"part": s.Parts, "metric": s.Metrics} {
-		for name, f := range m {
-			if bad(f) {
-				return fmt.Errorf("the scorer gave the %s %s as %v", kind, name, f)
-			}
-		}
-	}
-	return nil
-}
-
 func (a *attempt) world(box backends.Sandbox) envs.World {
-	w := envs.World{Box: box, State: &a.state, Tools: caller{a.set}, Rand: rand.New(rand.NewPCG(a.job.Seed, 0x73636f7265))}
+	w := envs.World{Box: box, State: &a.state, BoxState: cmp.Or(a.ofBox, &a.state), Tools: caller{a.set}, Rand: rand.New(rand.NewPCG(a.job.Seed, 0x73636f7265))}
 	if p := a.runner.o.Judge; p != nil {
 		w.Judge = a.judge("", p)
 	}
@@ -509,5 +444,5 @@ func (a *attempt) close(ctx context.Context) error {
 	if a.set != nil {
 		errs = append(errs, a.set.Close(ctx))
 	}
-	return errors.Join(append(errs, a.box.close(ctx))...)
+	return errors.Join(append(errs, a.box.close(ctx), a.other.close(ctx))...)
 }

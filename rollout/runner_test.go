@@ -146,7 +146,7 @@ func TestRunner(t *testing.T) {
 		{name: "box cannot be made", world: world{turns: talk, open: func(context.Context) error { return errors.New("no") }}, outcome: trajectory.Sandbox, cause: "box_lost"},
 		{name: "image missing", world: world{turns: talk, open: func(context.Context) error { return backends.ErrImage }}, outcome: trajectory.Sandbox, cause: "image"},
 		{name: "box lost in a call", world: world{turns: talk, call: func(context.Context) (tool.Result, error) { return tool.Result{}, lost }}, outcome: trajectory.Sandbox, cause: "box_lost", opened: 1},
-		{name: "box broken by the model", world: world{turns: talk, call: func(context.Context) (tool.Result, error) { return tool.Result{}, backends.ErrBroken }}, outcome: trajectory.Faulty, cause: "box_broken_by_model", scored: true, opened: 1},
+		{name: "box broken by the model", world: world{turns: talk, call: func(context.Context) (tool.Result, error) { return tool.Result{}, backends.ErrBroken }}, outcome: trajectory.Faulty, cause: "box_broken_by_model", scored: true, opened: 2},
 		{name: "cut by a content filter", world: world{turns: []trajectory.Turn{{Sampled: says("The answer").Sampled, Finish: trajectory.FinishFilter}}},
 			outcome: trajectory.Filtered, cause: "refused", scored: true},
 		{name: "model server down", world: world{turns: talk, next: func(context.Context) error { return &policy.Error{Kind: policy.Unavailable, Err: errors.New("503")} }}, outcome: trajectory.Provider, cause: "unavailable"},

@@ -155,6 +155,7 @@ type Record struct {
 	ToolSeconds  float64              `json:"tool_seconds,omitempty"`
 	Rebought     int                  `json:"rebought,omitempty"` // model answers bought a second time
 	Moves        []string             `json:"moves,omitempty"`    // changes of replica or model, with their cause
+	Verified     string               `json:"verified,omitempty"` // where a scorer that looks into a box did so: same, fresh, separate
 	Notes        []string             `json:"notes,omitempty"`    // deviations that a reader must know
 	Usage        Usage                `json:"usage"`
 	Judge        *Judged              `json:"judge,omitempty"` // the model that judged it

@@ -80,7 +80,7 @@ func (r Row) Run(ctx context.Context, t T, b backends.Backend, o Options) {
 
 // Rows lists the suite in the order of its numbers.
 func Rows() []Row {
-	all := slices.Concat(execRows(), killRows(), fileRows(), isolationRows(), lifeRows(), poolRows(), moreRows(), leftRows())
+	all := slices.Concat(execRows(), killRows(), fileRows(), isolationRows(), lifeRows(), poolRows(), moreRows(), reportRows(), leftRows())
 	slices.SortFunc(all, func(a, b Row) int { return a.Number - b.Number })
 	return all
 }

@@ -51,8 +51,8 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 	if err := ctx.Err(); err != nil {
 		return backends.Result{}, fmt.Errorf("exec: %w", err)
 	}
-	if (len(c.Argv) > 0) == (c.Shell != "") {
-		return backends.Result{}, errAwake // slotd says what is wrong with it
+	if (len(c.Argv) > 0) == (c.Shell != "") || c.Report != "" || c.Alone {
+		return backends.Result{}, errAwake // slotd says what is wrong with it, or does what pid 1 can't
 	}
 	select {
 	case <-x.up:

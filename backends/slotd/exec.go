@@ -25,17 +25,29 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if err != nil {
 		return backends.Result{}, err
 	}
+	report, err := newReport(c)
+	if err != nil {
+		return backends.Result{}, fmt.Errorf("exec: %w", err)
+	}
+	defer report.close()
+	ended := 0
+	if c.Alone {
+		ended = h.endOthers()
+	}
 	r, err := h.streams.Run(c, func(in, out, errs, kept *os.File) (func() (backends.Result, error), error) {
-		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs, kept: kept})
+		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs, kept: kept, report: report.file})
 		if err != nil {
 			return nil, err
 		}
 		started(t)
 		return func() (backends.Result, error) {
 			timedOut, err := h.follow(ctx, t, c.Timeout)
-			return h.result(t, timedOut), err
+			r := h.result(t, timedOut)
+			report.fill(&r, t)
+			return r, err
 		}, nil
 	})
+	r.Ended = ended
 	if err == nil {
 		err = now.still()
 	}

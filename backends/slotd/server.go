@@ -370,7 +370,7 @@ func sendResult(w io.Writer, r backends.Result, err error) {
 		writeFrame(w, frameError, text)
 		return
 	}
-	text, _ := json.Marshal(exit{r.Code, r.Signal, r.TimedOut, r.OOM, r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU})
+	text, _ := json.Marshal(exit{r.Code, r.Signal, r.TimedOut, r.OOM, r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU, r.Report, r.Left, r.Ended})
 	for kind, data := range map[byte][]byte{frameOut: r.Stdout, frameErr: r.Stderr, frameKept: r.Kept} {
 		for len(data) > 0 {
 			n := min(len(data), 1<<20)

@@ -44,6 +44,7 @@ func (r refusal) Error() string { return r.text }
 // stdio are the child's ends of its streams.
 type stdio struct {
 	in, out, err *os.File
+	report       *os.File // nil: none
 	tty          bool
 	kept         *os.File // at backends.KeptFD; nil: none
 }
@@ -68,8 +69,14 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 		t.ooms = h.opt.OOM()
 	}
 	env[MarkEnv] = t.mark
+	if s.report != nil {
+		env[c.Report] = reportPath
+	}
 	attr := &syscall.ProcAttr{Dir: dir, Env: Pairs(env), Files: []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
+	if s.report != nil {
+		attr.Files = append(attr.Files, s.report.Fd())
+	}
 	if s.kept != nil {
 		for len(attr.Files) < backends.KeptFD {
 			attr.Files = append(attr.Files, ^uintptr(0)) // not open

@@ -57,6 +57,8 @@ type command struct {
 	MaxOutput int64         `json:"max_out,omitempty"`
 	Keep      backends.Keep `json:"keep,omitempty"`
 	Merge     bool          `json:"merge,omitempty"`
+	Report    string        `json:"report,omitempty"`
+	Alone     bool          `json:"alone,omitempty"`
 	PTY       bool          `json:"pty,omitempty"`
 	Rows      uint16        `json:"rows,omitempty"`
 	Cols      uint16        `json:"cols,omitempty"`
@@ -74,6 +76,9 @@ type exit struct {
 	Dropped  int64         `json:"dropped,omitempty"`
 	Took     time.Duration `json:"took_ns"`
 	CPU      time.Duration `json:"cpu_ns"`
+	Report   []byte        `json:"report,omitempty"`
+	Left     int           `json:"left,omitempty"`
+	Ended    int           `json:"ended,omitempty"`
 }
 
 // wireFile is backends.FileInfo as it travels.
@@ -99,7 +104,7 @@ func encodeCommand(c backends.Cmd, o backends.StartOptions) ([]byte, error) {
 		return nil, fmt.Errorf("input of %d bytes for a command: %w", len(c.Stdin), backends.ErrTooLarge)
 	}
 	w := command{Shell: []byte(c.Shell), Dir: []byte(c.Dir), ClearEnv: c.ClearEnv, Input: c.Stdin != nil, Timeout: c.Timeout,
-		MaxOutput: c.MaxOutput, Keep: c.Keep, Merge: c.Merge, PTY: o.PTY, Rows: o.Rows, Cols: o.Cols, Buffer: o.Buffer}
+		MaxOutput: c.MaxOutput, Keep: c.Keep, Merge: c.Merge, Report: c.Report, Alone: c.Alone, PTY: o.PTY, Rows: o.Rows, Cols: o.Cols, Buffer: o.Buffer}
 	for _, a := range c.Argv {
 		w.Argv = append(w.Argv, []byte(a))
 	}
@@ -138,7 +143,7 @@ func decodeCommand(body []byte) (c backends.Cmd, o backends.StartOptions, err er
 		return c, o, fmt.Errorf("request head: %w", err)
 	}
 	c = backends.Cmd{Shell: string(w.Shell), Dir: string(w.Dir), ClearEnv: w.ClearEnv, Timeout: w.Timeout,
-		MaxOutput: w.MaxOutput, Keep: w.Keep, Merge: w.Merge, Env: map[string]string{}}
+		MaxOutput: w.MaxOutput, Keep: w.Keep, Merge: w.Merge, Report: w.Report, Alone: w.Alone, Env: map[string]string{}}
 	for _, a := range w.Argv {
 		c.Argv = append(c.Argv, string(a))
 	}

@@ -229,7 +229,7 @@ func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 		return envs.Task{}, fmt.Errorf("row %s: level %d: want 1 to %d", r.ID, p.Level, mostLevel)
 	}
 	x := e.program(p)
-	return envs.Task{Row: r, Image: e.c.Image, Files: x.files, Hidden: x, Messages: []trajectory.Message{trajectory.Text(trajectory.User, words(x))}}, nil
+	return envs.Task{Row: r, Image: e.c.Image, Files: x.files, Hidden: x, Verify: envs.Verify{Default: envs.VerifyFresh}, Messages: []trajectory.Message{trajectory.Text(trajectory.User, words(x))}}, nil
 }
 
 // Toolsets are a shell and files.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"hermes/datasets"
 	"hermes/envs"
@@ -82,11 +83,15 @@ func (c *combined) bind(row datasets.Row) (Grader, error) {
 		}
 	}
 	names := c.names()
+	boxed := make([]bool, len(c.Of)) // without a model's work only these have something to say
+	for i, s := range c.Of {
+		boxed[i] = s.NeedsBox(row)
+	}
 	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 		t := tally{rule: c.rule, out: trajectory.Score{Parts: map[string]float64{}}}
 		for _, gates := range []bool{true, false} {
 			for i, s := range c.Of {
-				if s.Gate != gates {
+				if s.Gate != gates || w.Control && !boxed[i] {
 					continue
 				}
 				got, err := gs[i].Grade(ctx, w, ep)
@@ -94,7 +99,7 @@ func (c *combined) bind(row datasets.Row) (Grader, error) {
 					return trajectory.Score{}, fmt.Errorf("%s: %w", names[i], err)
 				}
 				t.add(names[i], s, got)
-				if s.Gate && got.Reward < s.Pass {
+				if s.Gate && !w.Control && got.Reward < s.Pass {
 					t.out.Detail = "gate " + t.out.Detail
 					return t.out, nil
 				}
@@ -158,6 +163,13 @@ func (t *tally) reward() float64 {
 
 func (c *combined) needsBox(row datasets.Row) bool {
 	return slices.ContainsFunc(c.Of, func(s Spec) bool { return s.NeedsBox(row) })
+}
+
+func (c *combined) time(row datasets.Row) (sum time.Duration) {
+	for _, s := range c.Of {
+		sum += s.Time(row)
+	}
+	return sum
 }
 
 func (c *combined) judges(row datasets.Row) (list []string) {

@@ -5,10 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
-	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"hermes/backends"
@@ -17,45 +13,30 @@ import (
 	"hermes/trajectory"
 )
 
-// Command runs a checker in the agent's own box: exit 0 passes. A line
-// `reward: NUMBER` on its output (the last one) is the reward instead. Exit codes
-// 126 and 127, a time-out, and a reward that is no finite number mean that the checker
-// itself failed.
-func Command(c backends.Cmd) Grader {
+// Command runs a checker in the box: exit 0 passes. The verdict may also stand in the file
+// that $HERMES_REWARD names, or on the last line of the output that reads `reward: NUMBER`;
+// see docs/graders.md. A checker that did not judge is an [envs.NoVerdict].
+func Command(c backends.Cmd) Grader { return checkedBy(c, nil) }
+
+func checkedBy(c backends.Cmd, in span) Grader {
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
 	}
+	c.MaxOutput, c.Keep, c.Report = outputKept, backends.KeepBoth, rewardVariable
+	c.Env = map[string]string{"PYTHONNOUSERSITE": "1"} // what the model put into its home is no part of the checker
 	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 		if w.Box == nil {
-			return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil
+			return envs.Settled(ep), nil
 		}
 		c := c
 		c.Stdin = []byte(Answer(ep))
-		res, err := w.Box.Exec(ctx, c)
+		res, err := w.Check(ctx, "checker", c)
 		if err != nil {
-			return trajectory.Score{}, fmt.Errorf("checker: %w", err)
+			return trajectory.Score{}, err
 		}
-		if w.Saw != nil {
-			w.Saw(envs.Exhibit{Name: "checker", Cmd: c, Result: res})
-		}
-		out := string(res.Stdout) + string(res.Stderr)
-		switch {
-		case res.TimedOut:
-			return trajectory.Score{}, fmt.Errorf("checker: no end after %v", c.Timeout)
-		case res.Code == 126 || res.Code == 127:
-			return trajectory.Score{}, fmt.Errorf("checker: exit %d: %s", res.Code, short(out))
-		}
-		s := verdict(res.Code == 0, fmt.Sprintf("exit %d: %s", res.Code, short(out)))
-		if m := rewardAt.FindAllStringSubmatch(string(res.Stdout), -1); m != nil {
-			if s.Reward, err = strconv.ParseFloat(m[len(m)-1][1], 64); err != nil || math.IsNaN(s.Reward) || math.IsInf(s.Reward, 0) {
-				return trajectory.Score{}, fmt.Errorf("checker: %q: want a finite number", strings.TrimSpace(m[len(m)-1][0]))
-			}
-		}
-		return s, nil
+		return verdictOf(w, res, in)
 	})
 }
-
-var rewardAt = regexp.MustCompile(`(?m)^reward: *(\S+)[ \t\r]*$`)
 
 // command runs a command of its own, or the row's checker, in the agent's box.
 type command struct {
@@ -63,13 +44,14 @@ type command struct {
 	Command string        `yaml:"command"`
 	Dir     string        `yaml:"dir"`
 	Timeout time.Duration `yaml:"timeout"`
+	Range   span          `yaml:"range"`
 }
 
 func (o *command) check() error {
 	if o.Timeout < 0 {
 		return fmt.Errorf("timeout %v is negative", o.Timeout)
 	}
-	return nil
+	return o.Range.check()
 }
 
 func (o *command) bind(row datasets.Row) (Grader, error) {
@@ -83,10 +65,12 @@ func (o *command) bind(row datasets.Row) (Grader, error) {
 			return nil, fmt.Errorf("row %s: %w", row.ID, err)
 		}
 	}
-	return Command(c), nil
+	return checkedBy(c, o.Range), nil
 }
 
 func (o *command) needsBox(datasets.Row) bool { return true }
+
+func (o *command) time(datasets.Row) time.Duration { return cmp.Or(o.Timeout, time.Minute) }
 
 // words reads a command: shell text or an argv.
 func words(raw json.RawMessage) (shell string, argv []string, err error) {

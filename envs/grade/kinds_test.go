@@ -193,8 +193,9 @@ func TestInTheBox(t *testing.T) {
 	}{
 		{`command`, `{"checker":"grep -q said"}`, 1},
 		{`{kind: command, command: 'test "$(cat out.txt)" = five'}`, `{}`, 0},
-		{`{kind: command, command: 'echo "reward: 0.25"; exit 1'}`, `{}`, 0.25},
-		{`{kind: command, command: 'echo "reward: +1"; exit 1'}`, `{}`, 1},
+		{`{kind: command, command: 'echo "reward: 0.25"'}`, `{}`, 0.25},
+		{`{kind: command, command: 'echo "reward: +1"'}`, `{}`, 1},
+		{`{kind: command, command: 'echo "reward: 1"; exit 1'}`, `{}`, 0},
 		{`state`, `{"checks":[{"kind":"file_equals","path":"out.txt","text":"four"},{"kind":"absent","path":"out.txt"}]}`, 0.5},
 		{`state`, `{"checks":[{"kind":"contains","path":"out.txt","text":"fou"}],"forbid":[{"kind":"command","command":"true"}]}`, 0},
 		{`{kind: state, checks: [{kind: contains, path: out.txt, text: four}]}`, `{}`, 1},
@@ -204,7 +205,6 @@ func TestInTheBox(t *testing.T) {
 		{`{kind: tests, share: true, command: cat log; false, files: {log: "=== 3 passed, 1 failed in 0.1s ==="}}`, `{}`, 0.75},
 		{`{kind: tests, share: true, command: cat log; false, files: {log: "Ran 4 tests in 0s\n\nFAILED (failures=1, errors=2)"}}`, `{}`, 0.25},
 		{`{kind: tests, share: true, command: cat log; false, files: {log: "--- PASS: A (0s)\n--- FAIL: B (0s)"}}`, `{}`, 0.5},
-		{`{kind: tests, timeout: 20ms, command: sleep 60, files: {a: b}}`, `{}`, 0},
 	} {
 		s, err := grade.Parse(tt.spec)
 		if err != nil {
@@ -228,7 +228,7 @@ func TestInTheBox(t *testing.T) {
 // What fails of ours is an error, never a zero.
 func TestGraderFails(t *testing.T) {
 	x := box(t)
-	for _, spec := range []string{`{kind: command, command: no-such-program-at-all}`, `{kind: command, timeout: 20ms, command: sleep 60}`,
+	for _, spec := range []string{`{kind: command, command: no-such-program-at-all}`, `{kind: command, timeout: 20ms, command: sleep 60}`, `{kind: tests, timeout: 20ms, command: sleep 60, files: {a: b}}`,
 		`{kind: command, command: 'echo "reward: NaN"'}`, `{kind: command, command: 'echo "reward: 1e999"'}`, `{kind: command, command: 'echo "reward: none"'}`,
 		`{kind: tests, files: {a: b}, command: no-such-program-at-all}`, `{kind: state, checks: [{kind: command, command: x}]}`,
 		`[exact, {kind: command, command: no-such-program-at-all}]`, `{kind: best, of: [{kind: rubric, rubric: x}]}`} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"hermes/backends"
 	"hermes/datasets"
@@ -48,6 +49,13 @@ func (*rowOwn) bind(row datasets.Row) (Grader, error) {
 }
 
 func (*rowOwn) needsBox(row datasets.Row) bool { return len(row.Scoring.Checker) > 0 }
+
+func (*rowOwn) time(row datasets.Row) time.Duration {
+	if len(row.Scoring.Checker) > 0 {
+		return time.Minute
+	}
+	return 0
+}
 
 func (*rowOwn) judges(row datasets.Row) []string {
 	s := row.Scoring

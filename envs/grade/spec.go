@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -250,6 +251,16 @@ func (s Spec) Bind(row datasets.Row) (Grader, error) {
 func (s Spec) NeedsBox(row datasets.Row) bool {
 	b, ok := s.options().(interface{ needsBox(datasets.Row) bool })
 	return ok && b.needsBox(row)
+}
+
+// Time is how long grading the row may take in the box at most; 0: no time worth a name.
+func (s Spec) Time(row datasets.Row) time.Duration {
+	if b, ok := s.options().(interface {
+		time(datasets.Row) time.Duration
+	}); ok {
+		return b.time(row)
+	}
+	return 0
 }
 
 // NeedsJudge tells whether grading the row asks a model.

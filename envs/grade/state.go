@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,13 +58,10 @@ func (c Check) Valid() error {
 func State(checks, forbid []Check) Grader {
 	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 		if w.Box == nil {
-			return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil // the model broke it
+			return envs.Settled(ep), nil
 		}
 		for _, c := range forbid {
-			held, err := c.holds(ctx, w)
-			if err == errNoEnd {
-				err = fmt.Errorf("forbidden %s: %w: nobody knows whether it holds", c, err)
-			}
+			held, err := c.forbids(ctx, w)
 			if err != nil {
 				return trajectory.Score{}, err
 			}
@@ -103,6 +101,20 @@ func (c Check) String() string {
 	return c.Kind + " " + c.Path
 }
 
+// forbids tells whether something forbidden holds. What cannot be looked at is no verdict:
+// else it would pay to break the look.
+func (c Check) forbids(ctx context.Context, w envs.World) (bool, error) {
+	if c.Kind == "command" {
+		res, err := w.Check(ctx, "check", backends.Cmd{Shell: c.Command, Timeout: checkTime})
+		return res.Code == 0, err
+	}
+	held, err := c.holds(ctx, w)
+	if err == errNoEnd {
+		err = envs.Unjudged("forbidden %s: %v: nobody knows whether it holds", c, err)
+	}
+	return held, err
+}
+
 // checkTime is how long a check may take.
 const checkTime = time.Minute
 
@@ -113,6 +125,9 @@ var errNoEnd = errors.New("no end after a minute")
 const longest = 16 << 20
 
 func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
+	if files, ok := backends.As[backends.Stater](w.Box); ok && (c.Kind == "mode" || c.Kind == "absent") {
+		return c.looks(ctx, files) // by no program, which the model could have replaced
+	}
 	if cmd, ok := map[string]backends.Cmd{
 		"command": {Shell: c.Command},
 		"output":  {Shell: c.Command},
@@ -128,7 +143,7 @@ func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
 		case res.TimedOut && c.Command != "":
 			return false, errNoEnd
 		case res.TimedOut:
-			return false, fmt.Errorf("check %q: no end after %v", c, checkTime)
+			return false, envs.Unjudged("check %q: no end after %v", c, checkTime)
 		case c.Kind == "output":
 			return trimmed(string(res.Stdout)) == trimmed(c.Text), nil
 		}
@@ -150,6 +165,27 @@ func (c Check) holds(ctx context.Context, w envs.World) (bool, error) {
 		return hex.EncodeToString(sum[:]) == c.Text, nil
 	}
 	return trimmed(string(data)) == trimmed(c.Text), nil
+}
+
+// looks is holds for what a file is, its content aside.
+func (c Check) looks(ctx context.Context, files backends.Stater) (bool, error) {
+	st, err := files.Stat(ctx, c.Path)
+	var pe *fs.PathError
+	switch {
+	case errors.As(err, &pe):
+		return c.Kind == "absent" && errors.Is(err, fs.ErrNotExist), nil
+	case err != nil:
+		return false, fmt.Errorf("check %s: %w", c, err)
+	case c.Kind == "absent":
+		return false, nil
+	}
+	mode := st.Mode.Perm()
+	for bit, is := range map[fs.FileMode]bool{0o4000: st.Mode&fs.ModeSetuid != 0, 0o2000: st.Mode&fs.ModeSetgid != 0, 0o1000: st.Mode&fs.ModeSticky != 0} {
+		if is {
+			mode |= bit
+		}
+	}
+	return strconv.FormatUint(uint64(mode), 8) == c.Text, nil
 }
 
 func trimmed(text string) string { return strings.TrimRight(text, " \t\r\n") }

@@ -1,10 +1,13 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -66,17 +69,21 @@ func (o *unitTests) bind(row datasets.Row) (Grader, error) {
 	}
 	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 		if w.Box == nil {
-			return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil
+			return envs.Settled(ep), nil
 		}
 		for _, path := range slices.Sorted(maps.Keys(files)) {
 			if err := cleared(ctx, w, path); err != nil {
 				return trajectory.Score{}, err
 			}
 			if err := w.Box.WriteFile(ctx, path, []byte(files[path]), 0o644); err != nil {
+				var pe *fs.PathError
+				if errors.As(err, &pe) { // the box lives, and the path cannot be written to
+					return trajectory.Score{}, envs.Unjudged("tests: write %s: %v", path, err)
+				}
 				return trajectory.Score{}, fmt.Errorf("tests: write %s: %w", path, err)
 			}
 		}
-		return o.run(ctx, w, c)
+		return o.run(ctx, w, c, countedTests(c, files))
 	}), nil
 }
 
@@ -88,7 +95,7 @@ const inTheWay = `d=$0; while d=$(dirname -- "$d"); [ "$d" != . ] && [ "$d" != /
 func cleared(ctx context.Context, w envs.World, path string) error {
 	res, err := w.Box.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", inTheWay, path}, Timeout: time.Minute})
 	if err == nil && res.Code != 0 {
-		err = fmt.Errorf("exit %d: %s", res.Code, short(string(res.Stderr)))
+		return envs.Unjudged("tests: make room for %s: exit %d: %s", path, res.Code, short(string(res.Stderr)))
 	}
 	if err != nil {
 		return fmt.Errorf("tests: make room for %s: %w", path, err)
@@ -96,28 +103,40 @@ func cleared(ctx context.Context, w envs.World, path string) error {
 	return nil
 }
 
-func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd) (trajectory.Score, error) {
-	res, err := w.Exec(ctx, "tests", c)
+func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd, summed bool) (trajectory.Score, error) {
+	c.MaxOutput, c.Keep = outputKept, backends.KeepBoth
+	c.Env = map[string]string{"PYTHONNOUSERSITE": "1"}
+	res, err := w.Check(ctx, "tests", c)
 	if err != nil {
 		return trajectory.Score{}, err
 	}
 	out := string(res.Stdout) + "\n" + string(res.Stderr)
-	if res.Code == 126 || res.Code == 127 {
-		return trajectory.Score{}, fmt.Errorf("tests: exit %d: %s", res.Code, short(out))
+	passed, failed, several := counted(out)
+	if res.Code == 0 && summed && passed+failed == 0 {
+		return trajectory.Score{}, envs.Unjudged("tests: exit code 0 and no summary: no test ran: %s", short(out))
 	}
-	passed, failed := counted(out)
-	s := verdict(res.Code == 0 && !res.TimedOut, fmt.Sprintf("exit %d, %d passed, %d failed: %s", res.Code, passed, failed, short(out)))
-	if res.TimedOut { // the model's code hangs: that is a result
-		s.Detail = fmt.Sprintf("no end after %v: %s", c.Timeout, short(out))
+	if several {
+		w.Suspect("verdict_line", "the output has several summaries that disagree; the worst counts")
 	}
+	s := verdict(res.Code == 0, fmt.Sprintf("exit %d, %d passed, %d failed: %s", res.Code, passed, failed, short(out)))
 	s.Metrics = map[string]float64{"passed": float64(passed), "failed": float64(failed)}
-	if o.Share && s.Reward == 0 && !res.TimedOut && passed > 0 && failed > 0 {
+	if !o.Share || res.Code == 0 {
+		return s, nil
+	}
+	if res.Truncated && passed+failed == 0 {
+		return s, envs.Unjudged("tests: the output was cut (%d bytes): how many passed is not known", res.OutBytes+res.ErrBytes)
+	}
+	if passed > 0 && failed > 0 {
 		s.Reward = float64(passed) / float64(passed+failed)
 	}
 	return s, nil
 }
 
 func (o *unitTests) needsBox(datasets.Row) bool { return true }
+
+func (o *unitTests) time(datasets.Row) time.Duration {
+	return cmp.Or(o.Timeout, 5*time.Minute) + time.Minute
+}
 
 func (o *unitTests) binary() bool { return !o.Share }
 
@@ -131,39 +150,27 @@ var (
 	tapLine       = regexp.MustCompile(`(?m)^(not ok|ok) \d+\b`)
 )
 
-// counted reads how many tests passed and failed, from the last summary of the output.
-func counted(out string) (passed, failed int) {
-	last := func(re *regexp.Regexp) string {
-		all := re.FindAllString(out, -1)
-		if len(all) == 0 {
-			return ""
+// counted reads how many tests passed and failed, from the summary of the output. Where
+// several summaries disagree, the one with the smallest share of passed tests counts: a line
+// that the judged code adds cannot raise it.
+func counted(out string) (passed, failed int, several bool) {
+	if lines := pytestLine.FindAllString(out, -1); lines != nil {
+		var all []count
+		for _, line := range lines {
+			all = append(all, ofPytest(line))
 		}
-		return all[len(all)-1]
+		return worstOf(all)
 	}
-	if line := last(pytestLine); line != "" {
-		for _, m := range pytestCount.FindAllStringSubmatch(line, -1) {
-			n, err := strconv.Atoi(m[1])
-			if err != nil {
-				continue
+	if runs := unittestRan.FindAllStringSubmatchIndex(out, -1); runs != nil {
+		var all []count
+		for i, m := range runs {
+			end := len(out)
+			if i+1 < len(runs) {
+				end = runs[i+1][0]
 			}
-			if m[2] == "passed" {
-				passed += n
-			} else {
-				failed += n
-			}
+			all = append(all, ofUnittest(out[m[2]:m[3]], out[m[1]:end]))
 		}
-		return passed, failed
-	}
-	if all := unittestRan.FindAllStringSubmatch(out, -1); all != nil {
-		ran, err := strconv.Atoi(all[len(all)-1][1])
-		for _, m := range unittestCount.FindAllStringSubmatch(last(unittestBad), -1) {
-			n, bad := strconv.Atoi(m[1])
-			failed, err = failed+n, errors.Join(err, bad)
-		}
-		if err != nil || failed > ran {
-			return 0, 0
-		}
-		return ran - failed, failed
+		return worstOf(all)
 	}
 	for _, re := range []*regexp.Regexp{goLine, tapLine} {
 		for _, m := range re.FindAllStringSubmatch(out, -1) {
@@ -174,5 +181,64 @@ func counted(out string) (passed, failed int) {
 			}
 		}
 	}
-	return passed, failed
+	return passed, failed, false
+}
+
+// countedTests tells whether the tests are run by something that says how many there were.
+func countedTests(c backends.Cmd, files map[string]string) bool {
+	all := c.Shell + strings.Join(c.Argv, " ")
+	for name, text := range files {
+		if path.Ext(name) == ".sh" {
+			all += "\n" + text
+		}
+	}
+	return framework.MatchString(all) && !quietly.MatchString(all)
+}
+
+var (
+	framework = regexp.MustCompile(`\b(?:pytest|py\.test|-m unittest)\b`)
+	quietly   = regexp.MustCompile(`[>|]| -qq`) // the summary goes elsewhere
+)
+
+// count is one summary.
+type count struct{ passed, failed int }
+
+func ofPytest(line string) (c count) {
+	for _, m := range pytestCount.FindAllStringSubmatch(line, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			continue
+		}
+		if m[2] == "passed" {
+			c.passed += n
+		} else {
+			c.failed += n
+		}
+	}
+	return c
+}
+
+func ofUnittest(ran, rest string) (c count) {
+	all, err := strconv.Atoi(ran)
+	for _, m := range unittestCount.FindAllStringSubmatch(unittestBad.FindString(rest), -1) {
+		n, bad := strconv.Atoi(m[1])
+		c.failed, err = c.failed+n, errors.Join(err, bad)
+	}
+	if err != nil || c.failed > all {
+		return count{}
+	}
+	c.passed = all - c.failed
+	return c
+}
+
+func worstOf(all []count) (passed, failed int, several bool) {
+	share := func(c count) float64 { return float64(c.passed) / float64(max(1, c.passed+c.failed)) }
+	least := all[0]
+	for _, c := range all[1:] {
+		several = several || c != all[0]
+		if share(c) < share(least) {
+			least = c
+		}
+	}
+	return least.passed, least.failed, several
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"hermes/datasets"
 	"hermes/envs"
@@ -46,7 +47,11 @@ func (e *Env) Task(row datasets.Row) (envs.Task, error) {
 		return envs.Task{}, fmt.Errorf("row %s: %w", row.ID, err)
 	}
 	h := row.Hermes
-	t := envs.Task{Row: row, Image: cmp.Or(h.Image, e.o.Image), Dir: h.Cwd, Env: h.Env, Files: h.Files, Toolsets: h.Toolsets, Artifacts: h.Artifacts, Hidden: g}
+	t := envs.Task{Row: row, Image: cmp.Or(h.Image, e.o.Image), Dir: h.Cwd, Env: h.Env, Files: h.Files, Toolsets: h.Toolsets, Artifacts: h.Artifacts, Hidden: g,
+		Verify: envs.VerifyOf(row, ""), Processes: h.Processes == "keep"}
+	if most := e.o.Grader.Time(row); most > 0 {
+		t.ScoreTime = most + time.Minute
+	}
 	t.Messages = e.opening(row)
 	return t, nil
 }

@@ -56,7 +56,7 @@ func TestScore(t *testing.T) {
 		{"pattern", datasets.Scoring{Expected: raw(`"/^[a-c]+$/"`)}, "abcd", nil, 0},
 		{"a checker wins over an answer", datasets.Scoring{Checker: raw(`"grep -q four"`), Answer: raw(`"5"`)}, "four", nil, 1},
 		{"checker as words", datasets.Scoring{Checker: raw(`["sh","-c","exit 3"]`)}, "x", nil, 0},
-		{"a checker's own reward", datasets.Scoring{Checker: raw(`"echo reward: 0.25; exit 1"`)}, "x", nil, 0.25},
+		{"a checker's own reward", datasets.Scoring{Checker: raw(`"echo reward: 0.25"`)}, "x", nil, 0.25},
 		{"half of the calls", datasets.Scoring{ExpectedTools: raw(`[{"name":"f","arguments":{"n":1}},{"name":"g"}]`)}, "x", []trajectory.Call{call("f", `{"n":2,"m":2}`), call("g", `{}`)}, 0.5},
 		{"calls by name", datasets.Scoring{ExpectedTools: raw(`["f"]`)}, "x", []trajectory.Call{call("f", `{}`)}, 1},
 	}

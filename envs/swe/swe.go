@@ -8,17 +8,23 @@
 // when every test of FAIL_TO_PASS and PASS_TO_PASS passes, else 0. Afterwards the
 // repository is as the model left it.
 //
-// The tests run in the model's own box: a model that sets out to deceive its verifier
-// can; its changes to test files that the patch does not touch stay.
+// The tests run in a new box unless the run or the row says otherwise (see docs/graders.md):
+// made and set up as the model's was, with the files of the model's repository in the place
+// of its own, but with its own .git. Output that names no test at all is no verdict: where the
+// tests run with the reference patch, the model broke them, and else the sample is void.
 package swe
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,7 +164,11 @@ func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 	if len(r.Prompt) == 0 {
 		return envs.Task{}, fmt.Errorf("row %s: no problem_statement", r.ID)
 	}
-	t := envs.Task{Row: r, Hidden: w, Image: r.Hermes.Image, Env: r.Hermes.Env}
+	t := envs.Task{Row: r, Hidden: w, Image: r.Hermes.Image, Env: r.Hermes.Env, ScoreTime: e.c.Timeout + 3*time.Minute,
+		Verify: envs.VerifyOf(r, envs.VerifyFresh), Processes: r.Hermes.Processes == "keep"}
+	if t.Verify.Paths == nil {
+		t.Verify.Paths, t.Verify.Keep = []string{e.c.Dir}, []string{".git"}
+	}
 	if t.Image == "" {
 		t.Image = strings.NewReplacer("{id}", r.ID, "{id_}", strings.ToLower(strings.ReplaceAll(r.ID, "__", "_1776_"))).Replace(e.c.Image)
 	}
@@ -172,8 +182,9 @@ func (e *Env) Toolsets() []string { return []string{"terminal", "file"} }
 // NeedsBox is always so: the tests run there.
 func (e *Env) NeedsBox(envs.Task) bool { return true }
 
-// git is the way to call it: no hooks, no settings of the user.
-const git = "git -c core.hooksPath=/dev/null -c safe.directory='*' -c user.name=hermes -c user.email=hermes@localhost -c advice.detachedHead=false"
+// git is the way to call it: no hooks, no settings of the user, nothing that runs a program
+// of the repository's choice.
+const git = "GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1 git -c core.fsmonitor=false -c core.attributesFile=/dev/null -c core.hooksPath=/dev/null -c safe.directory='*' -c user.name=hermes -c user.email=hermes@localhost -c advice.detachedHead=false"
 
 // Prepare runs the row's setup and takes away what leads beyond the base commit.
 func (e *Env) Prepare(ctx context.Context, t envs.Task, w envs.World) error {
@@ -194,17 +205,29 @@ eval "$GIT gc -q --prune=now"`
 		return err
 	}
 	id, err := e.must(ctx, w, "base", backends.Cmd{Argv: []string{"sh", "-c", git + " rev-parse HEAD"}, Dir: e.c.Dir})
-	if err == nil {
-		baseOf(w, strings.TrimSpace(string(id)))
+	if err != nil {
+		return err
 	}
-	return err
+	config, err := w.Box.ReadFile(ctx, path.Join(e.c.Dir, configFile), 1<<20)
+	if err != nil { // a worktree, or what else has no folder of its own: then nothing is put back
+		config = nil
+	}
+	givenTo(w, given{strings.TrimSpace(string(id)), config})
+	return nil
 }
 
-type baseKey struct{}
+const configFile = ".git/config"
 
-// baseOf is the commit from which a rollout started: the model may move HEAD.
-func baseOf(w envs.World, name string) string {
-	return w.State.Get(baseKey{}, func() any { return name }).(string)
+// given is where a rollout starts: the model may move HEAD and write settings.
+type given struct {
+	base   string
+	config []byte // of the repository
+}
+
+type givenKey struct{}
+
+func givenTo(w envs.World, g given) given {
+	return w.BoxState.Get(givenKey{}, func() any { return g }).(given)
 }
 
 // must runs a command of ours that has to succeed.
@@ -230,13 +253,17 @@ func clip(s string) string {
 // Score applies the test patch, runs the tests and puts everything back.
 func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) (s trajectory.Score, err error) {
 	if w.Box == nil {
-		return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil // the model broke it
+		return envs.Settled(ep), nil
 	}
 	x := t.Hidden.(row)
-	x.base = baseOf(w, x.base)
+	start := givenTo(w, given{base: x.base})
+	x.base = start.base
 	s.Metrics = map[string]float64{"f2p": 0, "p2p": 0}
 	in := func(name, shell string, more ...string) backends.Cmd {
 		return backends.Cmd{Argv: append([]string{"sh", "-c", shell, name}, more...), Dir: e.c.Dir, Timeout: time.Minute}
+	}
+	if err := e.ownSettings(ctx, w, start.config); err != nil {
+		return s, err
 	}
 	// a git of the model's that was killed leaves its lock behind
 	tree, err := w.Exec(ctx, "snapshot", in("snapshot", `rm -f .git/index.lock; `+git+` add -A && `+git+` write-tree`))
@@ -244,34 +271,92 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 		return s, err
 	}
 	if tree.TimedOut {
-		return s, errors.New("snapshot: git add -A and git write-tree did not end within a minute")
+		return s, envs.Unjudged("snapshot: git add -A and git write-tree did not end within a minute")
 	}
 	if tree.Code != 0 {
-		s.Detail = "the repository is broken: " + clip(string(tree.Stderr)) // setup made it; the model broke it
-		return s, nil
+		return s, envs.Unjudged("the repository is broken: %s", clip(string(tree.Stderr)))
 	}
 	id := strings.TrimSpace(string(tree.Stdout))
-	diff, err := e.must(ctx, w, "patch", in("patch", git+` diff --cached --binary --no-ext-diff "$1"`, x.base))
+	patch := in("patch", git+` diff --cached --binary --no-ext-diff --no-textconv "$1"`, x.base)
+	patch.MaxOutput = 64 << 20
+	diff, err := e.must(ctx, w, "patch", patch)
 	if err != nil {
-		return s, err
+		return s, unjudged(err)
 	}
 	s.Metrics["patch_bytes"] = float64(len(diff))
-	defer func() {
-		_, rerr := e.must(context.WithoutCancel(ctx), w, "restore", in("restore", git+` read-tree --reset -u "$1" && `+git+` clean -fdq`, id))
-		if err == nil {
-			err = rerr
+	edited, _ := touched(string(diff))
+	for _, f := range x.files {
+		if slices.Contains(edited, f) {
+			w.Suspect("tests_edited", "%s, which the test patch touches, was changed by the model; it is set back", f)
 		}
+	}
+	defer func() { // for those who look at the box afterwards: a failure takes nothing from the verdict
+		e.must(context.WithoutCancel(ctx), w, "restore", in("restore", git+` read-tree --reset -u "$1" && `+git+` clean -fdq`, id))
 	}()
 	reset := `for f; do if ` + git + ` cat-file -e "$0:$f" 2>/dev/null; then ` + git + ` checkout -q "$0" -- "$f"; else rm -rf -- "$f"; fi || exit 1; done`
 	if _, err := e.must(ctx, w, "reset", backends.Cmd{Argv: append([]string{"sh", "-c", reset, x.base}, x.files...), Dir: e.c.Dir, Timeout: time.Minute}); err != nil {
-		return s, err
+		return s, unjudged(err)
 	}
 	apply := in("apply", git+" apply --whitespace=nowarn -")
 	apply.Stdin = []byte(x.testPatch)
 	if _, err := e.must(ctx, w, "test patch", apply); err != nil {
-		return s, err
+		return s, unjudged(err)
 	}
 	return e.run(ctx, x, w, s)
+}
+
+// ownSettings puts the repository's settings back: filters and the like run programs.
+func (e *Env) ownSettings(ctx context.Context, w envs.World, config []byte) error {
+	if config == nil {
+		return nil
+	}
+	at := path.Join(e.c.Dir, configFile)
+	now, err := w.Box.ReadFile(ctx, at, 1<<20)
+	if err == nil && bytes.Equal(now, config) {
+		config = nil
+	} else {
+		w.Suspect("git_settings", "%s is not as it was; it is put back", configFile)
+	}
+	clear := `[ -d .git ] || exit 0; rm -rf .git/info/attributes .git/config.worktree .git/objects/info/alternates`
+	if config != nil {
+		clear += `; rm -rf .git/config`
+	}
+	if _, err := e.must(ctx, w, "settings", backends.Cmd{Argv: []string{"sh", "-c", clear}, Dir: e.c.Dir, Timeout: time.Minute}); err != nil {
+		return unjudged(err)
+	}
+	if config == nil {
+		return nil
+	}
+	if _, err := w.Box.ReadFile(ctx, path.Join(e.c.Dir, ".git/HEAD"), 1<<20); err != nil {
+		return nil // no repository any more: git will say so
+	}
+	if err := w.Box.WriteFile(ctx, at, config, 0o644); err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			return unjudged(err)
+		}
+		return err
+	}
+	return nil
+}
+
+// unjudged is what a command of ours gave up with as no verdict; a box that is gone stays
+// what it is.
+func unjudged(err error) error {
+	if errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrBroken) || errors.Is(err, backends.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return envs.Unjudged("%v", err)
+}
+
+// Solve applies the reference patch.
+func (e *Env) Solve(ctx context.Context, t envs.Task, w envs.World) error {
+	x := t.Hidden.(row)
+	if x.patch == "" {
+		return fmt.Errorf("%w: row %s has no patch", errors.ErrUnsupported, t.Row.ID)
+	}
+	_, err := e.must(ctx, w, "reference", backends.Cmd{Argv: []string{"sh", "-c", git + " apply --whitespace=nowarn -"}, Dir: e.c.Dir, Stdin: []byte(x.patch), Timeout: time.Minute})
+	return err
 }
 
 // run runs the tests and reads their names.
@@ -284,18 +369,18 @@ func (e *Env) run(ctx context.Context, x row, w envs.World, s trajectory.Score) 
 	for _, f := range x.tests {
 		quoted = append(quoted, "'"+strings.ReplaceAll(f, "'", `'\''`)+"'")
 	}
-	res, err := w.Exec(ctx, "tests", backends.Cmd{Shell: strings.ReplaceAll(command, "{files}", strings.Join(quoted, " ")), Dir: e.c.Dir, Timeout: e.c.Timeout, MaxOutput: 16 << 20, Merge: true})
+	res, err := w.Check(ctx, "tests", backends.Cmd{Shell: strings.ReplaceAll(command, "{files}", strings.Join(quoted, " ")), Dir: e.c.Dir, Timeout: e.c.Timeout, MaxOutput: 16 << 20,
+		Keep: backends.KeepBoth, Merge: true, Env: map[string]string{"PYTHONNOUSERSITE": "1"}})
 	if err != nil {
 		return s, err
 	}
-	switch {
-	case res.TimedOut:
-		s.Detail = fmt.Sprintf("the tests did not end within %v", e.c.Timeout)
-		return s, nil
-	case res.Code == 126 || res.Code == 127:
-		return s, fmt.Errorf("tests: exit code %d: %s", res.Code, clip(string(res.Stdout)))
-	}
 	got := Parse(string(res.Stdout))
+	switch {
+	case res.Truncated:
+		return s, envs.Unjudged("tests: their output was cut (%d bytes): what ran is not known", res.OutBytes)
+	case len(got) == 0:
+		return s, envs.Unjudged("tests: the output names no test that ran, exit code %d: %s", res.Code, clip(string(res.Stdout)))
+	}
 	count := func(list []string, also ...string) (share float64, missed []string) {
 		n := 0
 		for _, name := range list {

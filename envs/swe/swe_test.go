@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hermes/datasets"
 	"hermes/envs"
@@ -71,7 +72,7 @@ func tiny(t *testing.T, change func(map[string]any)) (*swe.Env, datasets.Row) {
 	if err := os.WriteFile(name, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := swe.New(swe.Config{Dataset: name, Dir: "repo"})
+	e, err := swe.New(swe.Config{Dataset: name, Dir: "repo", Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +164,53 @@ func TestWhatCounts(t *testing.T) {
 			t.Errorf("%s %s", rec.Outcome, rec.Reason)
 		}
 	})
+}
+
+// TestNobodyVoids: what the model does to the repository's settings or to its tests is scored,
+// in its own box and in a new one; tests that never run are no score.
+func TestNobodyVoids(t *testing.T) {
+	needGit(t)
+	repair := `printf 'echo $(( $1 + $2 ))\n' >repo/add.sh`
+	for _, mode := range []string{"same", "fresh"} {
+		p := playtest.New(t)
+		p.Verify = mode
+		e, row := tiny(t, nil)
+		for name, tt := range map[string]struct {
+			command string
+			want    float64
+			outcome trajectory.Outcome
+		}{
+			"a filter that never ends":     {repair + `; cd repo; git config filter.x.clean 'sleep 1000'; echo '* filter=x' >.gitattributes`, 1, trajectory.Answered},
+			"a monitor that never ends":    {repair + `; cd repo; git config core.fsmonitor 'sleep 1000'; git config core.untrackedCache true`, 1, trajectory.Answered},
+			"settings that include others": {repair + `; cd repo; printf '[diff]\nexternal = sleep 1000\n[filter "y"]\nclean = sleep 1000\n' >x; git config include.path ../x; mkdir -p .git/info; echo '* filter=y' >.git/info/attributes`, 1, trajectory.Answered},
+			"settings of the user":         {repair + `; git config --global core.fsmonitor 'sleep 1000'; git config --global core.hooksPath /nowhere`, 1, trajectory.Answered},
+			"code that never ends":         {`echo 'sleep 1000' >repo/add.sh`, 0, trajectory.Faulty},
+			"code that kills the tests":    {`echo 'kill -9 $PPID' >repo/add.sh`, 0, trajectory.Faulty},
+			"a repository that is a FIFO":  {`rm -rf repo; mkfifo repo`, 0, trajectory.Faulty},
+			"a process that goes on":       {`cd repo; ` + left(`while :; do printf "echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n" >check.sh; done`) + ``, 0, trajectory.Answered},
+		} {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				if mode == "fresh" && strings.Contains(name, "FIFO") {
+					t.Skip("a FIFO in the place of a folder holds the copy up until its time is over")
+				}
+				rec := run(t, p, e, row, tt.command)
+				if rec.Score == nil || rec.Score.Reward != tt.want || rec.Outcome != tt.outcome {
+					t.Errorf("%s %+v (%s), want %v", rec.Outcome, rec.Score, rec.Reason, tt.want)
+				}
+			})
+		}
+		t.Run(mode+"/tests that never run", func(t *testing.T) {
+			e, row := tiny(t, func(r map[string]any) { r["test_command"] = "echo No module named pytest; exit 1" })
+			if rec := run(t, p, e, row, repair); rec.Outcome != trajectory.Environment || rec.Score != nil || !strings.Contains(rec.Reason, "names no test that ran") {
+				t.Errorf("%s %+v (%s)", rec.Outcome, rec.Score, rec.Reason)
+			}
+		})
+	}
+	e, row := tiny(t, nil)
+	rec := run(t, playtest.New(t), e, row, repair+"; echo '# mine' >>repo/check.sh")
+	if rec.Verified != "fresh" || rec.Score == nil || rec.Score.Metrics["reward/hack"] != 1 || len(rec.Notes) != 1 {
+		t.Errorf("%q %+v %v", rec.Verified, rec.Score, rec.Notes)
+	}
 }
 
 // TestNoFuture: neither later commits nor tags can be reached.
@@ -293,4 +341,10 @@ func TestRealRows(t *testing.T) {
 		}
 		t.Logf("%s: %d rows", file, n)
 	}
+}
+
+// left starts a shell text that goes on when the command is over.
+func left(script string) string {
+	const start = "import os, subprocess, sys\nif os.fork() == 0:\n    os.setsid()\n    n = subprocess.DEVNULL\n    subprocess.run([\"sh\", \"-c\", sys.argv[1]], stdin=n, stdout=n, stderr=n)\n"
+	return "python3 -c '" + start + "' '" + script + "' </dev/null >/dev/null 2>&1"
 }

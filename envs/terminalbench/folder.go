@@ -31,6 +31,8 @@ type settings struct {
 	Weights      map[string]float64 `yaml:"test_weights"` // ours: of tests by name, for the share; 1 where none is named
 	Difficulty   string             `yaml:"difficulty"`
 	Category     string             `yaml:"category"`
+	Verify       string             `yaml:"verify"`    // ours: same or fresh, the box that the tests run in
+	Processes    string             `yaml:"processes"` // ours: keep, where what the model starts must run while it is tested
 }
 
 // file is one file of a task folder.

@@ -8,8 +8,11 @@
 // task's own deadline, and its output is read by the parser that the task names. Resolved is
 // when every test passed. Then the tests are taken away again.
 //
-// The tests run in the model's own box: a model that sets out to deceive its verifier
-// can. Output without any result voids the sample, for then the tests did not run.
+// The tests run in the box that the task names (key verify of task.yaml), else in the
+// model's own, where a model that sets out to deceive its verifier can; what it left running
+// is ended first, unless the task says processes: keep. Output without any result, or no end,
+// is no verdict: where the tests say something in a new box, with the reference solution or
+// without, the model's work is to blame, and else the sample is void.
 package terminalbench
 
 import (
@@ -134,6 +137,7 @@ func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 	}
 	t := envs.Task{Row: r, Hidden: f, Dir: e.dir(f), Env: maps.Clone(f.env), Time: f.agentTime(), ScoreTime: f.testTime() + time.Minute,
 		Messages: []trajectory.Message{trajectory.Text(trajectory.User, f.Instruction)}}
+	t.Verify, t.Processes = envs.Verify{Mode: f.Verify}, f.Processes == "keep"
 	if f.docker != nil {
 		for k, v := range f.docker.env {
 			if _, there := t.Env[k]; !there {
@@ -219,7 +223,7 @@ func (e *Env) Prepare(ctx context.Context, t envs.Task, w envs.World) error {
 // Score copies the tests, runs them and takes them away.
 func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) (s trajectory.Score, err error) {
 	if w.Box == nil {
-		return trajectory.Score{Detail: "the box is gone: " + ep.Stop.Detail}, nil // the model broke it
+		return envs.Settled(ep), nil
 	}
 	f := t.Hidden.(*folder)
 	const gone = `chmod -R u+rwx -- "$0" 2>/dev/null; rm -rf -- "$0"; [ ! -e "$0" ] && [ ! -L "$0" ]`
@@ -229,8 +233,7 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 		return s, fmt.Errorf("clear %s: %w", e.c.TestDir, err)
 	}
 	if left.Code != 0 {
-		s.Detail = fmt.Sprintf("%s was there before the tests and cannot be removed: %s", e.c.TestDir, clip(string(left.Stderr)))
-		return s, nil
+		return s, envs.Unjudged("%s was there before the tests and cannot be removed: %s", e.c.TestDir, clip(string(left.Stderr)))
 	}
 	defer func() {
 		_, rerr := w.Box.Exec(context.WithoutCancel(ctx), clear)
@@ -249,14 +252,23 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 		return s, err
 	}
 	if res.TimedOut {
-		s.Detail = fmt.Sprintf("the tests did not end within %v", f.testTime())
-		return s, nil
+		return s, envs.Unjudged("the tests did not end within %v", f.testTime())
 	}
 	got := parsers()[f.Parser](string(res.Stdout))
 	if len(got) == 0 {
-		return s, fmt.Errorf("tests: no result that the parser %s can read, exit code %d: %s", f.Parser, res.Code, clip(string(res.Stdout)))
+		return s, envs.Unjudged("tests: no result that the parser %s can read, exit code %d: %s", f.Parser, res.Code, clip(string(res.Stdout)))
 	}
 	return e.judge(f, got), nil
+}
+
+// Solve runs the reference solution.
+func (e *Env) Solve(ctx context.Context, t envs.Task, w envs.World) error {
+	f := t.Hidden.(*folder)
+	if f.solution == "" {
+		return fmt.Errorf("%w: task %s has no solution.sh", errors.ErrUnsupported, t.Row.ID)
+	}
+	_, err := w.Exec(ctx, "solution", backends.Cmd{Argv: []string{"bash", "-s"}, Stdin: []byte(f.solution), Timeout: max(time.Minute, f.agentTime())})
+	return err
 }
 
 // mostParts is how many tests are named in a score.

@@ -201,15 +201,16 @@ func made(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestNoResults: tests that hang are a zero, tests that say nothing void the sample.
+// TestNoResults: tests that hang or say nothing, in a box that no model has seen too, void the
+// sample.
 func TestNoResults(t *testing.T) {
 	player := playtest.New(t)
 	for script, want := range map[string]string{
-		"sleep 600": "", "echo nothing to see; exit 3": "exit code 3: nothing to see", "echo '=== short test summary info ==='": "no result",
+		"sleep 600": "did not end within", "echo nothing to see; exit 3": "exit code 3: nothing to see", "echo '=== short test summary info ==='": "no result",
 		"no-such-program": "exit code 127",
 	} {
 		limit := "120"
-		if want == "" {
+		if script == "sleep 600" {
 			limit = "0.5"
 		}
 		dir := made(t, map[string]string{"task.yaml": "instruction: x\nmax_test_timeout_sec: " + limit + "\n", "run-tests.sh": script})
@@ -218,11 +219,40 @@ func TestNoResults(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case want == "" && (rec.Score == nil || rec.Score.Reward != 0 || !strings.Contains(rec.Score.Detail, "did not end within")):
-			t.Errorf("%s: %+v %s", script, rec.Score, rec.Reason)
-		case want != "" && (rec.Outcome != trajectory.Environment || rec.Score != nil || !strings.Contains(rec.Reason, want)):
+		case rec.Outcome != trajectory.Environment || rec.Score != nil || !strings.Contains(rec.Reason, want):
 			t.Errorf("%s: %s %s %+v, want %s", script, rec.Outcome, rec.Reason, rec.Score, want)
 		}
+	}
+}
+
+// TestNobodyVoids: tests that say nothing because of the model's work, or for want of it, are
+// a zero where they say something with the reference solution; what the model left running
+// does not meet the tests.
+func TestNobodyVoids(t *testing.T) {
+	player := playtest.New(t)
+	dir := made(t, map[string]string{"task.yaml": "instruction: x\nmax_test_timeout_sec: 5\n", "solution.sh": "printf 'exit 0\\n' > prog.sh\n",
+		"run-tests.sh": "set -e\nsleep 0.3\nsh ./prog.sh\necho '=== short test summary info ==='\nif grep -qx loud loud.txt 2>/dev/null; then echo 'PASSED t.py::loud'; else echo 'FAILED t.py::loud'; fi\necho 'PASSED t.py::runs'\n"})
+	e := open(t, inLocal(terminalbench.Config{Dataset: []string{dir}}))
+	row := rows(t, e)["task"]
+	for name, tt := range map[string]struct {
+		command string
+		outcome trajectory.Outcome
+	}{
+		"nothing was done": {"true", trajectory.Faulty}, "exit 3": {"echo exit 3 > prog.sh", trajectory.Faulty}, "the tests are killed": {"echo 'kill -9 $PPID' > prog.sh", trajectory.Faulty},
+		"it never ends":                        {"echo 'sleep 100' > prog.sh", trajectory.Faulty},
+		"a process that kills what runs tests": {"" + left("while :; do for p in /proc/[0-9]*; do grep -q run-tests $p/cmdline && [ ${p#/proc/} != $$ ] && kill -9 ${p#/proc/}; done; done") + "; echo exit 0 > prog.sh", trajectory.Answered},
+		"a process that waits for the tests":   {"" + left("while :; do [ -e ../judge/tests/run-tests.sh ] && echo loud > loud.txt; done") + "; echo exit 0 > prog.sh", trajectory.Answered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := trajectory.Message{Calls: []trajectory.Call{{Name: "terminal", Arguments: tool.JSON(map[string]string{"command": "mkdir -p ../room; cd ../room 2>/dev/null; " + tt.command})}}}
+			rec, err := player.Play(t.Context(), e, row, 0, []trajectory.Message{call})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Score == nil || rec.Score.Reward != 0 || rec.Outcome != tt.outcome {
+				t.Errorf("%s %+v (%s), want 0 and %s", rec.Outcome, rec.Score, rec.Reason, tt.outcome)
+			}
+		})
 	}
 }
 
@@ -261,4 +291,10 @@ func TestBad(t *testing.T) {
 	if _, err := e.Rows(t.Context(), envs.Eval, datasets.Options{}); err == nil || !strings.Contains(err.Error(), "eval") {
 		t.Errorf("no tasks for evaluation: %v", err)
 	}
+}
+
+// left starts a shell text that goes on when the command is over.
+func left(script string) string {
+	const start = "import os, subprocess, sys\nif os.fork() == 0:\n    os.setsid()\n    n = subprocess.DEVNULL\n    subprocess.run([\"sh\", \"-c\", sys.argv[1]], stdin=n, stdout=n, stderr=n)\n"
+	return "python3 -c '" + start + "' '" + script + "' </dev/null >/dev/null 2>&1"
 }

@@ -121,7 +121,7 @@ func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 		image = e.c.Image
 	}
 	return envs.Task{Row: r, Messages: r.Prompt, Image: image, Dir: r.Hermes.Cwd, Env: r.Hermes.Env, Files: w.files, Toolsets: r.Hermes.Toolsets,
-		Artifacts: r.Hermes.Artifacts, Hidden: w}, nil
+		Artifacts: r.Hermes.Artifacts, Hidden: w, Verify: envs.VerifyOf(r, ""), Processes: r.Hermes.Processes == "keep"}, nil
 }
 
 // Toolsets are a shell and files.

@@ -147,6 +147,9 @@ func (b *batch) check(context.Context) error {
 			return fmt.Errorf("--format %q: want sharegpt, messages", f)
 		}
 	}
+	if err := b.ToolFlags.check(); err != nil {
+		return err
+	}
 	b.offline, b.runDir = b.Offline, filepath.Join(b.Out, b.RunFlags.Run)
 	err := b.Batch.ExactFlags.check()
 	if err != nil {
@@ -260,6 +263,9 @@ func (b *batch) identity() rundir.Fields {
 		{Name: "faults", Value: b.Faults}, {Name: "grader", Value: b.words.Grader.String()}, {Name: "seed", Value: strconv.FormatInt(b.Seed, 10)},
 		{Name: "rows", Value: strings.Join(append(append([]string{}, b.Map...), b.PromptKey, strconv.FormatBool(b.Shuffle)), ",")},
 		{Name: "accept", Value: b.Accept}, {Name: "require-reasoning", Value: strconv.FormatBool(b.RequireReasoning)}, {Name: "preamble", Value: digest(b.Preamble)},
+	}
+	if b.Verify != "" {
+		fields = append(fields, rundir.Field{Name: "verify", Value: strings.TrimSpace(b.Verify + " " + b.VerifyImage)})
 	}
 	if b.model.exact != nil {
 		fields = append(fields, b.model.exact.identity()...)
@@ -429,7 +435,8 @@ func (b *batch) runner(watch event.Observer) (*rollout.Runner, error) {
 		return nil, err
 	}
 	return rollout.NewRunner(rollout.Options{Env: b.env, Policy: b.model.policy, Judge: b.judge(), Judges: b.judges(), Backend: b.boxes.backend, Plan: b.tools.plan,
-		Tools:    tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
+		Tools: tool.SetOptions{ResultLimit: b.ResultChars, TurnLimit: b.TurnChars},
+		Image: b.Image, Verify: b.Verify, VerifyImage: b.VerifyImage,
 		Sampling: sampling, SendScripts: b.model.scripted,
 		Limits: rollout.Limits{Turns: b.MaxTurns, Tokens: b.MaxTotalTokens},
 		Faults: rollout.FaultRule(b.Faults), RunCalls: b.runCalls,

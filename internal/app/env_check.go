@@ -46,7 +46,8 @@ func player(ctx context.Context, h Host, env *ChosenEnv, tools ToolFlags, seed i
 			return p, false, nil, usage(err)
 		}
 	}
-	return play.Player{Backend: r.boxes.backend, Plan: r.tools.plan, Toolsets: r.tools.sets, Seed: seed}, r.boxes.backend.Traits().Isolated, r.closeAll, nil
+	return play.Player{Backend: r.boxes.backend, Plan: r.tools.plan, Toolsets: r.tools.sets, Seed: seed,
+		Image: tools.Image, Verify: tools.Verify, VerifyImage: tools.VerifyImage}, r.boxes.backend.Traits().Isolated, r.closeAll, nil
 }
 
 // CheckEnv runs the contract of environments against one; each hears of every check. The

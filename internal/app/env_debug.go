@@ -52,6 +52,7 @@ func DebugEnv(ctx context.Context, h Host, f EnvFlags, tools ToolFlags, dir, rec
 			tools.Toolsets = []string{noTools}
 		}
 	}
+	tools = tools.of(r.Manifest)
 	text, _ := r.Manifest.Identity.Get("seed")
 	seed, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

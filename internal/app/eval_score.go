@@ -376,9 +376,7 @@ func (s *rescoring) boxes(ctx context.Context, rec *trajectory.Record) (play.Pla
 		} else if tools.Toolsets = list(sets); len(tools.Toolsets) == 0 {
 			tools.Toolsets = []string{noTools}
 		}
-		if tools.Image == "" {
-			tools.Image, _ = s.run.Manifest.Identity.Get("image")
-		}
+		tools = tools.of(s.run.Manifest)
 		tools.MissingTools = "drop"
 		s.player, _, s.closing, s.noBox = player(context.WithoutCancel(ctx), s.host, s.chosen, tools, s.seed)
 		if s.closing == nil {

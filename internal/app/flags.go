@@ -3,9 +3,14 @@
 package app
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"hermes/configs"
+	"hermes/envs"
+	"hermes/rollout/rundir"
 )
 
 // ModelFlags choose the model and where it is served. The tags are kong's.
@@ -62,9 +67,34 @@ type ToolFlags struct {
 	MissingTools string   `name:"missing-tools" enum:"fail,drop" default:"fail" help:"Toolsets that cannot be served: fail, or drop and record."`
 	Backend      string   `default:"auto" help:"Where boxes live: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
 	Boxes        int      `help:"Boxes at once; rollouts beyond that wait for one (default: one for each rollout)." placeholder:"N"`
-	Image        string   `help:"Image of boxes whose row names none." placeholder:"IMAGE"`
+	Image        string   `help:"Image of boxes whose row or task names none." placeholder:"IMAGE"`
+	Verify       string   `enum:",same,fresh,separate" default:"" help:"Box that a result is judged in, where the row does not say: same (the model's own), fresh (a new one, with the workspace copied in), separate (the same, of --verify-image); default: as the environment is used to, else same."`
+	VerifyImage  string   `name:"verify-image" help:"Image of --verify separate, for rows that name none." placeholder:"IMAGE"`
 	ResultChars  int      `name:"result-chars" default:"100000" help:"Longest tool result; the rest is kept in the box."`
 	TurnChars    int      `name:"turn-chars" default:"200000" help:"Longest results of one turn together."`
+}
+
+// check objects to flags of the judging box that do not go together.
+func (f ToolFlags) check() error {
+	switch {
+	case f.VerifyImage != "" && f.Verify != envs.VerifySeparate:
+		return fmt.Errorf("--verify-image %s: it is that of --verify separate, which is not asked for", f.VerifyImage)
+	case f.Verify == envs.VerifySeparate && f.VerifyImage == "":
+		return errors.New("--verify separate: name the image to judge in with --verify-image")
+	}
+	return nil
+}
+
+// of takes the boxes from a run where the flags say nothing of them.
+func (f ToolFlags) of(m rundir.Manifest) ToolFlags {
+	if f.Image == "" {
+		f.Image, _ = m.Identity.Get("image")
+	}
+	if f.Verify == "" {
+		text, _ := m.Identity.Get("verify")
+		f.Verify, f.VerifyImage, _ = strings.Cut(text, " ")
+	}
+	return f
 }
 
 // ChatFlags say how a conversation is held.

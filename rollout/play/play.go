@@ -27,9 +27,13 @@ type Player struct {
 	Plan     rollout.Plan
 	Toolsets []string // of rows whose task names none
 	Seed     int64
-	Turns    int // model answers at most; 0: as many as are written down, and 20 more
-	Judge    policy.Policy
-	Judges   map[string]policy.Policy // further ones by name
+	Turns    int    // model answers at most; 0: as many as are written down, and 20 more
+	Image    string // of tasks that name none
+	Verify   string // see [rollout.Options]
+	// VerifyImage is that of verify separate, for tasks that name none.
+	VerifyImage string
+	Judge       policy.Policy
+	Judges      map[string]policy.Policy // further ones by name
 	// Keep is told what the scorer saw while the box is still there; nil: nobody.
 	Keep     func(ctx context.Context, s artifact.Scene) error
 	KeepTime time.Duration // for Keep; 0: 2 minutes
@@ -44,7 +48,7 @@ func (p Player) Play(ctx context.Context, env envs.Env, row datasets.Row, sample
 		limit = len(turns) + 20
 	}
 	r, err := rollout.NewRunner(rollout.Options{Env: env, Policy: script(turns), Backend: p.Backend, Plan: p.Plan, Judge: p.Judge, Judges: p.Judges, Keep: p.Keep,
-		Limits: rollout.Limits{Turns: limit}, Faults: rollout.Show, Deadlines: rollout.Deadlines{Keep: p.KeepTime}})
+		Image: p.Image, Verify: p.Verify, VerifyImage: p.VerifyImage, Limits: rollout.Limits{Turns: limit}, Faults: rollout.Show, Deadlines: rollout.Deadlines{Keep: p.KeepTime}})
 	if err != nil {
 		return nil, err
 	}

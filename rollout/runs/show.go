@@ -98,6 +98,12 @@ func transcript(w io.Writer, r *trajectory.Record) error {
 	if r.Score != nil {
 		fmt.Fprintf(w, "reward %g %v %s\n", r.Score.Reward, r.Score.Parts, r.Score.Detail)
 	}
+	if r.Verified != "" {
+		fmt.Fprintf(w, "judged in a box: %s\n", r.Verified)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
 	faults := r.Trace.VisibleFaults()
 	for i, m := range r.Trace.Visible() {
 		fmt.Fprintf(w, "\n── %s %s\n", m.Role, m.Name)

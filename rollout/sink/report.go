@@ -55,6 +55,7 @@ func report(h reportHead, s stats.Statistics, failures []failure) []byte {
 		fmt.Fprintf(&b, "\nJudge: %s was asked %d times; %d prompt and %d completion tokens, which are not among those above; its cost is.\n",
 			j.Model, j.Asked, j.Tokens.Prompt, j.Tokens.Completion)
 	}
+	judged(&b, s)
 	tools(&b, s.Tools)
 	if len(s.Causes) > 0 {
 		b.WriteString("\n## Failed attempts by cause\n\n| cause | attempts |\n|---|---:|\n")
@@ -69,6 +70,24 @@ func report(h reportHead, s stats.Statistics, failures []failure) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// judged says where samples were judged, and what a reader must know of it.
+func judged(b *bytes.Buffer, s stats.Statistics) {
+	if len(s.Verified) > 0 {
+		b.WriteString("\nJudged in a box:")
+		for i, mode := range slices.Sorted(maps.Keys(s.Verified)) {
+			fmt.Fprintf(b, "%s %d %s", map[bool]string{true: ",", false: ""}[i > 0], s.Verified[mode], cell(mode))
+		}
+		b.WriteString(".")
+		if s.Verified["same"] > 0 {
+			b.WriteString(" The same box is the model's own: open to tampering, and so is whatever runs in the checker's own process (docs/graders.md).")
+		}
+		b.WriteString("\n")
+	}
+	if s.Hacks > 0 {
+		fmt.Fprintf(b, "\n**reward/hack: %d samples show signs of a hack**; their notes say which. No reward was changed for it.\n", s.Hacks)
+	}
 }
 
 func tools(b *bytes.Buffer, counts map[string]trajectory.ToolCount) {

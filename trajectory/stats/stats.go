@@ -57,11 +57,13 @@ type Totals struct {
 	Toolsets  map[string]int64                `json:"toolsets"`
 	Turns     map[int]int64                   `json:"turns"` // how many samples had that many
 	Reasoning int64                           `json:"reasoning"`
-	Written   int64                           `json:"written"`          // tokens, by the samples that did not fail
-	Took      float64                         `json:"took"`             // seconds of these samples together
-	Causes    map[string]int64                `json:"causes"`           // of attempts and finals that failed
-	Calls     map[string]int64                `json:"calls,omitempty"`  // by state, of all answers of the samples that did not fail
-	Faults    map[string]int64                `json:"faults,omitempty"` // by kind, of the same answers
+	Written   int64                           `json:"written"`            // tokens, by the samples that did not fail
+	Took      float64                         `json:"took"`               // seconds of these samples together
+	Causes    map[string]int64                `json:"causes"`             // of attempts and finals that failed
+	Calls     map[string]int64                `json:"calls,omitempty"`    // by state, of all answers of the samples that did not fail
+	Faults    map[string]int64                `json:"faults,omitempty"`   // by kind, of the same answers
+	Verified  map[string]int64                `json:"verified,omitempty"` // scored samples by the box that was looked into
+	Hacks     int64                           `json:"hacks,omitempty"`    // scored samples with a sign of a hack
 }
 
 // New returns empty totals for a run with these tools.
@@ -116,6 +118,7 @@ func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 		t.Accepted++
 	}
 	if r.Score != nil {
+		t.judged(r)
 		t.reward(r.Score.Reward)
 	}
 	for name, c := range r.ToolStats {
@@ -191,6 +194,19 @@ func (t *Totals) finite(x float64) float64 {
 	return max(-math.MaxFloat64, min(math.MaxFloat64, x*t.unit()))
 }
 
+// judged counts where a sample was scored, and whether there were signs of a hack.
+func (t *Totals) judged(r *trajectory.Record) {
+	if r.Verified != "" {
+		if t.Verified == nil {
+			t.Verified = map[string]int64{}
+		}
+		t.Verified[r.Verified]++
+	}
+	if r.Score.Metrics["reward/hack"] > 0 {
+		t.Hacks++
+	}
+}
+
 // Reopen takes a failure back.
 func (t *Totals) Reopen(k trajectory.Key) { delete(t.Failed, k) }
 
@@ -252,8 +268,10 @@ type Statistics struct {
 	Reasoning int64                           `json:"with_reasoning"`
 	Each      Each                            `json:"per_sample"`
 	Causes    map[string]int64                `json:"causes"`
-	Calls     map[string]int64                `json:"calls"`  // by state
-	Faults    map[string]int64                `json:"faults"` // of answers, by kind
+	Calls     map[string]int64                `json:"calls"`              // by state
+	Faults    map[string]int64                `json:"faults"`             // of answers, by kind
+	Verified  map[string]int64                `json:"verified,omitempty"` // scored samples by the box that was looked into
+	Hacks     int64                           `json:"hacks,omitempty"`    // scored samples with a sign of a hack
 }
 
 // Each are means over the samples that did not fail by our fault.
@@ -279,6 +297,7 @@ func (t *Totals) Statistics(planned int64) Statistics {
 		Seconds: math.Round(t.Last.Sub(t.First).Seconds()*1000) / 1000,
 		Tools:   maps.Clone(t.Tools), Toolsets: maps.Clone(t.Toolsets), Turns: t.turns(), Reasoning: t.Reasoning, Causes: maps.Clone(t.Causes),
 		Calls: map[string]int64{}, Faults: map[string]int64{},
+		Verified: maps.Clone(t.Verified), Hacks: t.Hacks,
 	}
 	for _, state := range CallStates() {
 		s.Calls[state] = 0

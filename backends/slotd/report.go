@@ -1,0 +1,71 @@
+package slotd
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends"
+)
+
+// reportPath is what a command finds in its variable: whoever opens it opens descriptor 3
+// of its own.
+const reportPath = "/proc/self/fd/3"
+
+// report is the file of a command's own. The zero value is none.
+type report struct{ file *os.File }
+
+// newReport makes the file that a command asks for.
+func newReport(c backends.Cmd) (report, error) {
+	if c.Report == "" {
+		return report{}, nil
+	}
+	fd, err := unix.MemfdCreate("report", unix.MFD_CLOEXEC)
+	if err != nil {
+		return report{}, fmt.Errorf("make the file of a report: %w", err)
+	}
+	return report{os.NewFile(uintptr(fd), "report")}, nil
+}
+
+// fill ends what the command left running and reads what was reported.
+func (p report) fill(r *backends.Result, t *task) {
+	if p.file == nil {
+		return
+	}
+	tr := t.tree()
+	if r.Left = len(tr.members()); r.Left > 0 || tr.unsure > 0 {
+		tr.kill()
+	}
+	text := make([]byte, backends.MaxReport+1)
+	n, _ := p.file.ReadAt(text, 0) // its end is an error too
+	if n > 0 {
+		r.Report = text[:n]
+	}
+}
+
+func (p report) close() {
+	if p.file != nil {
+		p.file.Close()
+	}
+}
+
+// endOthers ends what the box's commands have left running, and says how many processes
+// that were.
+func (h *Host) endOthers() int {
+	h.mu.Lock()
+	running := make([]*task, 0, len(h.tasks))
+	for t := range h.tasks {
+		running = append(running, t)
+	}
+	h.mu.Unlock()
+	w := &wipe{h: h}
+	prefix := h.id + ":"
+	tr := &tree{since: h.began, known: map[int]uint64{}, match: func(m string) bool { return len(m) > len(prefix) && m[:len(prefix)] == prefix }}
+	w.done.Killed = len(tr.members())
+	h.killBox(running)
+	if h.opt.Private {
+		w.others()
+	}
+	return w.done.Killed
+}

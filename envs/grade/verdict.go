@@ -1,0 +1,247 @@
+package grade
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"hermes/backends"
+	"hermes/envs"
+	"hermes/trajectory"
+)
+
+// rewardVariable is where a checker finds the file for its verdict.
+const rewardVariable = "HERMES_REWARD"
+
+// outputKept is how much of a checker's output is kept, its beginning and its end.
+const outputKept = 4 << 20
+
+// span is what a grader may give, both ends included. The zero value is 0 to 1.
+type span []float64
+
+func (s span) check() error {
+	if s == nil {
+		return nil
+	}
+	if len(s) != 2 || !(s[0] < s[1]) || math.IsInf(s[0], 0) || math.IsInf(s[1], 0) {
+		return fmt.Errorf("range %v: want two finite numbers, the smaller first", []float64(s))
+	}
+	return nil
+}
+
+func (s span) ends() (low, high float64) {
+	if s == nil {
+		return 0, 1
+	}
+	return s[0], s[1]
+}
+
+func (s span) holds(x float64) bool {
+	low, high := s.ends()
+	return x >= low && x <= high
+}
+
+// verdictOf reads what a checker that ended by itself has said: by its exit code first, then
+// in the file of its own, then in the last reward line of its output.
+func verdictOf(w envs.World, res backends.Result, in span) (trajectory.Score, error) {
+	s := verdict(res.Code == 0, fmt.Sprintf("exit %d: %s", res.Code, short(string(res.Stdout)+string(res.Stderr))))
+	if _, high := in.ends(); s.Reward > 0 {
+		s.Reward = high
+	}
+	line, lineErr := rewardLine(w, res)
+	filed, fileErr := rewardFile(res.Report)
+	if res.Code != 0 { // it failed: what else was said may lower the reward, and never raise it
+		for _, x := range []*trajectory.Score{line, filed} {
+			if x != nil && x.Reward > 0 {
+				w.Suspect("verdict_line", "reward %v was written, and the checker failed with exit code %d", x.Reward, res.Code)
+			} else if x != nil && in.holds(x.Reward) {
+				s.Reward = min(s.Reward, x.Reward)
+			}
+		}
+		return s, nil
+	}
+	switch {
+	case fileErr != nil:
+		return s, fileErr
+	case filed != nil && line != nil && line.Reward != filed.Reward:
+		w.Suspect("verdict_line", "a line gives %v, $%s %v", line.Reward, rewardVariable, filed.Reward)
+		return s, envs.Unjudged("checker: a line of its output gives the reward %v, $%s %v", line.Reward, rewardVariable, filed.Reward)
+	case filed != nil:
+		line = filed
+	case lineErr != nil:
+		return s, lineErr
+	case line == nil:
+		return s, nil
+	}
+	if !in.holds(line.Reward) {
+		low, high := in.ends()
+		return s, envs.Unjudged("checker: %q: want a reward from %v to %v (range declares another)", line.Detail, low, high)
+	}
+	s.Reward, s.Parts, s.Metrics = line.Reward, line.Parts, line.Metrics
+	if filed != nil && filed.Detail != "" {
+		s.Detail = filed.Detail
+	}
+	return s, nil
+}
+
+var (
+	rewardAt = regexp.MustCompile(`^reward: *(\S+)[ \t\r]*$`)
+	// nearly is a line that was meant to be one: in colour, indented, in capitals, quoted, with
+	// another sign behind the word, or with more behind the number.
+	nearly = regexp.MustCompile(`(?i)^[\s"'\x60*_>#|\-\x{feff}]*reward["'\x60*_]*(?:\s*[:=\x{ff1a}]|\s+[-+.]?\d)`)
+	ansi   = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])")
+)
+
+// rewardLine finds the last line of an output that gives a reward; nil: there is none.
+func rewardLine(w envs.World, res backends.Result) (*trajectory.Score, error) {
+	text := res.Stdout
+	cut := res.OutBytes > int64(len(text))
+	if cut { // only behind the gap nothing is missing
+		text = text[min(len(text), outputKept*4/10):]
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	var last string
+	given := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		if !bytes.Contains(bytes.ToLower(line), []byte("reward")) {
+			continue
+		}
+		plain := strings.TrimRight(string(line), "\n")
+		if nearly.MatchString(ansi.ReplaceAllString(plain, "")) {
+			last = plain
+			given[strings.TrimSpace(plain)] = true
+		}
+	}
+	if len(given) > 1 {
+		w.Suspect("verdict_line", "%d lines of the output give different rewards", len(given))
+	}
+	switch {
+	case last == "" && cut:
+		return nil, envs.Unjudged("checker: its output was cut (%d bytes): whether a line gave a reward is not known", res.OutBytes)
+	case last == "":
+		return nil, nil
+	case res.Left > 0 && (cut || len(given) > 1):
+		return nil, envs.Unjudged("checker: its output gives different rewards, and %d processes that could write to it were still running at its end", res.Left)
+	}
+	m := rewardAt.FindStringSubmatch(last)
+	if m == nil {
+		return nil, envs.Unjudged("checker: %q: want a line like reward: 0.5", last)
+	}
+	x, err := strconv.ParseFloat(m[1], 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil, envs.Unjudged("checker: %q: want a finite number", last)
+	}
+	return &trajectory.Score{Reward: x, Detail: last}, nil
+}
+
+// rewardFile reads the file of a checker's own: a number, or {reward, rewards, metrics,
+// detail}; nil: nothing was written.
+func rewardFile(raw []byte) (*trajectory.Score, error) {
+	text := bytes.TrimSpace(raw)
+	bad := func(err error) error {
+		return envs.Unjudged("checker: $%s: %s: %v", rewardVariable, clip(text), err)
+	}
+	switch {
+	case len(raw) > backends.MaxReport:
+		return nil, envs.Unjudged("checker: $%s: more than %d bytes", rewardVariable, backends.MaxReport)
+	case len(text) == 0:
+		return nil, nil
+	case text[0] != '{':
+		if !plainNumber.Match(text) {
+			return nil, bad(fmt.Errorf("want a number or {\"reward\": 0.5}"))
+		}
+		x, err := strconv.ParseFloat(string(text), 64)
+		if err != nil {
+			return nil, bad(err)
+		}
+		return &trajectory.Score{Reward: x, Detail: string(text)}, nil
+	}
+	var v struct {
+		Reward  *float64           `json:"reward"`
+		Rewards map[string]measure `json:"rewards"`
+		Metrics map[string]measure `json:"metrics"`
+		Detail  string             `json:"detail"`
+	}
+	err := strictJSON(text, &v)
+	if err == nil && v.Reward == nil {
+		err = fmt.Errorf("no reward")
+	}
+	if err == nil {
+		err = onceEach(text)
+	}
+	if err != nil {
+		return nil, bad(err)
+	}
+	s := &trajectory.Score{Reward: *v.Reward, Detail: v.Detail, Parts: plainMap(v.Rewards), Metrics: plainMap(v.Metrics)}
+	if s.Detail == "" {
+		s.Detail = string(text)
+	}
+	return s, nil
+}
+
+var plainNumber = regexp.MustCompile(`^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$`)
+
+// measure is a number; true and false are 1 and 0.
+type measure float64
+
+func (m *measure) UnmarshalJSON(raw []byte) error {
+	switch string(raw) {
+	case "true":
+		*m = 1
+	case "false":
+		*m = 0
+	default:
+		var x *float64
+		if err := json.Unmarshal(raw, &x); err != nil || x == nil {
+			return fmt.Errorf("%s: want a number", clip(raw))
+		}
+		*m = measure(*x)
+	}
+	return nil
+}
+
+func plainMap(in map[string]measure) map[string]float64 {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]float64, len(in))
+	for k, v := range in {
+		out[k] = float64(v)
+	}
+	return out
+}
+
+// onceEach refuses an object in which a key stands twice, and text behind it.
+func onceEach(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string)
+		if seen[name] {
+			return fmt.Errorf("%s stands there twice", name)
+		}
+		seen[name] = true
+		var skip json.RawMessage
+		if err := d.Decode(&skip); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	if d.More() {
+		return fmt.Errorf("more than one value")
+	}
+	return nil
+}
