@@ -149,11 +149,11 @@ func dsmlValue(p *parse, tool, key, attrs, raw string) string {
 			return p.coerce(tool, key, raw)
 		}
 		if isJSON(text) {
-			if text == "null" && p.opt.Dialect == VLLM && prop != nil && slices.Equal(prop.types(), []string{"string"}) {
+			if text == "null" && p.opt.Dialect == VLLM && prop != nil && slices.Equal(prop.types(p.tools.params(tool)), []string{"string"}) {
 				return quote(text)
 			}
 			if p.opt.Dialect != SGLang && prop != nil {
-				return inner(prop, p.tools.params(tool), text)
+				return p.inner(prop, p.tools.params(tool), text)
 			}
 			return text
 		}
@@ -165,7 +165,7 @@ func dsmlValue(p *parse, tool, key, attrs, raw string) string {
 // dsmlUnwrap undoes a wrapper: the only parameter is arguments or input, it is not
 // declared, and its keys are.
 func dsmlUnwrap(p *parse, tool string, ps []pair) string {
-	whole := object(ps)
+	whole := p.object(ps)
 	if len(ps) != 1 || p.opt.Dialect == SGLang || ps[0].key != "arguments" && ps[0].key != "input" {
 		return whole
 	}

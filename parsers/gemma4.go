@@ -155,7 +155,7 @@ func (r *gemmaReader) str(s, root schema) string {
 		return quote(raw)
 	}
 	if s != nil && r.p.opt.Dialect == VLLM {
-		return bySchema(s, root, raw)
+		return r.p.bySchema(s, root, raw)
 	}
 	return quote(raw)
 }
@@ -170,7 +170,7 @@ func (r *gemmaReader) bare(s, root schema) string {
 		r.cut = true
 	}
 	if s != nil && r.p.opt.Dialect != SGLang {
-		return bySchema(s, root, raw)
+		return r.p.bySchema(s, root, raw)
 	}
 	if r.p.opt.Dialect == VLLM {
 		return quote(raw)
@@ -226,7 +226,7 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 			continue
 		}
 		r.i++
-		v := r.value(s.prop(key), root, depth+1)
+		v := r.value(s.member(root, key), root, depth+1)
 		if v != "" && v != `""` || !r.cut {
 			ps = append(ps, pair{strings.Trim(key, `"`), v})
 		}
@@ -234,14 +234,14 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 			break
 		}
 	}
-	return object(ps)
+	return r.p.object(ps)
 }
 
 func (r *gemmaReader) items(s, root schema, depth int) string {
 	var out []string
 	for r.i++; !r.step(']'); {
 		from := r.i
-		v := r.value(s.sub("items"), root, depth+1)
+		v := r.value(s.items(root), root, depth+1)
 		if r.i == from {
 			r.i++
 			continue

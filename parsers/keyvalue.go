@@ -104,13 +104,13 @@ func (g keyValue) pairs(p *parse, i int, name string, at int) int {
 			p.refuse(i, k, "truncated", "call of %q is cut", name)
 			return k
 		case k == len(p.text):
-			p.call(i, k, name, object(ps), worse(state, Truncated))
+			p.call(i, k, name, p.object(ps), worse(state, Truncated))
 			return k
 		case p.at(g.close, k):
-			p.call(i, k+len(g.close), name, object(ps), state)
+			p.call(i, k+len(g.close), name, p.object(ps), state)
 			return k + len(g.close)
 		case p.at(g.open, k) || g.outerClose != "" && p.at(g.outerClose, k):
-			p.call(i, k, name, object(ps), worse(state, Recovered))
+			p.call(i, k, name, p.object(ps), worse(state, Recovered))
 			return k
 		case p.at(g.key, k):
 			one, next, st := g.pair(p, name, k)

@@ -43,6 +43,7 @@ func readKimi(p *parse) {
 		args := strings.TrimSpace(p.text[s+len(kimiArgs) : b])
 		name := kimiName(p, id, args)
 		n := len(p.out.Calls)
+		p.also = id
 		if !p.rawCall(a, b, name, args, closed) {
 			return false
 		}

@@ -101,13 +101,14 @@ func xtmlAttr(attrs, key string) string {
 
 func xtmlCall(p *parse, a, at int, attrs string) int {
 	name := xtmlAttr(attrs, "tool")
+	p.also = attrs
 	var ps []pair
 	for {
 		k := p.skipSpace(at)
 		switch {
 		case p.at(xClose+"call"+xSep, k):
 			k += len(xClose + "call" + xSep)
-			p.call(a, k, name, object(ps), Complete)
+			p.call(a, k, name, p.object(ps), Complete)
 			return k
 		case p.at(xOpen+"argument ", k):
 			s := p.index(xSep, k)
@@ -116,7 +117,7 @@ func xtmlCall(p *parse, a, at int, attrs string) int {
 				e = p.index(xClose+"argument"+xSep, s)
 			}
 			if e < 0 {
-				p.call(a, len(p.text), name, object(ps), Truncated)
+				p.call(a, len(p.text), name, p.object(ps), Truncated)
 				return len(p.text)
 			}
 			head, raw := p.text[k:s], p.text[s+len(xSep):e]
@@ -127,12 +128,12 @@ func xtmlCall(p *parse, a, at int, attrs string) int {
 			ps = append(ps, pair{xtmlAttr(head, "key"), v})
 			at = e + len(xClose+"argument"+xSep)
 		case k == len(p.text):
-			p.call(a, k, name, object(ps), Truncated)
+			p.call(a, k, name, p.object(ps), Truncated)
 			return k
 		default:
 			end, _ := p.nextOf([]string{xOpen, xClose}, k)
 			if end == k {
-				p.call(a, k, name, object(ps), Recovered)
+				p.call(a, k, name, p.object(ps), Recovered)
 				return k
 			}
 			p.fault(k, end, "stray_text", "text between the arguments of %q", name)

@@ -39,7 +39,7 @@ func readMiniCPM(p *parse) {
 			p.refuse(i, max(next, i+len(open)), "malformed", "a call of %q that does not fit", name)
 			at = max(next, i+len(open))
 		default:
-			p.call(i, next, name, object(ps), st)
+			p.call(i, next, name, p.object(ps), st)
 			at = next
 		}
 	}
@@ -100,7 +100,7 @@ func miniValue(p *parse, from int) (string, int) {
 
 func miniTyped(p *parse, tool, key, raw string) string {
 	prop := p.tools.params(tool).prop(key)
-	if prop == nil || slices.Equal(prop.types(), []string{"string"}) {
+	if prop == nil || slices.Equal(prop.types(p.tools.params(tool)), []string{"string"}) {
 		return quote(raw)
 	}
 	return guess(raw)

@@ -163,6 +163,7 @@ func mistralCompact(p *parse, i, j int) int {
 
 func (p *parse) addWithID(a, b int, name, id, args string, st State) {
 	n := len(p.out.Calls)
+	p.also = id
 	p.call(a, b, name, args, st)
 	if len(p.out.Calls) > n && id != "" {
 		p.out.Calls[n].ID = id

@@ -69,7 +69,9 @@ func museMessage(p *parse, from, end int) {
 		}
 		p.content(at, i)
 		n := len(p.out.Calls)
+		p.rename = func(name string) string { return undoubled(p, name) }
 		at = museCalls.block(p, i)
+		p.rename = nil
 		for k := range p.out.Calls[n:] {
 			p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
 		}

@@ -31,6 +31,12 @@ type parse struct {
 	fill   bool   // reasoning becomes content when there is none
 	prefix string // put in front of the content
 	limit  int    // content ends here; 0 is the end of the text
+	// rename mends the name of a call; nil leaves it.
+	rename  func(string) string
+	also    string         // text of the next call that is neither name nor arguments: its id
+	suffix  string         // of the family's tokens
+	around  *prose         // made when first asked for
+	genuine map[int]string // where ids were fed: the special tokens in the text
 	// pos is where unread text begins after the think block.
 	pos int
 	// join stands between pieces of content.
@@ -43,8 +49,8 @@ type segment struct {
 	gone bool // a mark that vanishes even when no call was read
 }
 
-func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
-	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}}
+func run(g grammar, text string, opt ParseOptions, cut bool, genuine map[int]string) Parsed {
+	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}, genuine: genuine}
 	p.tools = newTools(opt.Tools)
 	if on := opt.Variant.Thinking; opt.Dialect == VLLM && on != nil && !*on && g.reason == nil && g.think.close != "" {
 		p.opt.InReasoning, opt.InReasoning = false, false // the template's switch counts, not the prompt's tail
@@ -119,6 +125,14 @@ func (p *parse) fault(a, b int, kind, format string, args ...any) {
 
 // call adds a call that stands at a..b. An undeclared name may be dropped by the dialect.
 func (p *parse) call(a, b int, name, args string, st State) {
+	if p.opt.Dialect == Ours {
+		var ok bool
+		name, args, st, ok = p.settle(a, b, name, args, st)
+		p.also = ""
+		if !ok {
+			return
+		}
+	}
 	if p.k.DropUnknown && p.tools.known() && !p.tools.has(name) {
 		p.fault(a, b, "unknown_tool", "tool %q is not declared", name)
 		p.seg(InFault, a, b)

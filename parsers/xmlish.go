@@ -176,7 +176,7 @@ func (x xmlish) done(p *parse, name string, ps []pair) string {
 	if x.finish != nil {
 		return x.finish(p, name, ps)
 	}
-	return object(ps)
+	return p.object(ps)
 }
 
 // parameter reads the parameter whose tag stands at k.

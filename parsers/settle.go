@@ -1,0 +1,257 @@
+package parsers
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// settle is what our own dialect asks of every call that stands at a..b before it counts:
+// a name that can be one and that the tool list declares, arguments that are one object
+// without doubled keys, and not a word between a and b that is neither in the call nor of
+// the family's frame. ok is false when it is no call: what stands there is then reported,
+// or is content.
+func (p *parse) settle(a, b int, name, args string, st State) (string, string, State, bool) {
+	name = strings.TrimSpace(name)
+	if p.rename != nil {
+		name = p.rename(name)
+	}
+	if p.tools.known() && !p.tools.has(name) {
+		short := strings.TrimPrefix(name, "functions.")
+		if !p.tools.has(short) {
+			p.unknown(a, b, name)
+			return name, args, st, false
+		}
+		name, st = short, worse(st, Recovered)
+	} else if !nameLike(name) && !p.tools.has(name) {
+		p.refuse(a, b, "malformed", "%q is no name of a tool", clipped(name))
+		return name, args, st, false
+	}
+	if st == Truncated || st == Malformed {
+		return name, args, st, true
+	}
+	args, st = p.settleArguments(name, args, st)
+	if st == Complete {
+		if word, lost := p.lost(a, b, name, args); lost {
+			p.fault(a, b, "lost_text", "%q of the call of %q is not in its arguments", clipped(word), name)
+			st = Malformed
+		}
+	}
+	return name, args, st, true
+}
+
+// settleArguments makes one object of args, or says that they are none.
+func (p *parse) settleArguments(name, args string, st State) (string, State) {
+	text := strings.TrimSpace(args)
+	switch {
+	case text == "":
+		return args, st
+	case text == "null":
+		return "{}", worse(st, Recovered)
+	case text[0] == '"':
+		if inner, ok := unquote(text); ok && strings.HasPrefix(strings.TrimSpace(inner), "{") && isJSON(inner) && isJSON(text) {
+			args, text, st = inner, strings.TrimSpace(inner), worse(st, Recovered)
+		}
+	}
+	if text[0] != '{' {
+		return args, Malformed
+	}
+	var doubled bool
+	sc := scanner{text: text, raw: true, doubled: &doubled}
+	if end, err := sc.value(0, 0); err != nil || end != len(text) || doubled {
+		return args, Malformed
+	}
+	return args, st
+}
+
+// unknown is a call of a tool that the list does not declare: no call. It is a fault where
+// a call stands, and content where the text only speaks of one.
+func (p *parse) unknown(a, b int, name string) {
+	p.bad = true
+	if p.speaksOf(a, b) {
+		p.content(a, b)
+		return
+	}
+	p.fault(a, b, "unknown_tool", "tool %q is not declared", clipped(name))
+	p.seg(InFault, a, b)
+}
+
+// speaksOf says that the markup at a..b is an example: quoted, with a sentence going on behind
+// it on its line, or, where the family has no marker, not the answer itself.
+func (p *parse) speaksOf(a, b int) bool {
+	q := p.prose()
+	i := p.skipSpace(a)
+	o, ok := openingAt(p.text, i)
+	if !ok {
+		before := strings.TrimLeft(p.text[p.pos:max(i, p.pos)], " \t\r\n[,;")
+		return before != "" && len(p.out.Calls) == 0 && !p.framed(i) || !strings.ContainsAny(p.text[i:b], "(") && !strings.Contains(p.text[i:b], `"arguments"`) && !strings.Contains(p.text[i:b], `"parameters"`) && !p.framed(i)
+	}
+	if p.genuine[i] != "" {
+		return false
+	}
+	if !q.isCall(i, len(o.mark)) {
+		return true
+	}
+	line, _, _ := strings.Cut(p.text[b:], "\n")
+	return !q.lineStart(i) && sentence(strings.TrimLeft(line, "\t"))
+}
+
+// framed says that a marker of a call stands before i on the same stretch of frame.
+func (p *parse) framed(i int) bool {
+	for n := len(p.segs) - 1; n >= 0; n-- {
+		s := p.segs[n]
+		if s.kind == InFrame && strings.TrimSpace(p.text[s.a:s.b]) != "" && len(strings.TrimSpace(p.text[s.a:s.b])) > 1 {
+			return true
+		}
+		if s.kind == InContent {
+			return false
+		}
+	}
+	return p.own
+}
+
+// prose is what is known about the text around markers.
+func (p *parse) prose() *prose {
+	if p.around == nil {
+		p.around = &prose{text: p.text, tools: p.tools}
+	}
+	return p.around
+}
+
+// nameLike says that a text can be the name of a tool.
+func nameLike(name string) bool {
+	return name != "" && len(name) <= 256 && !strings.ContainsAny(name, " \t\r\n<>{}\"'`=()[],;|\\")
+}
+
+func clipped(s string) string {
+	if len(s) <= 60 {
+		return s
+	}
+	n := 60
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// frameWords are the words of markers and of the keys around a call: all that may stand in
+// a call's text without being in its name or arguments. None is None, and so on.
+var frameWords = func() map[string]bool {
+	words := map[string]bool{}
+	add := func(text string) {
+		for w, rest := nextWord(text); w != ""; w, rest = nextWord(rest) {
+			words[w] = true
+		}
+	}
+	for _, o := range openings {
+		add(o.mark)
+	}
+	add(`name arguments parameters args function type string number boolean null object array integer true false True False None
+		tool_name tool_call tool_sep arg_key arg_value call parameter param CDATA invoke key value index tool functions ARGS CALL_ID TOOL_CALLS
+		argument argument_begin end sep close open plugin action_end tools_suffix END_ACTION START_ACTION escape channel commentary analysis final constrain json
+		message start assistant to return eom item content_invoke_tool_json end_message message_model tool_calls function_calls atem steptml minimax mm DSML`)
+	add("tool▁call▁end tool▁sep tool▁calls▁end tool_call_end tool_calls_end tool_call_argument_begin tool_calls_section_end tool▁call▁begin ｜DSML｜ ｜ ▁")
+	return words
+}()
+
+func wordByte(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// nextWord cuts the first run of letters and digits off, or of bytes outside of ASCII.
+func nextWord(s string) (word, rest string) {
+	i := 0
+	for i < len(s) && !wordByte(s[i]) {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++ // what an escape spells is in another form in the value
+			if s[i] == 'u' || s[i] == 'x' {
+				for n := 0; n < 4 && i+1 < len(s) && isHex(s[i+1]); n++ {
+					i++
+				}
+			}
+		}
+		i++
+	}
+	i = min(i, len(s))
+	j := i
+	for j < len(s) && wordByte(s[j]) && s[i] < 0x80 == (s[j] < 0x80) {
+		j++
+	}
+	return s[i:j], s[j:]
+}
+
+// lost finds a word of a..b that is neither in the call nor of the frame.
+func (p *parse) lost(a, b int, name, args string) (string, bool) {
+	text := p.text[a:b]
+	if at := strings.Index(text, args); at >= 0 && args != "" { // as it was written
+		if w, lost := p.lostWord(text[:at], name, ""); lost {
+			return w, true
+		}
+		return p.lostWord(text[at+len(args):], name, "")
+	}
+	return p.lostWord(text, name, args)
+}
+
+func (p *parse) lostWord(text, name, args string) (string, bool) {
+	value := ""
+	rest := args
+	if len(args) > 2 {
+		value = spoken(args)
+		rest = value
+	}
+	for w, more := nextWord(text); w != ""; w, more = nextWord(more) {
+		if next, after := nextWord(rest); next == w {
+			rest = after
+			// both texts go on alike for a while: an argument as it was written
+			n := 0
+			for n < len(more) && n < len(rest) && more[n] == rest[n] {
+				n++
+			}
+			for n > 0 && n < len(more) && (wordByte(more[n-1]) || more[n-1] == '\\') {
+				n--
+			}
+			more, rest = more[n:], rest[n:]
+			continue
+		}
+		if frameWords[w] || strings.Contains(name, w) || strings.Contains(p.also, w) || p.suffix != "" && strings.Contains(p.suffix, w) {
+			continue
+		}
+		p.spent += len(value) / 8
+		if p.spent > 8*len(p.text)+1<<16 {
+			return "", false // hostile text: the search would no longer be linear
+		}
+		if at := strings.Index(value, w); at >= 0 {
+			rest = value[at+len(w):]
+			continue
+		}
+		return w, true
+	}
+	return "", false
+}
+
+// spoken is JSON with its strings unquoted.
+func spoken(args string) string {
+	var b strings.Builder
+	b.Grow(len(args))
+	for i := 0; i < len(args); {
+		if args[i] != '"' {
+			n := strings.IndexByte(args[i:], '"')
+			if n < 0 {
+				n = len(args) - i
+			}
+			b.WriteString(args[i : i+n])
+			i += n
+			continue
+		}
+		end, err := scanner{text: args, raw: true}.str(i)
+		if err != nil {
+			b.WriteString(args[i:])
+			break
+		}
+		t, _ := unquote(args[i:end])
+		b.WriteByte(' ')
+		b.WriteString(t)
+		b.WriteByte(' ')
+		i = end
+	}
+	return b.String()
+}
