@@ -108,7 +108,8 @@ func dsml(name, open, close string) grammar {
 		name:  name,
 		think: plainThink.until(open).cut("\n"),
 		read: xmlish{open: open, close: close, fn: "<｜DSML｜invoke name=", fnClose: "</｜DSML｜invoke>", needOpen: true,
-			par: "<｜DSML｜parameter name=", parClose: "</｜DSML｜parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap}.read,
+			par: "<｜DSML｜parameter name=", parClose: "</｜DSML｜parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap,
+			others: [][2]string{{"<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"}, {"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"}, {"<｜DSML｜_tool_calls>", "</｜DSML｜_tool_calls>"}}}.read,
 		format: func(content string, calls []Call) string {
 			if len(calls) == 0 {
 				return content

@@ -88,6 +88,20 @@ func (g keyValue) call(p *parse, i int) int {
 		p.refuse(i, stop, "truncated", "the text ends in the name of a call")
 		return stop
 	}
+	if brace := strings.IndexByte(name, '{'); p.opt.Dialect == Ours && brace > 0 && !p.tools.has(name) {
+		j := at + strings.IndexByte(p.text[at:], '{')
+		if end, err := (scanner{text: p.text}).value(j, 0); err == nil { // an object in place of the pairs
+			k := p.skipSpace(end)
+			st := Recovered
+			if p.at(g.close, k) {
+				k += len(g.close)
+			} else if k < len(p.text) {
+				k, st = end, Malformed
+			}
+			p.call(i, k, strings.TrimSpace(name[:brace]), p.text[j:end], st)
+			return k
+		}
+	}
 	if g.sep != "" && p.at(g.sep, stop) {
 		stop += len(g.sep)
 	}

@@ -42,7 +42,8 @@ var openings = []opening{
 	{"<|tool_call_begin|>", []string{"kimi_k2"}},
 	{"<|tools_prefix|>", []string{"apertus"}},
 	{"<|START_ACTION|>", []string{"cohere_command4", "cohere_command3"}},
-	{"<|action_start|>", []string{"internlm"}},
+	{"<|action_start|><|plugin|>", []string{"internlm"}},
+	{"<|action_start|> <|plugin|>", []string{"internlm"}},
 	{"<|function_call|>", []string{"gigachat3"}},
 	{"<|python_tag|>", []string{"llama3_json"}},
 	{"<|python_start|>", []string{"llama4_pythonic"}},
@@ -68,7 +69,7 @@ var openings = []opening{
 
 // openingAt finds the opening that stands at i.
 func openingAt(text string, i int) (opening, bool) {
-	if i >= len(text) || strings.IndexByte("<[]f", text[i]) < 0 {
+	if i+4 > len(text) || strings.IndexByte("<[]f", text[i]) < 0 || text[i] == '<' && strings.IndexByte("tfslmidal|a\xef", text[i+1]) < 0 {
 		return opening{}, false
 	}
 	for _, o := range openings {
@@ -127,12 +128,15 @@ var (
 //     closes nothing, or a name with one of these right behind it.
 //
 // It is none inside a fenced block of Markdown, and none between quotes or back-ticks.
-func (q *prose) isCall(i, n int) bool {
-	if q.fenced(i) {
-		return false
-	}
+func (q *prose) isCall(i, n int) bool { return !q.fenced(i) && q.stands(i, n) }
+
+// stands is isCall without a look at fences.
+func (q *prose) stands(i, n int) bool {
 	before, after := q.text[:i], q.text[min(i+n, len(q.text)):]
 	if strings.TrimLeft(before, " \n\t\r") == "" {
+		return true
+	}
+	if q.text[i-1] == '>' { // right behind another marker
 		return true
 	}
 	for _, m := range quoteBefore {
@@ -177,16 +181,19 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // bodyShape says that after has the shape of a call behind mark.
 func bodyShape(mark, after string) bool {
-	if last := mark[len(mark)-1]; last == '=' || last == '[' && mark[0] == 'f' || last == 'e' || last == ' ' {
+	if last := mark[len(mark)-1]; last == '=' || last == '[' && mark[0] == 'f' && strings.HasPrefix(strings.TrimLeft(after, " \t\r\n"), "{") || last == 'e' || last == ' ' {
 		return true // the marker itself holds the beginning of a call
+	}
+	if after != "" && (after[0] == '\n' || after[0] == '\r') {
+		return true // a marker that ends its line
 	}
 	s := strings.TrimLeft(after[:min(len(after), 256)], " \t\r\n")
 	switch {
 	case s == "":
-		return strings.ContainsAny(after, "\n") // a marker that ends its line
+		return false
 	case s[0] == '{' || s[0] == '[':
 		in := strings.TrimLeft(s[1:], " \t\r\n")
-		return in != "" && (strings.IndexByte("\"'{[]}", in[0]) >= 0 || isWord(in[0]))
+		return in != "" && (strings.IndexByte("\"'{[]}", in[0]) >= 0 || in[0] < 0x80 && isWord(in[0]))
 	case s[0] == '<':
 		return !strings.HasPrefix(s, "</") && len(s) > 1
 	case s[0] == ']':
@@ -195,16 +202,60 @@ func bodyShape(mark, after string) bool {
 		return true
 	}
 	n := 0
-	for n < len(s) && (isWord(s[n]) || s[n] == '.' || s[n] == '-' || s[n] == ':') {
+	for n < len(s) && s[n] < 0x80 && (isWord(s[n]) || s[n] == '.' || s[n] == '-' || s[n] == ':') {
 		n++
 	}
-	return n > 0 && n < len(s) && strings.IndexByte("{[<(", s[n]) >= 0 && !strings.HasPrefix(s[n:], "</")
+	if n > 0 && n < len(s) && (s[n] == '\n' || s[n] == '\r') {
+		return len(s) == len(after) || strings.HasPrefix(strings.TrimLeft(s[n:], " \t\r\n"), "<") // a name that ends its line
+	}
+	return n > 0 && n < len(s) && strings.IndexByte("{[<(", s[n]) >= 0 && (!strings.HasPrefix(s[n:], "</") || len(s) == len(after))
 }
 
-// next finds the first opening at or after i that is a call, or -1.
-func (q *prose) next(i int) (int, opening) {
-	for ; i < len(q.text); i++ {
-		n := strings.IndexAny(q.text[i:], "<[]f")
+// stands says that a marker of n bytes at i is one: a special token, or text where a call
+// is written.
+func (p *parse) stands(i, n int) bool { return p.genuine[i] != "" || p.prose().stands(i, n) }
+
+// openingMarks are the markers that may be quoted in prose.
+var openingMarks = func() map[string]bool {
+	marks := map[string]bool{}
+	for _, o := range openings {
+		marks[o.mark] = true
+	}
+	return marks
+}()
+
+// unread reports markup of a call, of any family, that stands in the content.
+func (p *parse) unread() {
+	if !strings.ContainsAny(p.out.Content, "<[") {
+		return
+	}
+	q := p.prose()
+	for _, s := range p.out.Spans {
+		if s.Kind != InContent {
+			continue
+		}
+		i, o := q.nextIn(s.Start, s.End)
+		if slices.Contains(p.examples, i) {
+			continue
+		}
+		if i < 0 || slices.ContainsFunc(p.out.Faults, func(f Fault) bool { return f.Start <= i+len(o.mark) && f.End >= i && f.Kind != "unclosed_reasoning" }) {
+			continue
+		}
+		p.fault(i, min(i+len(o.mark), s.End), "unread_call", "%s where a call begins, and no call could be read", strings.TrimSpace(o.mark))
+	}
+}
+
+// nextIn finds the first opening in a..b that is a call, or -1.
+func (q *prose) nextIn(a, b int) (int, opening) {
+	best, found := -1, opening{}
+	for _, m := range []string{"functools[", "function call<|role_sep|>"} {
+		if n := strings.Index(q.text[a:b], m); n >= 0 && q.isCall(a+n, len(m)) {
+			best, b = a+n, a+n
+			found, _ = openingAt(q.text, best)
+		}
+	}
+	for i := a; i < b; i++ {
+		n := strings.IndexAny(q.text[i:b], "<[]")
 		if n < 0 {
 			break
 		}
@@ -213,7 +264,7 @@ func (q *prose) next(i int) (int, opening) {
 			return i, o
 		}
 	}
-	return -1, opening{}
+	return best, found
 }
 
 // Auto looks for calls in a text that a server gave as plain content, when the family is
@@ -248,7 +299,7 @@ func (q *prose) next(i int) (int, opening) {
 // safe for concurrent use.
 func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
 	q := prose{text: text, tools: newTools(opt.Tools)}
-	at, o := q.next(0)
+	at, o := q.nextIn(0, len(text))
 	names := o.families
 	if at < 0 {
 		names = bareFamilies(text, q.tools)

@@ -59,8 +59,8 @@ func readMuse(p *parse) {
 
 // museMessage reads the calls of one message and nothing beyond it.
 func museMessage(p *parse, from, end int) {
-	whole, seen := p.text, p.seen
-	p.text, p.seen = p.text[:end], map[string]found{}
+	whole, seen, around := p.text, p.seen, p.around
+	p.text, p.seen, p.around = p.text[:end], map[string]found{}, nil
 	for at := from; at < end; {
 		i := museCalls.start(p, at)
 		if i < 0 {
@@ -76,7 +76,7 @@ func museMessage(p *parse, from, end int) {
 			p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
 		}
 	}
-	p.text, p.seen = whole, seen
+	p.text, p.seen, p.around = whole, seen, around
 }
 
 // undoubled is the name of NAME.NAME, which the model writes for tools without a group.

@@ -32,11 +32,13 @@ type parse struct {
 	prefix string // put in front of the content
 	limit  int    // content ends here; 0 is the end of the text
 	// rename mends the name of a call; nil leaves it.
-	rename  func(string) string
-	also    string         // text of the next call that is neither name nor arguments: its id
-	suffix  string         // of the family's tokens
-	around  *prose         // made when first asked for
-	genuine map[int]string // where ids were fed: the special tokens in the text
+	rename   func(string) string
+	also     string         // text of the next call that is neither name nor arguments: its id
+	suffix   string         // of the family's tokens
+	around   *prose         // made when first asked for
+	odd      bool           // the next call is written in another way than the family's
+	examples []int          // where calls stand that the text only speaks of
+	genuine  map[int]string // where ids were fed: the special tokens in the text
 	// pos is where unread text begins after the think block.
 	pos int
 	// join stands between pieces of content.
@@ -127,8 +129,11 @@ func (p *parse) fault(a, b int, kind, format string, args ...any) {
 func (p *parse) call(a, b int, name, args string, st State) {
 	if p.opt.Dialect == Ours {
 		var ok bool
+		if p.odd {
+			st = worse(st, Recovered)
+		}
 		name, args, st, ok = p.settle(a, b, name, args, st)
-		p.also = ""
+		p.also, p.odd = "", false
 		if !ok {
 			return
 		}
@@ -158,6 +163,7 @@ type found struct{ from, pos int }
 
 // index finds a marker at or after i, or returns -1. The last search for each marker
 // is remembered, so that reading forward costs one pass over the text for a marker.
+// In our dialect a marker of a call that prose quotes is none.
 func (p *parse) index(marker string, i int) int {
 	if i > len(p.text) || marker == "" {
 		return -1
@@ -168,6 +174,15 @@ func (p *parse) index(marker string, i int) int {
 	pos := strings.Index(p.text[i:], marker)
 	if pos >= 0 {
 		pos += i
+		if p.opt.Dialect == Ours && openingMarks[marker] {
+			for pos >= 0 && !p.stands(pos, len(marker)) {
+				if n := strings.Index(p.text[pos+1:], marker); n >= 0 {
+					pos += 1 + n
+				} else {
+					pos = -1
+				}
+			}
+		}
 	}
 	p.seen[marker] = found{i, pos}
 	return pos
@@ -204,6 +219,9 @@ func (p *parse) finish(g grammar) Parsed {
 		p.parts()
 	}
 	p.out.Content = p.prefix + p.out.Content
+	if p.opt.Dialect == Ours {
+		p.unread()
+	}
 	if p.fill && strings.TrimSpace(p.out.Content) == "" {
 		p.out.Content, p.out.Reasoning = p.out.Reasoning, p.out.Content
 	}

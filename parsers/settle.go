@@ -68,6 +68,7 @@ func (p *parse) settleArguments(name, args string, st State) (string, State) {
 func (p *parse) unknown(a, b int, name string) {
 	p.bad = true
 	if p.speaksOf(a, b) {
+		p.examples = append(p.examples, p.skipSpace(a))
 		p.content(a, b)
 		return
 	}

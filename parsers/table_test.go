@@ -195,7 +195,8 @@ func TestDialects(t *testing.T) {
 		{parsers.VLLM, "reasoning:holo2", "a</think>b", "b", "a", 0},
 		{parsers.VLLM, "reasoning:holo2", "b", "b", "", 0},
 		{parsers.VLLM, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>b", "", "a", 0},
-		{parsers.Ours, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>b", "<｜DSML｜tool_calls>b", "a", 0},
+		{parsers.Ours, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>\nb", "<｜DSML｜tool_calls>\nb", "a", 0},
+		{parsers.Ours, "reasoning:deepseek_v4", "<think>a <｜DSML｜tool_calls> b", "", "a <｜DSML｜tool_calls> b", 0}, // quoted: it ends nothing
 		{parsers.SGLang, "kimi_k2", `<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>{"path`, "", "", 1},
 	} {
 		p := familyOf(t, tt.family).Parse(tt.in, parsers.ParseOptions{Dialect: tt.dialect})
