@@ -108,7 +108,7 @@ func (g gemma) call(p *parse, i int) int {
 		p.refuse(i, end, "malformed", "a call without a name")
 		return end
 	}
-	p.call(i, end, name, args, st)
+	p.call(i, end, name, args, worse(st, r.st))
 	return end
 }
 
@@ -118,7 +118,13 @@ type gemmaReader struct {
 	mark, close string
 	i           int
 	cut         bool
+	object      bool  // the value being read is a member of an object
+	st          State // how far the values may be trusted; empty is complete
 }
+
+func (r *gemmaReader) doubt(st State) { r.st = worse(r.st, st) }
+
+func (r *gemmaReader) ours() bool { return r.p.opt.Dialect == Ours }
 
 func (r *gemmaReader) value(s, root schema, depth int) string {
 	r.i = r.p.skipSpace(r.i)
@@ -128,7 +134,14 @@ func (r *gemmaReader) value(s, root schema, depth int) string {
 		r.cut = true
 		return ""
 	case r.p.at(r.mark, r.i):
+		if r.ours() {
+			return r.marked(s, root)
+		}
 		return r.str(s, root)
+	case r.ours() && (text[r.i] == '"' || text[r.i] == '\''):
+		if v, ok := r.quoted(s, root); ok {
+			return v
+		}
 	case text[r.i] == '{' && depth < maxDepth:
 		return r.members(s, root, depth)
 	case text[r.i] == '[' && depth < maxDepth:
@@ -165,7 +178,10 @@ func (r *gemmaReader) bare(s, root schema) string {
 	for r.i < len(r.p.text) && !strings.ContainsRune(",}]", rune(r.p.text[r.i])) && !r.p.at(r.close, r.i) {
 		r.i++
 	}
-	raw := strings.TrimSpace(r.p.text[from:r.i])
+	if r.ours() {
+		r.i = r.bareEnd(from, r.i)
+	}
+	raw := strings.TrimSpace(strings.TrimSuffix(r.p.text[from:r.i], r.mark))
 	if r.i == len(r.p.text) {
 		r.cut = true
 	}
@@ -175,7 +191,7 @@ func (r *gemmaReader) bare(s, root schema) string {
 	if r.p.opt.Dialect == VLLM {
 		return quote(raw)
 	}
-	if isJSON(raw) && raw != "null" {
+	if isJSON(raw) && (raw != "null" || r.ours()) {
 		return raw
 	}
 	return quote(raw)
@@ -210,7 +226,7 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 				r.i = r.p.skipSpace(e + len(r.mark))
 			}
 		} else {
-			for r.i < len(r.p.text) && !strings.ContainsRune(":,}", rune(r.p.text[r.i])) {
+			for r.i < len(r.p.text) && !strings.ContainsRune(":,}", rune(r.p.text[r.i])) && !(r.ours() && r.p.text[r.i] == '=') {
 				r.i++
 			}
 			key = strings.TrimSpace(r.p.text[from:r.i])
@@ -219,13 +235,21 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 			r.cut = true
 			break
 		}
-		if r.p.text[r.i] != ':' {
+		switch {
+		case !r.ours():
+		case r.p.text[r.i] == '=':
+			r.doubt(Recovered)
+		case r.p.text[r.i] != ':' || key == "" || strings.Contains(key, r.mark):
+			r.doubt(Malformed) // a value without a key, or a key without a value
+		}
+		if r.p.text[r.i] != ':' && !(r.ours() && r.p.text[r.i] == '=') {
 			if r.i == from {
 				r.i++
 			}
 			continue
 		}
 		r.i++
+		r.object = true
 		v := r.value(s.member(root, key), root, depth+1)
 		if v != "" && v != `""` || !r.cut {
 			ps = append(ps, pair{strings.Trim(key, `"`), v})
@@ -241,9 +265,13 @@ func (r *gemmaReader) items(s, root schema, depth int) string {
 	var out []string
 	for r.i++; !r.step(']'); {
 		from := r.i
+		r.object = false
 		v := r.value(s.items(root), root, depth+1)
 		if r.i == from {
 			r.i++
+			if r.ours() {
+				r.doubt(Malformed)
+			}
 			continue
 		}
 		out = append(out, v)

@@ -150,7 +150,7 @@ func (q *prose) stands(i, n int) bool {
 		}
 	}
 	if q.lineStart(i) {
-		return !sentence(after) || q.toolName(after)
+		return q.text[i+n-1] != '>' && q.text[i+n-1] != ']' || !sentence(after) || q.toolName(after)
 	}
 	return bodyShape(q.text[i:i+n], after) || q.toolName(after)
 }
