@@ -171,6 +171,16 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
 }
 
+// holds says that the value at..end holds tags of the family: it may be two.
+func (g keyValue) holds(p *parse, at, end int) bool {
+	for _, m := range []string{g.key, g.val, g.keyClose} {
+		if i := p.index(m, at); i >= 0 && i < end {
+			return true
+		}
+	}
+	return false
+}
+
 // valueEnd finds the closing tag that is followed by frame.
 func (g keyValue) valueEnd(p *parse, at int) (end, next int, st State) {
 	first := p.index(g.valClose, at)
@@ -180,7 +190,7 @@ func (g keyValue) valueEnd(p *parse, at int) (end, next int, st State) {
 	for c := first; c >= 0; c = p.index(g.valClose, c+len(g.valClose)) {
 		k := g.skip(p, c+len(g.valClose))
 		if k == len(p.text) || p.at(g.key, k) || p.at(g.close, k) || p.at(g.open, k) {
-			if c == first {
+			if c == first && !(p.opt.Dialect == Ours && g.holds(p, at, c)) {
 				return c, c + len(g.valClose), Complete
 			}
 			return c, c + len(g.valClose), Ambiguous

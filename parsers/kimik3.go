@@ -99,22 +99,43 @@ func xtmlAttr(attrs, key string) string {
 	return xtmlUnescape.Replace(v)
 }
 
+// xtmlEnd is where the argument that begins at from ends: at the first closing tag, e or a
+// later one, behind which the call goes on or ends. sure is false when the value holds tags.
+func xtmlEnd(p *parse, from, e int) (end int, sure bool) {
+	const tail = xClose + "argument" + xSep
+	for c := e; c >= 0; c = p.index(tail, c+len(tail)) {
+		k := p.skipSpace(c + len(tail))
+		if k == len(p.text) || p.at(xClose+"call"+xSep, k) || p.at(xOpen+"argument ", k) {
+			open := p.index(xOpen, from)
+			return c, c == e && (open < 0 || open > c)
+		}
+	}
+	return e, true
+}
+
 func xtmlCall(p *parse, a, at int, attrs string) int {
 	name := xtmlAttr(attrs, "tool")
-	p.also = attrs
+	p.also = xtmlAttr(attrs, "index")
 	var ps []pair
+	st := Complete
 	for {
 		k := p.skipSpace(at)
 		switch {
 		case p.at(xClose+"call"+xSep, k):
 			k += len(xClose + "call" + xSep)
-			p.call(a, k, name, p.object(ps), Complete)
+			p.call(a, k, name, p.object(ps), st)
 			return k
 		case p.at(xOpen+"argument ", k):
 			s := p.index(xSep, k)
 			e := -1
 			if s >= 0 {
 				e = p.index(xClose+"argument"+xSep, s)
+			}
+			if e >= 0 && p.opt.Dialect == Ours {
+				var sure bool
+				if e, sure = xtmlEnd(p, s+len(xSep), e); !sure {
+					st = Ambiguous
+				}
 			}
 			if e < 0 {
 				p.call(a, len(p.text), name, p.object(ps), Truncated)

@@ -47,13 +47,14 @@ func readMiniCPM(p *parse) {
 
 func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
 	var ps []pair
+	state := Complete
 	for {
 		k := p.skipSpace(at)
 		switch {
 		case k == len(p.text):
 			return ps, k, Truncated
 		case p.at("</function>", k):
-			return ps, k + len("</function>"), Complete
+			return ps, k + len("</function>"), state
 		case p.at("<arguments>", k):
 			at = k + len("<arguments>")
 		case p.at("</arguments>", k):
@@ -70,6 +71,9 @@ func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
 			raw, next := miniValue(p, from)
 			if next < 0 {
 				return ps, len(p.text), Truncated
+			}
+			if p.opt.Dialect == Ours && (strings.Contains(raw, "<param") || strings.Contains(raw, "<function")) && !strings.HasPrefix(strings.TrimSpace(p.text[from:]), "<![CDATA[") {
+				state = Ambiguous // it may be two
 			}
 			ps = append(ps, pair{key, miniTyped(p, tool, key, raw)})
 			at = next

@@ -221,6 +221,7 @@ func (p *parse) finish(g grammar) Parsed {
 	p.out.Content = p.prefix + p.out.Content
 	if p.opt.Dialect == Ours {
 		p.unread()
+		p.account()
 	}
 	if p.fill && strings.TrimSpace(p.out.Content) == "" {
 		p.out.Content, p.out.Reasoning = p.out.Reasoning, p.out.Content

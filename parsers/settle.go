@@ -150,6 +150,10 @@ var frameWords = func() map[string]bool {
 		tool_name tool_call tool_sep arg_key arg_value call parameter param CDATA invoke key value index tool functions ARGS CALL_ID TOOL_CALLS
 		argument argument_begin end sep close open plugin action_end tools_suffix END_ACTION START_ACTION escape channel commentary analysis final constrain json
 		message start assistant to return eom item content_invoke_tool_json end_message message_model tool_calls function_calls atem steptml minimax mm DSML`)
+	add(`think inner_prefix inner_suffix START_THINKING END_THINKING THINK longcat_think seed:think mm:think channel thought START_RESPONSE END_RESPONSE START_TEXT END_TEXT
+		response answer role_sep message_sep s python_tag python_start python_end content_text content_thinking content_invoke_tool_text content_tool_error content_model_end_sampling
+		self user eot tools call_id tool_call_id section_begin section_end begin functionname paramname param plugin
+		◁think▷ ◁/think▷ Here is my thought process Here's my response 助手：`)
 	add("tool▁call▁end tool▁sep tool▁calls▁end tool_call_end tool_calls_end tool_call_argument_begin tool_calls_section_end tool▁call▁begin ｜DSML｜ ｜ ▁")
 	return words
 }()
@@ -255,4 +259,48 @@ func spoken(args string) string {
 		i = end
 	}
 	return b.String()
+}
+
+// account reports words of frames that are no words of frames, so that no text goes between
+// the parts of an answer. A recipient or an id that is also a call's name or id is none.
+func (p *parse) account() {
+	for _, s := range p.out.Spans {
+		if s.Kind != InFrame {
+			continue
+		}
+		for w, rest := nextWord(p.text[s.Start:s.End]); w != ""; w, rest = nextWord(rest) {
+			if frameWords[w] || p.suffix != "" && strings.Contains(p.suffix, w) || p.inCalls(w) {
+				continue
+			}
+			if !p.faulted(s.Start, s.End) {
+				p.fault(s.Start, s.End, "lost_text", "%q stands between the parts of the answer", clipped(w))
+			}
+			break
+		}
+	}
+}
+
+func (p *parse) inCalls(word string) bool {
+	for n, c := range p.out.Calls {
+		if strings.Contains(c.Name, word) || strings.Contains(c.ID, word) {
+			return true
+		}
+		if n == 64 {
+			break
+		}
+	}
+	return false
+}
+
+// faulted says that one fault covers a..b.
+func (p *parse) faulted(a, b int) bool {
+	for n, f := range p.out.Faults {
+		if f.Start <= a && f.End >= b {
+			return true
+		}
+		if n == 256 {
+			break
+		}
+	}
+	return false
 }

@@ -315,7 +315,7 @@ func (x xmlish) valueEnd(p *parse, tool string, at int) (end, next int, st State
 	}
 	for c := first; c >= 0; c = p.index(x.parClose, c+len(x.parClose)) {
 		if x.framed(p, tool, c+len(x.parClose)) {
-			if c == first {
+			if i := p.index(x.par, at); c == first && !(p.opt.Dialect == Ours && i >= 0 && i < c) {
 				return c, c + len(x.parClose), Complete
 			}
 			return c, c + len(x.parClose), Ambiguous
