@@ -28,6 +28,12 @@ func (p *parse) coerce(tool, key, raw string) string {
 	if prop == nil {
 		return quote(raw)
 	}
+	return p.declared(prop, params, raw)
+}
+
+// declared is the text of a value as its schema wants it, objects and lists in the spelling
+// of Python too where the dialect reads them.
+func (p *parse) declared(prop, params schema, raw string) string {
 	if v := p.bySchema(prop, params, raw); !p.k.PyObjects || v[0] != '"' {
 		return v
 	} else if types := prop.types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {

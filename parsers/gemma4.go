@@ -112,6 +112,9 @@ func (g gemma) call(p *parse, i int) int {
 	return end
 }
 
+// pyWords are the words of Python.
+var pyWords = map[string]string{"None": "null", "True": "true", "False": "false"}
+
 // gemmaReader reads the values of one call and writes JSON.
 type gemmaReader struct {
 	p           *parse
@@ -190,6 +193,9 @@ func (r *gemmaReader) bare(s, root schema) string {
 	}
 	if r.p.opt.Dialect == VLLM {
 		return quote(raw)
+	}
+	if word, ok := pyWords[raw]; ok && r.ours() {
+		return word
 	}
 	if isJSON(raw) && (raw != "null" || r.ours()) {
 		return raw

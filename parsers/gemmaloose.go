@@ -56,7 +56,7 @@ func (r *gemmaReader) marked(s, root schema) string {
 func (r *gemmaReader) typed(s, root schema, raw string) string {
 	switch {
 	case s != nil && !slices.Contains(s.types(root), "string"):
-		return r.p.bySchema(s, root, raw)
+		return r.p.declared(s, root, raw)
 	case s == nil && r.mark == "<escape>" && isJSON(raw):
 		return strings.TrimSpace(raw)
 	}
