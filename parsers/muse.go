@@ -31,7 +31,7 @@ func readMuse(p *parse) {
 	const message = "<|message|>"
 	for at := p.pos; at < len(p.text); {
 		m := p.index(message, at)
-		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, max(at, m))
+		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, museBody(p, max(at, m), m))
 		if m < 0 || recipient(p.text[at:m]) == "" {
 			if t := strings.TrimSpace(p.text[at:end]); strings.HasPrefix(t, "<|start|>") || strings.HasPrefix(t, "to=") {
 				p.frame(at, end)
@@ -55,6 +55,20 @@ func readMuse(p *parse) {
 		p.frame(end, end+len(mark))
 		at = end + len(mark)
 	}
+}
+
+// museBody is where the end of the message may stand whose text mark is at m: behind its calls,
+// as a mark inside their values is text.
+func museBody(p *parse, at, m int) int {
+	if m < 0 || p.opt.Dialect != Ours {
+		return at
+	}
+	j := p.skipSpace(m + len("<|message|>"))
+	end := p.index(museCalls.close, j)
+	if next := p.index("<|message|>", j); j >= len(p.text) || !p.at(museCalls.open, j) || end < 0 || next >= 0 && next < end {
+		return at
+	}
+	return end
 }
 
 // museMessage reads the calls of one message and nothing beyond it.

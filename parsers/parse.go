@@ -33,9 +33,10 @@ type parse struct {
 	limit  int    // content ends here; 0 is the end of the text
 	// rename mends the name of a call; nil leaves it.
 	rename   func(string) string
-	also     string         // text of the next call that is neither name nor arguments: its id
-	suffix   string         // of the family's tokens
-	around   *prose         // made when first asked for
+	also     string // text of the next call that is neither name nor arguments: its id
+	suffix   string // of the family's tokens
+	around   *prose // made when first asked for
+	gram     grammar
 	odd      bool           // the next call is written in another way than the family's
 	examples []int          // where calls stand that the text only speaks of
 	genuine  map[int]string // where ids were fed: the special tokens in the text
@@ -52,7 +53,7 @@ type segment struct {
 }
 
 func run(g grammar, text string, opt ParseOptions, cut bool, genuine map[int]string) Parsed {
-	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}, genuine: genuine}
+	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}, genuine: genuine, gram: g}
 	p.tools = newTools(opt.Tools)
 	if on := opt.Variant.Thinking; opt.Dialect == VLLM && on != nil && !*on && g.reason == nil && g.think.close != "" {
 		p.opt.InReasoning, opt.InReasoning = false, false // the template's switch counts, not the prompt's tail
