@@ -81,7 +81,7 @@ func (g gemma) call(p *parse, i int) int {
 		return stop
 	}
 	name := strings.TrimSpace(p.text[j+len("call:") : brace])
-	r := gemmaReader{p: p, mark: g.mark, close: g.close, i: brace}
+	r := gemmaReader{p: p, mark: g.mark, close: g.close, open: g.open, i: brace}
 	args := r.value(p.tools.params(name), p.tools.params(name), 0)
 	end, st := r.i, Complete
 	switch k := p.skipSpace(end); {
@@ -117,12 +117,12 @@ var pyWords = map[string]string{"None": "null", "True": "true", "False": "false"
 
 // gemmaReader reads the values of one call and writes JSON.
 type gemmaReader struct {
-	p           *parse
-	mark, close string
-	i           int
-	cut         bool
-	object      bool  // the value being read is a member of an object
-	st          State // how far the values may be trusted; empty is complete
+	p                 *parse
+	mark, close, open string
+	i                 int
+	cut               bool
+	object            bool  // the value being read is a member of an object
+	st                State // how far the values may be trusted; empty is complete
 }
 
 func (r *gemmaReader) doubt(st State) { r.st = worse(r.st, st) }

@@ -57,7 +57,7 @@ func (r *gemmaReader) typed(s, root schema, raw string) string {
 	switch {
 	case s != nil && !slices.Contains(s.types(root), "string"):
 		return r.p.declared(s, root, raw)
-	case s == nil && r.mark == "<escape>" && isJSON(raw):
+	case s == nil && root == nil && r.mark == "<escape>" && isJSON(raw):
 		return strings.TrimSpace(raw)
 	}
 	return quote(raw)
@@ -73,8 +73,11 @@ func (r *gemmaReader) ends(i int) bool {
 		k = r.p.skipSpace(k + 1)
 	}
 	switch {
-	case k == len(text) || r.p.at(r.close, k):
+	case k == len(text):
 		return true
+	case r.p.at(r.close, k):
+		mark, open := r.p.index(r.mark, k), r.p.index(r.open, k)
+		return mark < 0 || open >= 0 && open < mark // else a text ends behind the call
 	case text[k] != ',':
 		return closed && strings.HasPrefix(text[k:], "<|tool_call>")
 	}

@@ -171,6 +171,20 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
 }
 
+// plausible says, for our dialect, that a call may end before i: no value ends behind it that
+// began before.
+func (g keyValue) plausible(p *parse, i int) bool {
+	if p.opt.Dialect != Ours {
+		return true
+	}
+	end := p.index(g.valClose, i)
+	if end < 0 {
+		return true
+	}
+	val := p.index(g.val, i)
+	return val >= 0 && val < end
+}
+
 // holds says that the value at..end holds tags of the family: it may be two.
 func (g keyValue) holds(p *parse, at, end int) bool {
 	for _, m := range []string{g.key, g.val, g.keyClose} {
@@ -189,7 +203,7 @@ func (g keyValue) valueEnd(p *parse, at int) (end, next int, st State) {
 	}
 	for c := first; c >= 0; c = p.index(g.valClose, c+len(g.valClose)) {
 		k := g.skip(p, c+len(g.valClose))
-		if k == len(p.text) || p.at(g.key, k) || p.at(g.close, k) || p.at(g.open, k) {
+		if k == len(p.text) || p.at(g.key, k) || p.at(g.close, k) && g.plausible(p, k+len(g.close)) || p.at(g.open, k) {
 			if c == first && !(p.opt.Dialect == Ours && g.holds(p, at, c)) {
 				return c, c + len(g.valClose), Complete
 			}

@@ -105,7 +105,12 @@ func xtmlEnd(p *parse, from, e int) (end int, sure bool) {
 	const tail = xClose + "argument" + xSep
 	for c := e; c >= 0; c = p.index(tail, c+len(tail)) {
 		k := p.skipSpace(c + len(tail))
-		if k == len(p.text) || p.at(xClose+"call"+xSep, k) || p.at(xOpen+"argument ", k) {
+		over := p.at(xClose+"call"+xSep, k)
+		if next := p.index(tail, k); over && next >= 0 {
+			arg := p.index(xOpen+"argument ", k)
+			over = arg >= 0 && arg < next // else a value ends behind the call
+		}
+		if k == len(p.text) || over || p.at(xOpen+"argument ", k) {
 			open := p.index(xOpen, from)
 			return c, c == e && (open < 0 || open > c)
 		}

@@ -72,7 +72,7 @@ func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
 			if next < 0 {
 				return ps, len(p.text), Truncated
 			}
-			if p.opt.Dialect == Ours && (strings.Contains(raw, "<param") || strings.Contains(raw, "<function")) && !strings.HasPrefix(strings.TrimSpace(p.text[from:]), "<![CDATA[") {
+			if p.opt.Dialect == Ours && (strings.Contains(raw, "<param") || strings.Contains(raw, "</param>") || strings.Contains(raw, "<function")) && !strings.HasPrefix(strings.TrimSpace(p.text[from:]), "<![CDATA[") {
 				state = Ambiguous // it may be two
 			}
 			ps = append(ps, pair{key, miniTyped(p, tool, key, raw)})
@@ -99,7 +99,28 @@ func miniValue(p *parse, from int) (string, int) {
 	if e < 0 {
 		return "", -1
 	}
+	for c := e; c >= 0 && p.opt.Dialect == Ours; c = p.index("</param>", c+1) {
+		if miniFramed(p, c+len("</param>")) {
+			e = c
+			break
+		}
+	}
 	return p.text[from:e], e + len("</param>")
+}
+
+// miniFramed says that a value may end before i: the call goes on or ends behind it, and no
+// value ends there that began before.
+func miniFramed(p *parse, i int) bool {
+	const tail = "</param>"
+	k := p.skipSpace(i)
+	if p.at("</arguments>", k) {
+		k = p.skipSpace(k + len("</arguments>"))
+	}
+	if k == len(p.text) || p.at("<param", k) {
+		return true
+	}
+	end, par := p.index(tail, k), p.index("<param", k)
+	return p.at("</function>", k) && (end < 0 || par >= 0 && par < end)
 }
 
 func miniTyped(p *parse, tool, key, raw string) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,22 +13,6 @@ import (
 	"hermes/trajectory"
 )
 
-// nastyTexts are values of a text argument that have broken parsers.
-func nastyTexts() []string {
-	out := []string{
-		"", " ", "\n", "  leading", "trailing  ", "\nlead\n", "a\n\n", "\ttab\t", "x", "0", "007", "5", "-1.50", "1e5", "12345678901234567890", "true", "false", "True", "null", "None", "NaN", "Infinity", "-Infinity",
-		`{"a": 1}`, `[1, 2]`, `"quoted"`, `'single'`, "it's", `say "hi"`, `back\slash`, `C:\new\table`, `\n`, `\u00e9`, `end\`, `a"b'c`, "`tick`", "```\ncode\n```", "a, b", "k=v", "k: v", "a}b", "a]b", "a)b", "{", "}", "[", "]", "(", ")", "<", ">", "&amp;", "a & b", "<b>bold</b>", "</b>",
-		"Zürich 天気 🌧", "\u2028", "\u00a0", "e\u0301", "line1\r\nline2", "x = [1, 2]\nprint(x)", "def f(a='x', b=\"y\"):\n    return {'a': a}", `r = sql(""" SELECT 1 """)`, "[ls(path='a')]", `{"name": "x", "arguments": {}}`, "functools[", "<|im_end|>x",
-		strings.Repeat("long text ", 300),
-	}
-	for _, m := range []string{"<think>", "</think>", "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "[/THINK]", "<|python_tag|>", "<|tool_call_end|>", "<|tool_calls_section_end|>", "<|tool_call_argument_begin|>", "<|call|>", "<|end|>", "<|message|>",
-		"<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "<｜tool▁sep｜>", "</｜DSML｜parameter>", "</｜DSML｜invoke>", "</parameter>", "<parameter=x>", "</function>", "<function=x>", "</invoke>", "<invoke name=\"x\">", "</arg_value>", "<arg_key>", "</minimax:tool_call>",
-		"<|\"|>", "<tool_call|>", "<escape>", "<end_function_call>", "]<]minimax[>[", "<|close|>", "<|open|>", "<|sep|>", "</param>", "<|tools_suffix|>", "<|END_ACTION|>", "</seed:tool_call>", "</longcat_tool_call>", "</function_calls>", "</tool_calls>", "<|action_end|>", "</steptml:parameter>", "<|eom|>", "</atem:parameter>"} {
-		out = append(out, m, "before "+m+" after", "a\n"+m+"\nb")
-	}
-	return out
-}
-
 func nastyTools() []trajectory.ToolSpec {
 	return []trajectory.ToolSpec{
 		{Name: "write", Description: "Writes.", Parameters: json.RawMessage(`{"type": "object", "properties": {"path": {"type": "string", "description": "p"}, "text": {"type": "string", "description": "t"}}, "required": ["text"]}`)},
@@ -35,15 +20,23 @@ func nastyTools() []trajectory.ToolSpec {
 	}
 }
 
-// nastyCalls are answers of one or two calls.
-func nastyCalls() [][]trajectory.Call {
-	var out [][]trajectory.Call
-	quote := func(s string) string { b, _ := json.Marshal(s); return string(b) }
-	for _, s := range nastyTexts() {
-		out = append(out, []trajectory.Call{call(1, "write", `{"text": `+quote(s)+`}`)}, []trajectory.Call{call(1, "write", `{"path": "a", "text": `+quote(s)+`}`)})
+// nastyCalls are answers of one or two calls with the arguments of testdata/nasty.json.
+func nastyCalls(t testing.TB) [][]trajectory.Call {
+	t.Helper()
+	raw, err := os.ReadFile("../testdata/nasty.json")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, a := range []string{`{}`, `{"n": 0}`, `{"n": -5, "x": 1.5, "on": true}`, `{"on": false}`, `{"o": {}}`, `{"l": []}`, `{"m": null}`, `{"m": 7, "l": ["5", "true", "null", "NaN", "a, b", "it's", "[x]", "{y}"]}`,
-		`{"o": {"a": {"b": {"c": [1, [2, [3, {"d": null}]]]}}}}`, `{"o": {"s": "5", "t": "true", "n": 5, "b": true, "z": null}}`, `{"x": 1e5}`, `{"n": 12345678901234567890}`, `{"o": {"k e y": "v, w", "q": "a \"b\" c"}}`, `{"l": ["", " ", "\n"]}`, `{"o": {"t": "NaN and Infinity"}}`, `{"l": ["</tool_call>", "<think>"]}`} {
+	var nasty struct{ Texts, Objects []string }
+	if err := json.Unmarshal(raw, &nasty); err != nil {
+		t.Fatal(err)
+	}
+	var out [][]trajectory.Call
+	for _, s := range nasty.Texts {
+		q, _ := json.Marshal(s)
+		out = append(out, []trajectory.Call{call(1, "write", `{"text": `+string(q)+`}`)}, []trajectory.Call{call(1, "write", `{"path": "a", "text": `+string(q)+`}`)})
+	}
+	for _, a := range nasty.Objects {
 		out = append(out, []trajectory.Call{call(1, "calc", a)})
 		out = append(out, []trajectory.Call{call(1, "calc", a), call(2, "write", `{"text": "then"}`)})
 	}
@@ -85,7 +78,7 @@ func TestNastyRoundTrip(t *testing.T) {
 			c = &count{}
 			counts[v.Family] = c
 		}
-		for _, calls := range nastyCalls() {
+		for _, calls := range nastyCalls(t) {
 			if len(calls) > 1 && v.ParallelRefused {
 				continue
 			}
