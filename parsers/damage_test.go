@@ -209,6 +209,9 @@ func callKeeps(text string, s parsers.Span, p parsers.Parsed, under func(a, b in
 		have += " " + c.Name + " " + c.ID + " " + c.Arguments + " " + fmt.Sprint(value(c.Arguments)) + " "
 	}
 	for _, w := range wordsOf(text[s.Start:s.End]) {
+		if before := text[:s.Start+w.at]; strings.HasSuffix(before, `index="`) && strings.Trim(w.text, "0123456789") == "" {
+			continue
+		}
 		if frame[w.text] || strings.Contains(have, w.text) || under(s.Start+w.at, s.Start+w.at+len(w.text)) {
 			continue
 		}

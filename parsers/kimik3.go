@@ -120,7 +120,9 @@ func xtmlEnd(p *parse, from, e int) (end int, sure bool) {
 
 func xtmlCall(p *parse, a, at int, attrs string) int {
 	name := xtmlAttr(attrs, "tool")
-	p.also = xtmlAttr(attrs, "index")
+	if n := xtmlAttr(attrs, "index"); isInteger(n) {
+		p.also = n
+	}
 	var ps []pair
 	st := Complete
 	for {
