@@ -34,7 +34,9 @@ func readMuse(p *parse) {
 		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, museBody(p, max(at, m), m))
 		if m < 0 || recipient(p.text[at:m]) == "" {
 			if t := strings.TrimSpace(p.text[at:end]); strings.HasPrefix(t, "<|start|>") || strings.HasPrefix(t, "to=") {
-				p.frame(at, end)
+				if p.frame(at, end); p.opt.Dialect == Ours && t != "<|start|>assistant" {
+					p.fault(at, end, "malformed_header", "a header without its message")
+				}
 			} else {
 				p.content(at, end)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hermes/trajectory"
@@ -71,10 +72,7 @@ func (s schema) follow(root schema) schema {
 		if !ok {
 			break
 		}
-		at := root
-		for _, step := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
-			at = at.sub(step)
-		}
+		at := root.at(ref)
 		if at == nil {
 			break
 		}
@@ -82,6 +80,31 @@ func (s schema) follow(root schema) schema {
 	}
 	return s
 }
+
+// at is what a reference like #/$defs/A points to, or nil.
+func (s schema) at(ref string) schema {
+	var x any = map[string]any(s)
+	for _, step := range strings.Split(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
+		step = pointer.Replace(step)
+		switch v := x.(type) {
+		case map[string]any:
+			x = v[step]
+		case []any:
+			n, err := strconv.Atoi(step)
+			if err != nil || n < 0 || n >= len(v) {
+				return nil
+			}
+			x = v[n]
+		default:
+			return nil
+		}
+	}
+	m, _ := x.(map[string]any)
+	return m
+}
+
+// pointer undoes the escapes of JSON pointers.
+var pointer = strings.NewReplacer("~1", "/", "~0", "~", "%20", " ")
 
 func (s schema) alternatives() []schema {
 	var out []schema

@@ -73,6 +73,10 @@ func (p *parse) unknown(a, b int, name string) {
 		return
 	}
 	p.fault(a, b, "unknown_tool", "tool %q is not declared", clipped(name))
+	if p.own {
+		p.content(a, b)
+		return
+	}
 	p.seg(InFault, a, b)
 }
 
@@ -83,8 +87,16 @@ func (p *parse) speaksOf(a, b int) bool {
 	i := p.skipSpace(a)
 	o, ok := openingAt(p.text, i)
 	if !ok {
+		name := p.gram.name
+		if p.gram.base != "" {
+			name = p.gram.base
+		}
+		if !markerless[name] {
+			return false
+		}
 		before := strings.TrimLeft(p.text[p.pos:max(i, p.pos)], " \t\r\n[,;")
-		return before != "" && len(p.out.Calls) == 0 && !p.framed(i) || !strings.ContainsAny(p.text[i:b], "(") && !strings.Contains(p.text[i:b], `"arguments"`) && !strings.Contains(p.text[i:b], `"parameters"`) && !p.framed(i)
+		part := p.text[i:b]
+		return before != "" && len(p.out.Calls) == 0 || !strings.Contains(part, "(") && !strings.Contains(part, `"arguments"`) && !strings.Contains(part, `"parameters"`)
 	}
 	if p.genuine[i] != "" {
 		return false
@@ -96,19 +108,8 @@ func (p *parse) speaksOf(a, b int) bool {
 	return !q.lineStart(i) && sentence(strings.TrimLeft(line, "\t"))
 }
 
-// framed says that a marker of a call stands before i on the same stretch of frame.
-func (p *parse) framed(i int) bool {
-	for n := len(p.segs) - 1; n >= 0; n-- {
-		s := p.segs[n]
-		if s.kind == InFrame && strings.TrimSpace(p.text[s.a:s.b]) != "" && len(strings.TrimSpace(p.text[s.a:s.b])) > 1 {
-			return true
-		}
-		if s.kind == InContent {
-			return false
-		}
-	}
-	return p.own
-}
+// markerless are the families that write calls without a marker.
+var markerless = map[string]bool{"llama3_json": true, "llama4_json": true, "xlam": true, "json_array": true, "granite": true, "pythonic": true, "llama4_pythonic": true}
 
 // prose is what is known about the text around markers.
 func (p *parse) prose() *prose {
