@@ -30,7 +30,11 @@ func (p *parse) jsonCall(i int, keys jsonKeys) body {
 	if p.spent > 8*len(p.text)+1<<16 {
 		return body{end: i, err: errBad, why: "too many attempts"}
 	}
+	p.twice, p.checked = false, p.opt.Dialect == Ours
 	sc := scanner{text: p.text, raw: p.raw}
+	if p.checked {
+		sc.doubled = &p.twice
+	}
 	ms, end, err := sc.object(i)
 	if err != nil {
 		p.spent += end - i
@@ -41,6 +45,7 @@ func (p *parse) jsonCall(i int, keys jsonKeys) body {
 		p.spent += n
 		if perr == nil {
 			text, state = fixed, Recovered
+			p.checked = false
 			ms, _, err = scanner{text: fixed}.object(0)
 			end = i + n
 		}

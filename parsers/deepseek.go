@@ -81,7 +81,8 @@ func (p *parse) rawCall(a, b int, name, args string, closed bool) bool {
 		st = Recovered
 	}
 	if args != "" || !closed {
-		end, err := scanner{text: args}.value(0, 0)
+		p.twice, p.checked = false, true
+		end, err := scanner{text: args, doubled: &p.twice}.value(0, 0)
 		switch {
 		case err == errCut && !closed:
 			st = Truncated
@@ -188,5 +189,6 @@ func dsmlUnwrap(p *parse, tool string, ps []pair) string {
 			return whole
 		}
 	}
+	p.built, p.odd = false, true // the wrapper is left out
 	return text
 }

@@ -168,6 +168,7 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 		return nil, next, st
 	}
 	raw := p.text[v:end]
+	p.keep(key, v, end)
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
 }
 

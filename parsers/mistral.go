@@ -142,7 +142,8 @@ func mistralCompact(p *parse, i, j int) int {
 		p.refuse(i, stop, "malformed", "a call without a name")
 		return stop
 	}
-	end, err := scanner{text: p.text}.value(body, 0)
+	p.twice, p.checked = false, p.opt.Dialect == Ours
+	end, err := scanner{text: p.text, doubled: &p.twice}.value(body, 0)
 	st := Complete
 	switch {
 	case err != nil && p.k.NeedJSON:

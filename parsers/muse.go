@@ -34,7 +34,8 @@ func readMuse(p *parse) {
 		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, museBody(p, max(at, m), m))
 		if m < 0 || recipient(p.text[at:m]) == "" {
 			if t := strings.TrimSpace(p.text[at:end]); strings.HasPrefix(t, "<|start|>") || strings.HasPrefix(t, "to=") {
-				if p.frame(at, end); p.opt.Dialect == Ours && t != "<|start|>assistant" {
+				p.frame(at, end)
+				if p.opt.Dialect == Ours && t != "<|start|>assistant" {
 					p.fault(at, end, "malformed_header", "a header without its message")
 				}
 			} else {

@@ -38,6 +38,10 @@ type parse struct {
 	around   *prose // made when first asked for
 	gram     grammar
 	odd      bool           // the next call is written in another way than the family's
+	kept     [][2]int       // values of the next call that its arguments hold as they stand in the text
+	built    bool           // the next arguments were made by object, without a doubled key
+	checked  bool           // the next arguments were looked through for doubled keys
+	twice    bool           // a value of the next call has a key twice
 	examples []int          // where calls stand that the text only speaks of
 	genuine  map[int]string // where ids were fed: the special tokens in the text
 	// pos is where unread text begins after the think block.
@@ -134,7 +138,8 @@ func (p *parse) call(a, b int, name, args string, st State) {
 			st = worse(st, Recovered)
 		}
 		name, args, st, ok = p.settle(a, b, name, args, st)
-		p.also, p.odd = "", false
+		p.also, p.odd, p.built, p.twice, p.kept = "", false, false, false, p.kept[:0]
+		p.checked = false
 		if !ok {
 			return
 		}
@@ -351,4 +356,12 @@ func (p *parse) digest(i int) string {
 		rest = rest[n:]
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// before lets read see the text up to end only.
+func (p *parse) before(end int, read func(*parse)) {
+	whole, seen, around := p.text, p.seen, p.around
+	p.text, p.seen, p.around = p.text[:end], map[string]found{}, nil
+	read(p)
+	p.text, p.seen, p.around = whole, seen, around
 }

@@ -157,6 +157,7 @@ func (p *parse) object(ps []pair) string {
 		}
 		return b.String() + "}"
 	}
+	p.built = true
 	return object(ps)
 }
 

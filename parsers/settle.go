@@ -52,8 +52,11 @@ func (p *parse) settleArguments(name, args string, st State) (string, State) {
 			args, text, st = inner, strings.TrimSpace(inner), worse(st, Recovered)
 		}
 	}
-	if text[0] != '{' {
+	if text[0] != '{' || p.twice {
 		return args, Malformed
+	}
+	if p.built && len(p.kept) > 0 || p.checked {
+		return args, st
 	}
 	var doubled bool
 	sc := scanner{text: text, raw: true, doubled: &doubled}
@@ -61,6 +64,14 @@ func (p *parse) settleArguments(name, args string, st State) (string, State) {
 		return args, Malformed
 	}
 	return args, st
+}
+
+// keep notes that the value a..b of a parameter is in the arguments as it stands in the text.
+func (p *parse) keep(key string, a, b int) {
+	if p.opt.Dialect == Ours {
+		p.kept = append(p.kept, [2]int{a, b})
+		p.also += key + " "
+	}
 }
 
 // unknown is a call of a tool that the list does not declare: no call. It is a fault where
@@ -187,6 +198,18 @@ func nextWord(s string) (word, rest string) {
 
 // lost finds a word of a..b that is neither in the call nor of the frame.
 func (p *parse) lost(a, b int, name, args string) (string, bool) {
+	if len(p.kept) > 0 { // only the frame between the values is looked at
+		for _, v := range append(p.kept, [2]int{b, b}) {
+			if v[0] < a || v[1] > b {
+				continue
+			}
+			if w, lost := p.lostWord(p.text[a:v[0]], name, ""); lost {
+				return w, true
+			}
+			a = v[1]
+		}
+		return "", false
+	}
 	text := p.text[a:b]
 	if at := strings.Index(text, args); at >= 0 && args != "" { // as it was written
 		if w, lost := p.lostWord(text[:at], name, ""); lost {

@@ -276,6 +276,7 @@ func (x xmlish) parameter(p *parse, tool string, k int) ([]pair, int, State) {
 	if x.newlines {
 		raw = trimLine(raw)
 	}
+	p.keep(key, at, end)
 	return []pair{{key, x.val(p, tool, key, attrs, raw)}}, next, state
 }
 
