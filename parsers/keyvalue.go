@@ -102,6 +102,13 @@ func (g keyValue) call(p *parse, i int) int {
 			return k
 		}
 	}
+	if j := p.skipSpace(stop); p.opt.Dialect == Ours && j < len(p.text) && p.text[j] == '{' {
+		if end, err := (scanner{text: p.text}).value(j, 0); err == nil && p.at(g.close, p.skipSpace(end)) {
+			k := p.skipSpace(end) + len(g.close)
+			p.call(i, k, name, p.text[j:end], Recovered)
+			return k
+		}
+	}
 	if g.sep != "" && p.at(g.sep, stop) {
 		stop += len(g.sep)
 	}
@@ -160,6 +167,9 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	key := strings.TrimSpace(p.text[from:end])
 	v := g.skip(p, end+len(g.keyClose))
 	if !p.at(g.val, v) {
+		if p.opt.Dialect == Ours {
+			return nil, v, worse(Malformed, cutAt(v, len(p.text))) // a key without its value
+		}
 		return nil, v, worse(Recovered, cutAt(v, len(p.text)))
 	}
 	v += len(g.val)

@@ -51,6 +51,9 @@ var openings = []opening{
 	{"<|open|>call ", []string{"kimi_k3"}},
 	{"<|content_invoke_tool_json|>", []string{"inkling"}},
 	{"<|channel|>commentary to=", []string{"openai"}},
+	{"<|channel|>commentary <|constrain|>", []string{"openai"}},
+	{"<|channel|>commentary json", []string{"openai"}},
+	{"<|channel|>commentary<|message|>{", []string{"openai"}},
 	{"<|start|>assistant to=", []string{"openai", "muse_glimmer"}},
 	{"<｜DSML｜tool_calls>", []string{"deepseek_v4"}},
 	{"<｜DSML｜_tool_calls>", []string{"deepseek_v4"}},
@@ -145,7 +148,7 @@ func (q *prose) stands(i, n int) bool {
 		}
 	}
 	for _, m := range quoteAfter {
-		if strings.HasPrefix(after, m) && q.text[i+n-1] != '=' && q.text[i+n-1] != '[' {
+		if strings.HasPrefix(after, m) && strings.IndexByte("=[{", q.text[i+n-1]) < 0 {
 			return false
 		}
 	}
@@ -181,7 +184,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // bodyShape says that after has the shape of a call behind mark.
 func bodyShape(mark, after string) bool {
-	if last := mark[len(mark)-1]; last == '=' || last == '[' && mark[0] == 'f' && strings.HasPrefix(strings.TrimLeft(after, " \t\r\n"), "{") || last == 'e' || last == ' ' {
+	if last := mark[len(mark)-1]; last == '[' && mark[0] == 'f' && strings.HasPrefix(strings.TrimLeft(after, " \t\r\n"), "{") || last != '>' && last != ']' && last != '[' || strings.HasSuffix(mark, "<|constrain|>") {
 		return true // the marker itself holds the beginning of a call
 	}
 	if after != "" && (after[0] == '\n' || after[0] == '\r') {
@@ -226,6 +229,10 @@ var openingMarks = func() map[string]bool {
 
 // unread reports markup of a call, of any family, that stands in the content.
 func (p *parse) unread() {
+	if start := p.skipSpace(p.pos); len(p.out.Calls) == 0 && len(p.out.Faults) == 0 && !p.own && start < len(p.text) && strings.IndexByte("{[`", p.text[start]) >= 0 && bareFamilies(p.text[start:], p.tools) != nil {
+		p.fault(start, len(p.text), "unread_call", "a call of a declared tool without the family's marker")
+		return
+	}
 	if !strings.ContainsAny(p.out.Content, "<[") {
 		return
 	}

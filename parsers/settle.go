@@ -30,7 +30,7 @@ func (p *parse) settle(a, b int, name, args string, st State) (string, string, S
 		return name, args, st, true
 	}
 	args, st = p.settleArguments(name, args, st)
-	if st == Complete {
+	if st == Complete || st == Recovered {
 		if word, lost := p.lost(a, b, name, args); lost {
 			p.fault(a, b, "lost_text", "%q of the call of %q is not in its arguments", clipped(word), name)
 			st = Malformed

@@ -208,10 +208,17 @@ func (x xmlish) function(p *parse, begin, j int) int {
 		p.refuse(begin, stop, kind, "the tag of a call is not closed")
 		return stop
 	}
+	floor := x.floor
 	call := func(a, b int, args string, st State) { p.call(a, b, name, args, worse(st, x.floor)) }
 	if x.selfClosing && strings.HasSuffix(strings.TrimSpace(attrs), "/") {
 		call(begin, at, "{}", Complete)
 		return at
+	}
+	if !x.json && p.opt.Dialect == Ours {
+		x.json, x.floor = true, worse(x.floor, Recovered)
+		if s := p.skipSpace(at); s >= len(p.text) || p.text[s] != '{' {
+			x.json, x.floor = false, floor
+		}
 	}
 	if s := p.skipSpace(at); x.json && s < len(p.text) && p.text[s] == '{' {
 		if end, err := (scanner{text: p.text}).value(s, 0); err == nil {
@@ -221,6 +228,7 @@ func (x xmlish) function(p *parse, begin, j int) int {
 			}
 		}
 	}
+	x.floor = floor
 	var ps []pair
 	state := Complete
 	for {
