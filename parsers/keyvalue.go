@@ -179,6 +179,9 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	}
 	raw := p.text[v:end]
 	p.keep(key, v, end)
+	if !p.keyLike(tool, key) {
+		st = worse(st, Malformed)
+	}
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
 }
 

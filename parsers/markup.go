@@ -218,6 +218,29 @@ func bodyShape(mark, after string) bool {
 // is written.
 func (p *parse) stands(i, n int) bool { return p.genuine[i] != "" || p.prose().stands(i, n) }
 
+// closers are the markers that end the calls of families.
+var closers = []string{"</tool_call>", "</tool_calls>", "</function>", "</invoke>", "</function_calls>", "</longcat_tool_call>", "</seed:tool_call>", "</minimax:tool_call>", "</dots_function_call>",
+	"</atem:function_calls>", "</steptml:invoke>", "<|tool_call_end|>", "<|tool_calls_section_end|>", "<tool_call|>", "<end_function_call>", "<|END_ACTION|>", "<|tools_suffix|>", "<|action_end|>",
+	"<｜tool▁calls▁end｜>", "<｜tool▁call▁end｜>", "<｜tool_calls_end｜>", "<｜tool_call_end｜>", "</｜DSML｜tool_calls>", "</｜DSML｜function_calls>", "</｜DSML｜invoke>", "<|call|>", m3 + "</tool_call>"}
+
+// unopened reports an answer that ends as calls do, though none begins in it: its opening
+// marker is damaged.
+func (p *parse) unopened() {
+	if len(p.out.Calls) > 0 || len(p.out.Faults) > 0 {
+		return
+	}
+	content := strings.TrimRight(p.out.Content, " \t\r\n")
+	for _, m := range closers {
+		body, ok := strings.CutSuffix(content, m)
+		if body = strings.TrimRight(body, " \t\r\n"); !ok || body == "" || strings.IndexByte("}])>", body[len(body)-1]) < 0 {
+			continue
+		}
+		at := strings.LastIndex(p.text, m)
+		p.fault(at, at+len(m), "unread_call", "%s ends a call, and none could be read", m)
+		return
+	}
+}
+
 // openingMarks are the markers that may be quoted in prose.
 var openingMarks = func() map[string]bool {
 	marks := map[string]bool{}
@@ -237,6 +260,7 @@ func (p *parse) unread() {
 		return
 	}
 	q := p.prose()
+	defer p.unopened()
 	for _, s := range p.out.Spans {
 		if s.Kind != InContent {
 			continue

@@ -285,6 +285,9 @@ func (x xmlish) parameter(p *parse, tool string, k int) ([]pair, int, State) {
 		raw = trimLine(raw)
 	}
 	p.keep(key, at, end)
+	if !p.keyLike(tool, strings.TrimSpace(key)) {
+		state = worse(state, Malformed)
+	}
 	return []pair{{key, x.val(p, tool, key, attrs, raw)}}, next, state
 }
 
