@@ -88,6 +88,11 @@ type prose struct {
 	text   string
 	fences []int // lines that begin with three back-ticks; made when first asked for
 	tools  *tools
+	begin  int // the first byte that is no blank
+}
+
+func newProse(text string, t *tools) *prose {
+	return &prose{text: text, tools: t, begin: len(text) - len(strings.TrimLeft(text, " \n\t\r"))}
 }
 
 // fenced says that i lies in a fenced block of Markdown.
@@ -136,7 +141,7 @@ func (q *prose) isCall(i, n int) bool { return !q.fenced(i) && q.stands(i, n) }
 // stands is isCall without a look at fences.
 func (q *prose) stands(i, n int) bool {
 	before, after := q.text[:i], q.text[min(i+n, len(q.text)):]
-	if strings.TrimLeft(before, " \n\t\r") == "" {
+	if i <= q.begin {
 		return true
 	}
 	if q.text[i-1] == '>' { // right behind another marker
@@ -261,11 +266,18 @@ func (p *parse) unread() {
 	}
 	q := p.prose()
 	defer p.unopened()
+	left := 64 // places that are reported, so that hostile text costs no more than its length
 	for _, s := range p.out.Spans {
 		if s.Kind != InContent {
 			continue
 		}
 		i, o := q.nextIn(s.Start, s.End)
+		if left == 0 {
+			break
+		}
+		if i >= 0 {
+			left--
+		}
 		if slices.Contains(p.examples, i) {
 			continue
 		}
@@ -329,7 +341,7 @@ func (q *prose) nextIn(a, b int) (int, opening) {
 // opt.Dialect should be [Ours]. The cost is linear in the text. Auto holds no state and is
 // safe for concurrent use.
 func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
-	q := prose{text: text, tools: newTools(opt.Tools)}
+	q := newProse(text, newTools(opt.Tools))
 	at, o := q.nextIn(0, len(text))
 	names := o.families
 	if at < 0 {

@@ -120,7 +120,7 @@ func (p *parse) speaksOf(a, b int) bool {
 	if !q.isCall(i, len(o.mark)) {
 		return true
 	}
-	line, _, _ := strings.Cut(p.text[b:], "\n")
+	line, _, _ := strings.Cut(p.text[b:min(len(p.text), b+256)], "\n")
 	return !q.lineStart(i) && sentence(strings.TrimLeft(line, "\t"))
 }
 
@@ -130,7 +130,7 @@ var markerless = map[string]bool{"llama3_json": true, "llama4_json": true, "xlam
 // prose is what is known about the text around markers.
 func (p *parse) prose() *prose {
 	if p.around == nil {
-		p.around = &prose{text: p.text, tools: p.tools}
+		p.around = newProse(p.text, p.tools)
 	}
 	return p.around
 }

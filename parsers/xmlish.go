@@ -46,16 +46,20 @@ func (x xmlish) start(p *parse, at int) int {
 // nearest is the next block in our dialect: in the family's wrapper, which stands at i, in
 // another one, or a bare call. A bare call names a declared tool if a list is given.
 func (x xmlish) nearest(p *parse, at, i int) int {
-	for _, o := range x.others {
-		for j := p.index(o[0], at); j >= 0 && (i < 0 || j < i); j = p.index(o[0], j+1) {
-			if k := p.skipSpace(j + len(o[0])); k < len(p.text) && p.at(x.fn, k) && p.tools.known() && x.declared(p, k) {
-				i = j
-			}
-		}
-	}
 	for f := p.index(x.fn, at); f >= 0 && (i < 0 || f < i); f = p.index(x.fn, f+1) {
 		if p.tools.known() && x.declared(p, f) || !p.tools.known() && !x.needOpen {
-			return f
+			i = f
+			break
+		}
+	}
+	if !p.tools.known() {
+		return i
+	}
+	for _, o := range x.others {
+		for j := p.index(o[0], at); j >= 0 && (i < 0 || j < i); j = p.index(o[0], j+1) {
+			if k := p.skipSpace(j + len(o[0])); k < len(p.text) && p.at(x.fn, k) && x.declared(p, k) {
+				i = j
+			}
 		}
 	}
 	return i
