@@ -56,8 +56,13 @@ func apertusBlock(p *parse, i int) int {
 		if err != nil {
 			return apertusCut(p, from, k, end, err)
 		}
-		for _, m := range ms {
-			p.call(from, end, m.key, p.text[m.a:m.b], Complete)
+		for n, m := range ms {
+			b := m.b
+			if n == len(ms)-1 {
+				b = end
+			}
+			p.call(from, b, m.key, p.text[m.a:m.b], Complete)
+			from = b
 		}
 		from, at = end, end
 	}

@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"slices"
 	"strings"
 
 	"hermes/internal/pyvalue"
@@ -29,7 +30,11 @@ func (p *parse) jsonCall(i int, keys jsonKeys) body {
 	if p.spent > 8*len(p.text)+1<<16 {
 		return body{end: i, err: errBad, why: "too many attempts"}
 	}
+	p.twice, p.checked = false, p.opt.Dialect == Ours
 	sc := scanner{text: p.text, raw: p.raw}
+	if p.checked {
+		sc.doubled = &p.twice
+	}
 	ms, end, err := sc.object(i)
 	if err != nil {
 		p.spent += end - i
@@ -40,6 +45,7 @@ func (p *parse) jsonCall(i int, keys jsonKeys) body {
 		p.spent += n
 		if perr == nil {
 			text, state = fixed, Recovered
+			p.checked = false
 			ms, _, err = scanner{text: fixed}.object(0)
 			end = i + n
 		}
@@ -47,7 +53,7 @@ func (p *parse) jsonCall(i int, keys jsonKeys) body {
 	if err != nil {
 		return body{end: end, err: err, why: err.Error()}
 	}
-	b := fromMembers(text, ms, keys, p.k.NeedArgs)
+	b := p.fromMembers(text, ms, keys)
 	b.end = end
 	if b.err == nil && b.state == Complete {
 		b.state = state
@@ -55,9 +61,20 @@ func (p *parse) jsonCall(i int, keys jsonKeys) body {
 	return b
 }
 
+// Keys that models write in place of a family's own, and keys that say nothing about the
+// arguments.
+var (
+	argumentKeys = []string{"arguments", "parameters", "args", "params", "input", "kwargs", "tool_input", "tool_args", "action_input", "function_arguments"}
+	nameKeys     = []string{"name", "tool_name", "function", "tool", "function_name"}
+	freeKeys     = []string{"id", "type", "index", "tool_call_id", "call_id"}
+)
+
 // fromMembers makes a call of an object's members.
-func fromMembers(text string, ms []member, keys jsonKeys, needArgs bool) body {
+func (p *parse) fromMembers(text string, ms []member, keys jsonKeys) body {
 	n, ok := lookup(ms, keys.name...)
+	if !ok && p.opt.Dialect == Ours {
+		return p.misnamed(text, ms, keys)
+	}
 	if !ok {
 		return body{err: errBad, why: "the object has no name"}
 	}
@@ -66,11 +83,15 @@ func fromMembers(text string, ms []member, keys jsonKeys, needArgs bool) body {
 		return body{err: errBad, why: "the name is no text"}
 	}
 	b := body{name: name, args: "{}", state: Complete}
+	if p.opt.Dialect == Ours {
+		p.members(&b, text, ms, n, keys)
+		return b
+	}
 	a, ok := lookup(ms, keys.args...)
 	switch {
 	case ok:
 		b.args = text[a.a:a.b]
-	case needArgs:
+	case p.k.NeedArgs:
 		return body{err: errBad, why: "the object has no arguments"}
 	}
 	if b.args != "null" && b.args[0] != '{' && b.args[0] != '"' {
@@ -84,6 +105,112 @@ func fromMembers(text string, ms []member, keys jsonKeys, needArgs bool) body {
 		}
 	}
 	return b
+}
+
+// misnamed reads a call whose name stands under another key: in an object "function", as
+// servers write it, or under a synonym if the name is declared.
+func (p *parse) misnamed(text string, ms []member, keys jsonKeys) body {
+	for _, k := range nameKeys {
+		m, ok := lookup(ms, k)
+		if !ok {
+			continue
+		}
+		if text[m.a] == '{' {
+			inner, _, err := scanner{text: text, raw: p.raw}.object(m.a)
+			if _, named := lookup(inner, keys.name...); err == nil && named {
+				b := p.fromMembers(text, inner, keys)
+				b.state = worse(b.state, Recovered)
+				return b
+			}
+		}
+		if name, ok := unquote(text[m.a:m.b]); ok && p.tools.has(strings.TrimSpace(name)) {
+			return p.fromMembers(text, ms, jsonKeys{[]string{k}, keys.args})
+		}
+	}
+	return body{err: errBad, why: "the object has no name"}
+}
+
+// members finds the arguments of a call in our dialect. Nothing that the object says is
+// left out in silence: arguments under another key, or beside the name, are recovered; what
+// is said twice in two ways is malformed.
+func (p *parse) members(b *body, text string, ms []member, name member, keys jsonKeys) {
+	tool := strings.TrimSpace(b.name)
+	params := p.tools.params(tool)
+	var given, like, other []member
+	for _, m := range ms {
+		switch {
+		case m.key == name.key:
+			if text[m.a:m.b] != text[name.a:name.b] {
+				b.state = Malformed
+			}
+		case slices.Contains(keys.args, m.key):
+			given = append(given, m)
+		case slices.Contains(freeKeys, m.key) && text[m.a] != '{' && text[m.a] != '[' && !(params.any(params, "properties") && params.prop(m.key) != nil):
+			p.also += text[m.a:m.b] + " "
+		case slices.Contains(argumentKeys, m.key) && (text[m.a] == '{' || strings.HasPrefix(text[m.a:], `"{`)) && !(params.any(params, "properties") && params.prop(m.key) != nil):
+			like = append(like, m)
+		default:
+			other = append(other, m)
+		}
+	}
+	set := func(m member, st State) { b.args, b.state = text[m.a:m.b], worse(b.state, st) }
+	switch {
+	case len(given) == 0 && len(like) == 0 && len(other) == 0:
+		if p.k.NeedArgs {
+			b.err, b.why = errBad, "the object has no arguments"
+		}
+		return
+	case len(given) == 0 && len(like) == 0:
+		p.flat(b, text, other)
+		return
+	case len(given) == 0:
+		given = like
+		b.state = worse(b.state, Recovered)
+	case len(like) > 0:
+		given = append(given, like...)
+	}
+	set(given[0], Complete)
+	for _, m := range given[1:] {
+		v := text[m.a:m.b]
+		switch {
+		case v == b.args || void(v):
+			p.also += v + " "
+			b.state = worse(b.state, Recovered)
+		case void(b.args):
+			set(m, Recovered)
+		default:
+			set(m, Malformed)
+		}
+	}
+	for _, m := range other {
+		p.also += m.key + " " + text[m.a:m.b] + " "
+		if b.state = worse(b.state, Recovered); params.any(params, "properties") && params.prop(m.key) != nil {
+			b.state = Malformed
+		}
+	}
+}
+
+// void says that a value of arguments says nothing.
+func void(v string) bool {
+	return v == "null" || v == `""` || strings.TrimSpace(strings.Trim(v, "{}")) == ""
+}
+
+// flat takes the members beside the name as the arguments.
+func (p *parse) flat(b *body, text string, ms []member) {
+	tool := strings.TrimSpace(b.name)
+	if p.k.NeedArgs && !p.tools.has(tool) {
+		b.err, b.why = errBad, "the object has no arguments"
+		return
+	}
+	ps := make([]pair, len(ms))
+	b.state = worse(b.state, Recovered)
+	for i, m := range ms {
+		ps[i] = pair{m.key, text[m.a:m.b]}
+		if p.tools.has(tool) && !p.tools.params(tool).declares(m.key) {
+			b.state = Malformed
+		}
+	}
+	b.args = p.object(ps)
 }
 
 // jsonList reads a list of call objects at i; each item becomes a call or a fault.

@@ -23,32 +23,54 @@ func (p *parse) coerce(tool, key, raw string) string {
 	params := p.tools.params(tool)
 	prop := params.prop(key)
 	if p.k.Ladder == BySGLang {
-		return sglangValue(prop, raw)
+		return sglangValue(prop, params, raw)
 	}
 	if prop == nil {
 		return quote(raw)
 	}
-	if v := bySchema(prop, params, raw); !p.k.PyObjects || v[0] != '"' {
+	return p.declared(prop, params, raw)
+}
+
+// declared is the text of a value as its schema wants it, objects and lists in the spelling
+// of Python too where the dialect reads them.
+func (p *parse) declared(prop, params schema, raw string) string {
+	if v := p.bySchema(prop, params, raw); !p.k.PyObjects || v[0] != '"' {
 		return v
-	} else if types := prop.types(); slices.Contains(types, "object") || slices.Contains(types, "array") {
-		if fixed, n, err := pyvalue.Read(strings.TrimSpace(raw), pyvalue.Options{}); err == nil && n == len(strings.TrimSpace(raw)) {
+	} else if types := prop.types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {
+		text := strings.TrimSpace(raw)
+		fixed, n, err := pyvalue.Read(text, pyvalue.Options{})
+		if err == nil && n == len(text) && (p.opt.Dialect != Ours || fixed[0] == '{' && text[0] == '{' || fixed[0] == '[') {
+			if fixed[0] == '{' || fixed[0] == '[' {
+				return p.within(prop, params, fixed)
+			}
 			return fixed
 		}
 	}
-	return bySchema(prop, params, raw)
+	return p.bySchema(prop, params, raw)
 }
 
 // bySchema tries the declared types in a fixed order; text that fits none stays text.
-func bySchema(s, root schema, raw string) string {
-	types := s.types()
+func (p *parse) bySchema(s, root schema, raw string) string {
+	types := s.types(root)
 	text := strings.TrimSpace(raw)
+	hasText := slices.Contains(types, "string")
+	ours := p.opt.Dialect == Ours
 	for _, t := range [...]string{"null", "integer", "number", "boolean", "object", "array"} {
 		if !slices.Contains(types, t) {
 			continue
 		}
+		switch {
+		case t == "boolean" && ours && hasText && len(text) < len("true"):
+			continue // 1 is a text where texts are allowed
+		case t == "null" && (!ours && strings.EqualFold(text, "null") || ours && !hasText && text == "None"):
+			return "null"
+		}
 		if v, ok := as(t, text); ok {
 			if t == "object" || t == "array" {
-				return nested(s, root, v)
+				if ours {
+					_, _ = scanner{text: v, doubled: &p.twice}.value(0, 0)
+				}
+				return p.within(s, root, v)
 			}
 			return v
 		}
@@ -59,7 +81,7 @@ func bySchema(s, root schema, raw string) string {
 func as(t, text string) (string, bool) {
 	switch t {
 	case "null":
-		return "null", strings.EqualFold(text, "null")
+		return "null", text == "null"
 	case "integer":
 		v, n, err := pyvalue.Read(text, pyvalue.Options{})
 		v = strings.TrimPrefix(v, "+")
@@ -82,7 +104,7 @@ func as(t, text string) (string, bool) {
 		if text == "" || text[0] != want {
 			return "", false
 		}
-		return text, isJSON(text) && !strings.Contains(text, "NaN") && !strings.Contains(text, "Infinity")
+		return text, isFinite(text)
 	}
 	return "", false
 }
@@ -92,53 +114,56 @@ func isInteger(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// nested applies declared properties and items inside a parsed value: strings that
+// within applies declared properties and items inside a parsed value: strings that
 // should be of another type are coerced.
-func nested(s, root schema, text string) string {
-	props, items := s.sub("properties"), s.sub("items").follow(root)
-	if props == nil && items == nil {
-		return text
-	}
+func (p *parse) within(s, root schema, text string) string {
 	sc := scanner{text: text}
 	switch text[0] {
 	case '{':
+		if !s.any(root, "properties") {
+			return text
+		}
 		ms, _, err := sc.object(0)
-		if err != nil || props == nil {
+		if err != nil {
 			return text
 		}
-		return rewrite(text, ms, func(m member) schema { return props.sub(m.key).follow(root) }, root)
+		return p.rewrite(text, ms, func(m member) schema { return s.member(root, m.key) }, root)
 	case '[':
-		ms, _, err := sc.list(0)
-		if err != nil || items == nil {
+		items := s.items(root)
+		if items == nil {
 			return text
 		}
-		return rewrite(text, ms, func(member) schema { return items }, root)
+		ms, _, err := sc.list(0)
+		if err != nil {
+			return text
+		}
+		return p.rewrite(text, ms, func(member) schema { return items }, root)
 	}
 	return text
 }
 
-func rewrite(text string, ms []member, of func(member) schema, root schema) string {
+func (p *parse) rewrite(text string, ms []member, of func(member) schema, root schema) string {
 	var b strings.Builder
 	at := 0
 	for _, m := range ms {
 		b.WriteString(text[at:m.a])
-		b.WriteString(inner(of(m), root, text[m.a:m.b]))
+		b.WriteString(p.inner(of(m), root, text[m.a:m.b]))
 		at = m.b
 	}
 	b.WriteString(text[at:])
 	return b.String()
 }
 
-func inner(s, root schema, v string) string {
+func (p *parse) inner(s, root schema, v string) string {
 	if s == nil {
 		return v
 	}
 	if v[0] == '{' || v[0] == '[' {
-		return nested(s, root, v)
+		return p.within(s, root, v)
 	}
 	if v[0] == '"' {
-		if t, ok := unquote(v); ok && !slices.Contains(s.types(), "string") {
-			return bySchema(s, root, t)
+		if t, ok := unquote(v); ok && !slices.Contains(s.types(root), "string") {
+			return p.bySchema(s, root, t)
 		}
 	}
 	return v
@@ -157,16 +182,16 @@ func guess(raw string) string {
 }
 
 // sglangValue is SGLang's ladder: the plain type counts, null is always null.
-func sglangValue(s schema, raw string) string {
+func sglangValue(s, root schema, raw string) string {
 	t, ok := s["type"].(string)
 	if s == nil {
 		return quote(raw)
 	}
 	if !ok {
-		t = s.types()[0]
+		t = s.types(root)[0]
 	}
 	text := strings.TrimSpace(raw)
-	switch t = normalType(t); t {
+	switch t = looseType(t); t {
 	case "string":
 		return quote(raw)
 	case "boolean":

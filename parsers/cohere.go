@@ -13,15 +13,20 @@ func cohereGrammar(name, open, close string) grammar {
 		name:  name,
 		think: think{open: "<|START_THINKING|>", close: "<|END_THINKING|>"}.until("<|START_ACTION|>"),
 		read: func(p *parse) {
+			t := tagged{open: "<|START_ACTION|>", close: "<|END_ACTION|>", keys: cohereKeys}
 			if i := p.index(open, p.pos); i >= 0 {
-				p.content(p.pos, i)
+				if a := p.index(t.open, p.pos); p.opt.Dialect == Ours && a >= 0 && a < i {
+					p.before(i, t.read) // the calls stand first
+				} else {
+					p.content(p.pos, i)
+				}
 				end := nextOr(p, close, i)
 				p.frame(i, i+len(open))
 				p.content(i+len(open), end)
 				p.frame(end, min(end+len(close), len(p.text)))
 				p.pos, p.own = min(end+len(close), len(p.text)), true
 			}
-			tagged{open: "<|START_ACTION|>", close: "<|END_ACTION|>", keys: cohereKeys}.read(p)
+			t.read(p)
 		},
 		format: func(content string, calls []Call) string {
 			if len(calls) == 0 {

@@ -81,7 +81,8 @@ func (p *parse) rawCall(a, b int, name, args string, closed bool) bool {
 		st = Recovered
 	}
 	if args != "" || !closed {
-		end, err := scanner{text: args}.value(0, 0)
+		p.twice, p.checked = false, true
+		end, err := scanner{text: args, doubled: &p.twice}.value(0, 0)
 		switch {
 		case err == errCut && !closed:
 			st = Truncated
@@ -108,7 +109,8 @@ func dsml(name, open, close string) grammar {
 		name:  name,
 		think: plainThink.until(open).cut("\n"),
 		read: xmlish{open: open, close: close, fn: "<｜DSML｜invoke name=", fnClose: "</｜DSML｜invoke>", needOpen: true,
-			par: "<｜DSML｜parameter name=", parClose: "</｜DSML｜parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap}.read,
+			par: "<｜DSML｜parameter name=", parClose: "</｜DSML｜parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap,
+			others: [][2]string{{"<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"}, {"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"}, {"<｜DSML｜_tool_calls>", "</｜DSML｜_tool_calls>"}}}.read,
 		format: func(content string, calls []Call) string {
 			if len(calls) == 0 {
 				return content
@@ -149,11 +151,11 @@ func dsmlValue(p *parse, tool, key, attrs, raw string) string {
 			return p.coerce(tool, key, raw)
 		}
 		if isJSON(text) {
-			if text == "null" && p.opt.Dialect == VLLM && prop != nil && slices.Equal(prop.types(), []string{"string"}) {
+			if text == "null" && p.opt.Dialect == VLLM && prop != nil && slices.Equal(prop.types(p.tools.params(tool)), []string{"string"}) {
 				return quote(text)
 			}
 			if p.opt.Dialect != SGLang && prop != nil {
-				return inner(prop, p.tools.params(tool), text)
+				return p.inner(prop, p.tools.params(tool), text)
 			}
 			return text
 		}
@@ -165,7 +167,7 @@ func dsmlValue(p *parse, tool, key, attrs, raw string) string {
 // dsmlUnwrap undoes a wrapper: the only parameter is arguments or input, it is not
 // declared, and its keys are.
 func dsmlUnwrap(p *parse, tool string, ps []pair) string {
-	whole := object(ps)
+	whole := p.object(ps)
 	if len(ps) != 1 || p.opt.Dialect == SGLang || ps[0].key != "arguments" && ps[0].key != "input" {
 		return whole
 	}
@@ -187,5 +189,6 @@ func dsmlUnwrap(p *parse, tool string, ps []pair) string {
 			return whole
 		}
 	}
+	p.built, p.odd = false, true // the wrapper is left out
 	return text
 }

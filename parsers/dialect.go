@@ -111,7 +111,7 @@ func (d Dialect) Knobs(family string) Knobs {
 
 // base holds the choices of each dialect where a family has none of its own.
 var base = [...]Knobs{
-	Ours:     {Between: DropText, After: DropText, EmptyObject: true, Think: true, Repair: true, Bare: true},
+	Ours:     {Between: DropText, After: DropText, EmptyObject: true, Think: true, Repair: true, Bare: true, PyObjects: true},
 	VLLM:     {Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Bare: true, DropCut: true},
 	SGLang:   {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, DropUnknown: true, Ladder: BySGLang, NeedClose: true},
 	Upstream: {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Ladder: ByGuess, Bare: true},

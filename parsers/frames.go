@@ -70,6 +70,8 @@ func frameEnd(p *parse, m frameMarks, from int) (b, end int, closed bool) {
 		if j := p.jsonAt(from, e); j > e {
 			if k := p.skipSpace(j); p.at(m.end, k) {
 				return k, k + len(m.end), true
+			} else if f := p.skipSpace(k + 3); p.opt.Dialect == Ours && p.at("```", k) && p.at(m.end, f) {
+				return f, f + len(m.end), true
 			}
 		}
 		if n := p.index(m.call, from); n < 0 || e < n || p.insideJSON(from, n, e) {

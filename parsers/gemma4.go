@@ -81,7 +81,7 @@ func (g gemma) call(p *parse, i int) int {
 		return stop
 	}
 	name := strings.TrimSpace(p.text[j+len("call:") : brace])
-	r := gemmaReader{p: p, mark: g.mark, close: g.close, i: brace}
+	r := gemmaReader{p: p, mark: g.mark, close: g.close, open: g.open, i: brace}
 	args := r.value(p.tools.params(name), p.tools.params(name), 0)
 	end, st := r.i, Complete
 	switch k := p.skipSpace(end); {
@@ -108,17 +108,26 @@ func (g gemma) call(p *parse, i int) int {
 		p.refuse(i, end, "malformed", "a call without a name")
 		return end
 	}
-	p.call(i, end, name, args, st)
+	p.call(i, end, name, args, worse(st, r.st))
 	return end
 }
 
+// pyWords are the words of Python.
+var pyWords = map[string]string{"None": "null", "True": "true", "False": "false"}
+
 // gemmaReader reads the values of one call and writes JSON.
 type gemmaReader struct {
-	p           *parse
-	mark, close string
-	i           int
-	cut         bool
+	p                 *parse
+	mark, close, open string
+	i                 int
+	cut               bool
+	object            bool  // the value being read is a member of an object
+	st                State // how far the values may be trusted; empty is complete
 }
+
+func (r *gemmaReader) doubt(st State) { r.st = worse(r.st, st) }
+
+func (r *gemmaReader) ours() bool { return r.p.opt.Dialect == Ours }
 
 func (r *gemmaReader) value(s, root schema, depth int) string {
 	r.i = r.p.skipSpace(r.i)
@@ -128,7 +137,14 @@ func (r *gemmaReader) value(s, root schema, depth int) string {
 		r.cut = true
 		return ""
 	case r.p.at(r.mark, r.i):
+		if r.ours() {
+			return r.marked(s, root)
+		}
 		return r.str(s, root)
+	case r.ours() && (text[r.i] == '"' || text[r.i] == '\''):
+		if v, ok := r.quoted(s, root); ok {
+			return v
+		}
 	case text[r.i] == '{' && depth < maxDepth:
 		return r.members(s, root, depth)
 	case text[r.i] == '[' && depth < maxDepth:
@@ -155,7 +171,7 @@ func (r *gemmaReader) str(s, root schema) string {
 		return quote(raw)
 	}
 	if s != nil && r.p.opt.Dialect == VLLM {
-		return bySchema(s, root, raw)
+		return r.p.bySchema(s, root, raw)
 	}
 	return quote(raw)
 }
@@ -165,17 +181,23 @@ func (r *gemmaReader) bare(s, root schema) string {
 	for r.i < len(r.p.text) && !strings.ContainsRune(",}]", rune(r.p.text[r.i])) && !r.p.at(r.close, r.i) {
 		r.i++
 	}
-	raw := strings.TrimSpace(r.p.text[from:r.i])
+	if r.ours() {
+		r.i = r.bareEnd(from, r.i)
+	}
+	raw := strings.TrimSpace(strings.TrimSuffix(r.p.text[from:r.i], r.mark))
 	if r.i == len(r.p.text) {
 		r.cut = true
 	}
 	if s != nil && r.p.opt.Dialect != SGLang {
-		return bySchema(s, root, raw)
+		return r.p.bySchema(s, root, raw)
 	}
 	if r.p.opt.Dialect == VLLM {
 		return quote(raw)
 	}
-	if isJSON(raw) && raw != "null" {
+	if word, ok := pyWords[raw]; ok && r.ours() {
+		return word
+	}
+	if isJSON(raw) && (raw != "null" || r.ours()) {
 		return raw
 	}
 	return quote(raw)
@@ -210,7 +232,7 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 				r.i = r.p.skipSpace(e + len(r.mark))
 			}
 		} else {
-			for r.i < len(r.p.text) && !strings.ContainsRune(":,}", rune(r.p.text[r.i])) {
+			for r.i < len(r.p.text) && !strings.ContainsRune(":,}", rune(r.p.text[r.i])) && !(r.ours() && r.p.text[r.i] == '=') {
 				r.i++
 			}
 			key = strings.TrimSpace(r.p.text[from:r.i])
@@ -219,14 +241,22 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 			r.cut = true
 			break
 		}
-		if r.p.text[r.i] != ':' {
+		switch {
+		case !r.ours():
+		case r.p.text[r.i] == '=':
+			r.doubt(Recovered)
+		case r.p.text[r.i] != ':' || key == "" || strings.Contains(key, r.mark):
+			r.doubt(Malformed) // a value without a key, or a key without a value
+		}
+		if r.p.text[r.i] != ':' && !(r.ours() && r.p.text[r.i] == '=') {
 			if r.i == from {
 				r.i++
 			}
 			continue
 		}
 		r.i++
-		v := r.value(s.prop(key), root, depth+1)
+		r.object = true
+		v := r.value(s.member(root, key), root, depth+1)
 		if v != "" && v != `""` || !r.cut {
 			ps = append(ps, pair{strings.Trim(key, `"`), v})
 		}
@@ -234,16 +264,20 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 			break
 		}
 	}
-	return object(ps)
+	return r.p.object(ps)
 }
 
 func (r *gemmaReader) items(s, root schema, depth int) string {
 	var out []string
 	for r.i++; !r.step(']'); {
 		from := r.i
-		v := r.value(s.sub("items"), root, depth+1)
+		r.object = false
+		v := r.value(s.items(root), root, depth+1)
 		if r.i == from {
 			r.i++
+			if r.ours() {
+				r.doubt(Malformed)
+			}
 			continue
 		}
 		out = append(out, v)

@@ -4,6 +4,13 @@ package parsers
 var Granite = grammar{
 	name: "granite",
 	read: func(p *parse) {
+		if i := p.index("<|tool_call|>", p.pos); p.opt.Dialect == Ours && i > p.skipSpace(p.pos) {
+			p.content(p.pos, i)
+			p.pos = i
+		} else if i := p.bareList(p.pos); p.opt.Dialect == Ours && i > p.skipSpace(p.pos) {
+			p.content(p.pos, i)
+			p.pos = i
+		}
 		at := p.skipSpace(p.pos)
 		for _, m := range []string{"<|tool_call|>", "<tool_call>"} {
 			if p.at(m, at) {

@@ -27,8 +27,15 @@ func readHarmony(p *parse) {
 			harmonyTail(p, at)
 			return
 		}
+		if p.opt.Dialect == Ours {
+			if end, next := harmonyEnd(p, at+1); end < m && p.text[end:next] != "" {
+				harmonyUnmarked(p, at, end, next)
+				at = next
+				continue
+			}
+		}
 		from := m + len(message)
-		end, next := harmonyEnd(p, from)
+		end, next := harmonyEnd(p, harmonyBody(p, from))
 		header := p.text[at:m]
 		to := recipient(header)
 		switch {
@@ -67,6 +74,39 @@ func harmonyCall(p *parse, a, from, end, next int, to string) {
 		}
 	}
 	p.call(a, next, strings.TrimPrefix(to, "functions."), args, st)
+}
+
+// harmonyBody is where the end of a message may stand that begins at from: behind the object
+// that the message is, as markers inside its strings are text.
+func harmonyBody(p *parse, from int) int {
+	j := p.skipSpace(from)
+	if p.opt.Dialect != Ours || j >= len(p.text) || p.text[j] != '{' {
+		return from
+	}
+	end, err := scanner{text: p.text}.value(j, 0)
+	if err != nil {
+		p.spent += end - j
+		return from
+	}
+	return end
+}
+
+// harmonyUnmarked reads a message that has lost its text mark: a call if an object follows
+// the header, else a fault.
+func harmonyUnmarked(p *parse, at, end, next int) {
+	if brace := strings.IndexByte(p.text[at:end], '{'); brace >= 0 {
+		to, args := recipient(p.text[at:at+brace]), strings.TrimSpace(p.text[at+brace:end])
+		if to != "" && to != "assistant" && to != "user" && isJSON(args) {
+			p.call(at, next, strings.TrimPrefix(to, "functions."), args, Recovered)
+			return
+		}
+	}
+	if strings.TrimSpace(p.text[at:end]) == "" {
+		p.frame(at, next)
+		return
+	}
+	p.fault(at, next, "malformed_header", "a message without its text mark")
+	p.content(at, next)
 }
 
 // recipient finds to=NAME in a header.

@@ -6,6 +6,7 @@ var HyV3 = grammar{
 	think: plainThink.until("<tool_calls>"),
 	read: func(p *parse) {
 		s := hySuffix(p)
+		p.suffix = s
 		keyValue{outer: "<tool_calls" + s + ">", outerClose: "</tool_calls" + s + ">", open: "<tool_call" + s + ">", close: "</tool_call" + s + ">",
 			sep: "<tool_sep" + s + ">", key: "<arg_key" + s + ">", keyClose: "</arg_key" + s + ">",
 			val: "<arg_value" + s + ">", valClose: "</arg_value" + s + ">"}.read(p)

@@ -24,8 +24,10 @@ type member struct {
 // scanner reads JSON as Python's decoder does: NaN and Infinity pass, raw control
 // characters inside strings do not unless raw is set.
 type scanner struct {
-	text string
-	raw  bool
+	text    string
+	raw     bool
+	doubled *bool // set when an object has a key twice, with different values
+	finite  bool  // NaN and Infinity are refused, as JSON itself does
 }
 
 func (s scanner) space(i int) int {
@@ -54,6 +56,9 @@ func (s scanner) value(i, depth int) (int, error) {
 		return s.number(i)
 	}
 	for _, w := range [...]string{"true", "false", "null", "NaN", "Infinity"} {
+		if s.finite && w[0] < 'a' {
+			break
+		}
 		if strings.HasPrefix(s.text[i:], w) {
 			return i + len(w), nil
 		}
@@ -139,7 +144,7 @@ func (s scanner) digits(i int) int {
 func (s scanner) number(i int) (int, error) {
 	if s.text[i] == '-' {
 		i++
-		if strings.HasPrefix(s.text[i:], "Infinity") {
+		if !s.finite && strings.HasPrefix(s.text[i:], "Infinity") {
 			return i + 8, nil
 		}
 	}
@@ -175,6 +180,7 @@ func (s scanner) compound(i int, closer byte, depth int, see func(member)) (int,
 	if i < len(s.text) && s.text[i] == closer {
 		return i + 1, nil
 	}
+	var seen keys
 	for {
 		var m member
 		if closer == '}' {
@@ -188,7 +194,7 @@ func (s scanner) compound(i int, closer byte, depth int, see func(member)) (int,
 			if err != nil {
 				return end, err
 			}
-			if see != nil {
+			if see != nil || s.doubled != nil {
 				m.key, _ = unquote(s.text[i:end])
 			}
 			if i = s.space(end); i >= len(s.text) {
@@ -204,6 +210,9 @@ func (s scanner) compound(i int, closer byte, depth int, see func(member)) (int,
 			return end, err
 		}
 		m.a, m.b = i, end
+		if s.doubled != nil && closer == '}' && seen.twice(s.text, m) {
+			*s.doubled = true
+		}
 		if see != nil {
 			see(m)
 		}
@@ -219,6 +228,34 @@ func (s scanner) compound(i int, closer byte, depth int, see func(member)) (int,
 			return i, errBad
 		}
 	}
+}
+
+// keys are the members of one object so far.
+type keys struct {
+	few  []member
+	many map[string]member
+}
+
+// twice adds a member and says whether its key was there with another value.
+func (k *keys) twice(text string, m member) bool {
+	other := func(o member) bool { return text[o.a:o.b] != text[m.a:m.b] }
+	if k.many != nil {
+		o, ok := k.many[m.key]
+		k.many[m.key] = m
+		return ok && other(o)
+	}
+	for _, o := range k.few {
+		if o.key == m.key && other(o) {
+			return true
+		}
+	}
+	if k.few = append(k.few, m); len(k.few) > 16 {
+		k.many = make(map[string]member, 64)
+		for _, o := range k.few {
+			k.many[o.key] = o
+		}
+	}
+	return false
 }
 
 // object reads the object at i into its members, in order.
@@ -257,6 +294,13 @@ func lookup(ms []member, names ...string) (member, bool) {
 		}
 	}
 	return member{}, false
+}
+
+// isFinite says whether text is one JSON value without NaN and Infinity outside of strings.
+func isFinite(text string) bool {
+	s := scanner{text: text, finite: true}
+	end, err := s.value(s.space(0), 0)
+	return err == nil && s.space(end) == len(text)
 }
 
 // isJSON says whether text is one JSON value, blanks around it allowed.

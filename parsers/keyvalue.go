@@ -88,6 +88,27 @@ func (g keyValue) call(p *parse, i int) int {
 		p.refuse(i, stop, "truncated", "the text ends in the name of a call")
 		return stop
 	}
+	if brace := strings.IndexByte(name, '{'); p.opt.Dialect == Ours && brace > 0 && !p.tools.has(name) {
+		j := at + strings.IndexByte(p.text[at:], '{')
+		if end, err := (scanner{text: p.text}).value(j, 0); err == nil { // an object in place of the pairs
+			k := p.skipSpace(end)
+			st := Recovered
+			if p.at(g.close, k) {
+				k += len(g.close)
+			} else if k < len(p.text) {
+				k, st = end, Malformed
+			}
+			p.call(i, k, strings.TrimSpace(name[:brace]), p.text[j:end], st)
+			return k
+		}
+	}
+	if j := p.skipSpace(stop); p.opt.Dialect == Ours && j < len(p.text) && p.text[j] == '{' {
+		if end, err := (scanner{text: p.text}).value(j, 0); err == nil && p.at(g.close, p.skipSpace(end)) {
+			k := p.skipSpace(end) + len(g.close)
+			p.call(i, k, name, p.text[j:end], Recovered)
+			return k
+		}
+	}
 	if g.sep != "" && p.at(g.sep, stop) {
 		stop += len(g.sep)
 	}
@@ -104,13 +125,13 @@ func (g keyValue) pairs(p *parse, i int, name string, at int) int {
 			p.refuse(i, k, "truncated", "call of %q is cut", name)
 			return k
 		case k == len(p.text):
-			p.call(i, k, name, object(ps), worse(state, Truncated))
+			p.call(i, k, name, p.object(ps), worse(state, Truncated))
 			return k
 		case p.at(g.close, k):
-			p.call(i, k+len(g.close), name, object(ps), state)
+			p.call(i, k+len(g.close), name, p.object(ps), state)
 			return k + len(g.close)
 		case p.at(g.open, k) || g.outerClose != "" && p.at(g.outerClose, k):
-			p.call(i, k, name, object(ps), worse(state, Recovered))
+			p.call(i, k, name, p.object(ps), worse(state, Recovered))
 			return k
 		case p.at(g.key, k):
 			one, next, st := g.pair(p, name, k)
@@ -146,6 +167,9 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	key := strings.TrimSpace(p.text[from:end])
 	v := g.skip(p, end+len(g.keyClose))
 	if !p.at(g.val, v) {
+		if p.opt.Dialect == Ours {
+			return nil, v, worse(Malformed, cutAt(v, len(p.text))) // a key without its value
+		}
 		return nil, v, worse(Recovered, cutAt(v, len(p.text)))
 	}
 	v += len(g.val)
@@ -154,7 +178,35 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 		return nil, next, st
 	}
 	raw := p.text[v:end]
+	p.keep(key, v, end)
+	if !p.keyLike(tool, key) {
+		st = worse(st, Malformed)
+	}
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
+}
+
+// plausible says, for our dialect, that a call may end before i: no value ends behind it that
+// began before.
+func (g keyValue) plausible(p *parse, i int) bool {
+	if p.opt.Dialect != Ours {
+		return true
+	}
+	end := p.index(g.valClose, i)
+	if end < 0 {
+		return true
+	}
+	val := p.index(g.val, i)
+	return val >= 0 && val < end
+}
+
+// holds says that the value at..end holds tags of the family: it may be two.
+func (g keyValue) holds(p *parse, at, end int) bool {
+	for _, m := range []string{g.key, g.val, g.keyClose} {
+		if i := p.index(m, at); i >= 0 && i < end {
+			return true
+		}
+	}
+	return false
 }
 
 // valueEnd finds the closing tag that is followed by frame.
@@ -165,8 +217,8 @@ func (g keyValue) valueEnd(p *parse, at int) (end, next int, st State) {
 	}
 	for c := first; c >= 0; c = p.index(g.valClose, c+len(g.valClose)) {
 		k := g.skip(p, c+len(g.valClose))
-		if k == len(p.text) || p.at(g.key, k) || p.at(g.close, k) || p.at(g.open, k) {
-			if c == first {
+		if k == len(p.text) || p.at(g.key, k) || p.at(g.close, k) && g.plausible(p, k+len(g.close)) || p.at(g.open, k) {
+			if c == first && !(p.opt.Dialect == Ours && g.holds(p, at, c)) {
 				return c, c + len(g.valClose), Complete
 			}
 			return c, c + len(g.valClose), Ambiguous

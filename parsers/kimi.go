@@ -43,6 +43,7 @@ func readKimi(p *parse) {
 		args := strings.TrimSpace(p.text[s+len(kimiArgs) : b])
 		name := kimiName(p, id, args)
 		n := len(p.out.Calls)
+		p.also = id
 		if !p.rawCall(a, b, name, args, closed) {
 			return false
 		}
@@ -63,6 +64,13 @@ func kimiName(p *parse, id, args string) string {
 		return kimiGuess(p, args)
 	}
 	if !isInteger(index) {
+		if p.opt.Dialect == Ours { // functionsNAME5
+			name = strings.TrimLeft(strings.TrimRight(strings.TrimPrefix(id, "functions"), "0123456789"), ".:")
+			if p.tools.has(name) {
+				p.odd = true
+				return name
+			}
+		}
 		return ""
 	}
 	name = strings.TrimPrefix(name, "functions.")

@@ -99,15 +99,38 @@ func xtmlAttr(attrs, key string) string {
 	return xtmlUnescape.Replace(v)
 }
 
+// xtmlEnd is where the argument that begins at from ends: at the first closing tag, e or a
+// later one, behind which the call goes on or ends. sure is false when the value holds tags.
+func xtmlEnd(p *parse, from, e int) (end int, sure bool) {
+	const tail = xClose + "argument" + xSep
+	for c := e; c >= 0; c = p.index(tail, c+len(tail)) {
+		k := p.skipSpace(c + len(tail))
+		over := p.at(xClose+"call"+xSep, k)
+		if next := p.index(tail, k); over && next >= 0 {
+			arg := p.index(xOpen+"argument ", k)
+			over = arg >= 0 && arg < next // else a value ends behind the call
+		}
+		if k == len(p.text) || over || p.at(xOpen+"argument ", k) {
+			open := p.index(xOpen, from)
+			return c, c == e && (open < 0 || open > c)
+		}
+	}
+	return e, true
+}
+
 func xtmlCall(p *parse, a, at int, attrs string) int {
 	name := xtmlAttr(attrs, "tool")
+	if n := xtmlAttr(attrs, "index"); isInteger(n) {
+		p.also = n
+	}
 	var ps []pair
+	st := Complete
 	for {
 		k := p.skipSpace(at)
 		switch {
 		case p.at(xClose+"call"+xSep, k):
 			k += len(xClose + "call" + xSep)
-			p.call(a, k, name, object(ps), Complete)
+			p.call(a, k, name, p.object(ps), st)
 			return k
 		case p.at(xOpen+"argument ", k):
 			s := p.index(xSep, k)
@@ -115,8 +138,14 @@ func xtmlCall(p *parse, a, at int, attrs string) int {
 			if s >= 0 {
 				e = p.index(xClose+"argument"+xSep, s)
 			}
+			if e >= 0 && p.opt.Dialect == Ours {
+				var sure bool
+				if e, sure = xtmlEnd(p, s+len(xSep), e); !sure {
+					st = Ambiguous
+				}
+			}
 			if e < 0 {
-				p.call(a, len(p.text), name, object(ps), Truncated)
+				p.call(a, len(p.text), name, p.object(ps), Truncated)
 				return len(p.text)
 			}
 			head, raw := p.text[k:s], p.text[s+len(xSep):e]
@@ -125,14 +154,17 @@ func xtmlCall(p *parse, a, at int, attrs string) int {
 				v = strings.TrimSpace(raw)
 			}
 			ps = append(ps, pair{xtmlAttr(head, "key"), v})
+			if !p.keyLike(name, xtmlAttr(head, "key")) {
+				st = Malformed
+			}
 			at = e + len(xClose+"argument"+xSep)
 		case k == len(p.text):
-			p.call(a, k, name, object(ps), Truncated)
+			p.call(a, k, name, p.object(ps), Truncated)
 			return k
 		default:
 			end, _ := p.nextOf([]string{xOpen, xClose}, k)
 			if end == k {
-				p.call(a, k, name, object(ps), Recovered)
+				p.call(a, k, name, p.object(ps), Recovered)
 				return k
 			}
 			p.fault(k, end, "stray_text", "text between the arguments of %q", name)

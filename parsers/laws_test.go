@@ -259,6 +259,8 @@ func TestHostileRepeats(t *testing.T) {
 			if err := checkLaws(hostile, p); err != nil {
 				t.Errorf("%s: %v", f.Name, err)
 			}
+			parsers.Auto(hostile, parsers.ParseOptions{Tools: probeTools})
+			parsers.Auto(strings.Repeat(" ", 1<<16)+hostile+strings.Repeat("\n```\n<tool_call> and <invoke name=", 1<<11), parsers.ParseOptions{Tools: probeTools})
 		}
 	}
 }

@@ -39,7 +39,7 @@ func readMiniCPM(p *parse) {
 			p.refuse(i, max(next, i+len(open)), "malformed", "a call of %q that does not fit", name)
 			at = max(next, i+len(open))
 		default:
-			p.call(i, next, name, object(ps), st)
+			p.call(i, next, name, p.object(ps), st)
 			at = next
 		}
 	}
@@ -47,13 +47,14 @@ func readMiniCPM(p *parse) {
 
 func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
 	var ps []pair
+	state := Complete
 	for {
 		k := p.skipSpace(at)
 		switch {
 		case k == len(p.text):
 			return ps, k, Truncated
 		case p.at("</function>", k):
-			return ps, k + len("</function>"), Complete
+			return ps, k + len("</function>"), state
 		case p.at("<arguments>", k):
 			at = k + len("<arguments>")
 		case p.at("</arguments>", k):
@@ -67,9 +68,15 @@ func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
 			if !ok {
 				return ps, from, worse(Malformed, cutAt(from, len(p.text)))
 			}
+			if !p.keyLike(tool, key) {
+				state = Malformed
+			}
 			raw, next := miniValue(p, from)
 			if next < 0 {
 				return ps, len(p.text), Truncated
+			}
+			if p.opt.Dialect == Ours && (strings.Contains(raw, "<param") || strings.Contains(raw, "</param>") || strings.Contains(raw, "<function")) && !strings.HasPrefix(strings.TrimSpace(p.text[from:]), "<![CDATA[") {
+				state = worse(state, Ambiguous) // it may be two
 			}
 			ps = append(ps, pair{key, miniTyped(p, tool, key, raw)})
 			at = next
@@ -95,12 +102,33 @@ func miniValue(p *parse, from int) (string, int) {
 	if e < 0 {
 		return "", -1
 	}
+	for c := e; c >= 0 && p.opt.Dialect == Ours; c = p.index("</param>", c+1) {
+		if miniFramed(p, c+len("</param>")) {
+			e = c
+			break
+		}
+	}
 	return p.text[from:e], e + len("</param>")
+}
+
+// miniFramed says that a value may end before i: the call goes on or ends behind it, and no
+// value ends there that began before.
+func miniFramed(p *parse, i int) bool {
+	const tail = "</param>"
+	k := p.skipSpace(i)
+	if p.at("</arguments>", k) {
+		k = p.skipSpace(k + len("</arguments>"))
+	}
+	if k == len(p.text) || p.at("<param", k) {
+		return true
+	}
+	end, par := p.index(tail, k), p.index("<param", k)
+	return p.at("</function>", k) && (end < 0 || par >= 0 && par < end)
 }
 
 func miniTyped(p *parse, tool, key, raw string) string {
 	prop := p.tools.params(tool).prop(key)
-	if prop == nil || slices.Equal(prop.types(), []string{"string"}) {
+	if prop == nil || slices.Equal(prop.types(p.tools.params(tool)), []string{"string"}) {
 		return quote(raw)
 	}
 	return guess(raw)

@@ -1,6 +1,9 @@
 package parsers
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // MinimaxM3 is MiniMax M3: elements named after their keys, each tag behind a
 // namespace token.
@@ -48,7 +51,7 @@ func readM3(p *parse) {
 			break
 		}
 		t, end := m3Tag(p, i)
-		if t != "tool_call" {
+		if t != "tool_call" || p.opt.Dialect == Ours && !p.stands(i, end-i) {
 			from = i + len(m3)
 			continue
 		}
@@ -74,7 +77,7 @@ func m3Block(p *parse, i, at int) int {
 			if st == Malformed || st == Truncated && p.k.NeedClose {
 				p.refuse(k, next, strings.ToLower(string(st)), "call of %q: tags do not match", name)
 			} else {
-				p.call(k, next, name, object(ps), st)
+				p.call(k, next, name, p.object(ps), st)
 			}
 			at = next
 		default:
@@ -112,7 +115,7 @@ func m3Members(p *parse, tool string, s schema, at int, closing string, depth in
 		case strings.HasPrefix(t, "/"):
 			return ps, end, Malformed
 		}
-		v, next, st := m3Value(p, tool, t, s.prop(t), end, depth)
+		v, next, st := m3Value(p, tool, t, s.member(p.tools.params(tool), t), end, depth)
 		if st == Malformed {
 			return ps, next, st
 		}
@@ -135,7 +138,7 @@ func m3Value(p *parse, tool, t string, s schema, at, depth int) (string, int, St
 			return m3Items(p, tool, t, s, k, depth)
 		}
 		ps, next, st := m3Members(p, tool, s, k, "/"+t, depth+1)
-		return object(ps), next, st
+		return p.object(ps), next, st
 	}
 	for j := p.index(m3, at); j >= 0; j = p.index(m3, j+1) {
 		tag, end := m3Tag(p, j)
@@ -149,7 +152,18 @@ func m3Value(p *parse, tool, t string, s schema, at, depth int) (string, int, St
 		if s == nil {
 			return quote(raw), end, Complete
 		}
-		return bySchema(s, nil, raw), end, Complete
+		root := p.tools.params(tool)
+		if strings.TrimSpace(raw) == "" && p.opt.Dialect == Ours { // an element without children
+			types := s.types(root)
+			switch {
+			case slices.Contains(types, "string"):
+			case slices.Contains(types, "array"):
+				return "[]", end, Complete
+			case slices.Contains(types, "object"):
+				return "{}", end, Complete
+			}
+		}
+		return p.bySchema(s, root, raw), end, Complete
 	}
 	return "", len(p.text), Truncated
 }
@@ -165,7 +179,7 @@ func m3Items(p *parse, tool, t string, s schema, at, depth int) (string, int, St
 		case tag != "item" || depth > 64:
 			return "", max(k, end), worse(Malformed, cutAt(k, len(p.text)))
 		}
-		v, next, st := m3Value(p, tool, "item", s.sub("items"), end, depth+1)
+		v, next, st := m3Value(p, tool, "item", s.items(p.tools.params(tool)), end, depth+1)
 		if st != Complete {
 			return "", next, st
 		}

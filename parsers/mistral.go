@@ -142,7 +142,8 @@ func mistralCompact(p *parse, i, j int) int {
 		p.refuse(i, stop, "malformed", "a call without a name")
 		return stop
 	}
-	end, err := scanner{text: p.text}.value(body, 0)
+	p.twice, p.checked = false, p.opt.Dialect == Ours
+	end, err := scanner{text: p.text, doubled: &p.twice}.value(body, 0)
 	st := Complete
 	switch {
 	case err != nil && p.k.NeedJSON:
@@ -163,6 +164,7 @@ func mistralCompact(p *parse, i, j int) int {
 
 func (p *parse) addWithID(a, b int, name, id, args string, st State) {
 	n := len(p.out.Calls)
+	p.also = id
 	p.call(a, b, name, args, st)
 	if len(p.out.Calls) > n && id != "" {
 		p.out.Calls[n].ID = id

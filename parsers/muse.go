@@ -31,10 +31,13 @@ func readMuse(p *parse) {
 	const message = "<|message|>"
 	for at := p.pos; at < len(p.text); {
 		m := p.index(message, at)
-		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, max(at, m))
+		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, museBody(p, max(at, m), m))
 		if m < 0 || recipient(p.text[at:m]) == "" {
 			if t := strings.TrimSpace(p.text[at:end]); strings.HasPrefix(t, "<|start|>") || strings.HasPrefix(t, "to=") {
 				p.frame(at, end)
+				if p.opt.Dialect == Ours && t != "<|start|>assistant" {
+					p.fault(at, end, "malformed_header", "a header without its message")
+				}
 			} else {
 				p.content(at, end)
 			}
@@ -57,10 +60,24 @@ func readMuse(p *parse) {
 	}
 }
 
+// museBody is where the end of the message may stand whose text mark is at m: behind its calls,
+// as a mark inside their values is text.
+func museBody(p *parse, at, m int) int {
+	if m < 0 || p.opt.Dialect != Ours {
+		return at
+	}
+	j := p.skipSpace(m + len("<|message|>"))
+	end := p.index(museCalls.close, j)
+	if next := p.index("<|message|>", j); j >= len(p.text) || !p.at(museCalls.open, j) || end < 0 || next >= 0 && next < end {
+		return at
+	}
+	return end
+}
+
 // museMessage reads the calls of one message and nothing beyond it.
 func museMessage(p *parse, from, end int) {
-	whole, seen := p.text, p.seen
-	p.text, p.seen = p.text[:end], map[string]found{}
+	whole, seen, around := p.text, p.seen, p.around
+	p.text, p.seen, p.around = p.text[:end], map[string]found{}, nil
 	for at := from; at < end; {
 		i := museCalls.start(p, at)
 		if i < 0 {
@@ -69,12 +86,14 @@ func museMessage(p *parse, from, end int) {
 		}
 		p.content(at, i)
 		n := len(p.out.Calls)
+		p.rename = func(name string) string { return undoubled(p, name) }
 		at = museCalls.block(p, i)
+		p.rename = nil
 		for k := range p.out.Calls[n:] {
 			p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
 		}
 	}
-	p.text, p.seen = whole, seen
+	p.text, p.seen, p.around = whole, seen, around
 }
 
 // undoubled is the name of NAME.NAME, which the model writes for tools without a group.

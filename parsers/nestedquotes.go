@@ -32,7 +32,7 @@ func (p *parse) nestedQuotes(i, end int) bool {
 		if k == 0 {
 			a = i
 		}
-		p.call(a, b, c.name, object(c.ps), Recovered)
+		p.call(a, b, c.name, p.object(c.ps), Recovered)
 	}
 	return true
 }

@@ -39,7 +39,7 @@ func TestOursWherePeersAgree(t *testing.T) {
 			known[id] = true
 		}
 	}
-	agreed, hit := 0, 0
+	agreed, hit, others := 0, 0, 0
 	var out []string
 	readJSONL(t, filepath.Join(sharedData(t, "parsers-observed"), "observed.jsonl"), func(o observation) {
 		var results []observedResult
@@ -57,6 +57,13 @@ func TestOursWherePeersAgree(t *testing.T) {
 			if text(r.Content) != text(results[0].Content) || !sameCalls(r, results[0]) {
 				return
 			}
+		}
+		if undeclared(o.Tools, results[0]) { // no call here: report "undeclared names become calls"
+			a := parseLine(t, set, parsers.Ours, map[string]any{"family": o.Parser, "text": o.Text, "tools": o.Tools})
+			if others++; len(a.Calls) >= len(results[0].Calls) {
+				t.Errorf("%s: %q: a call of a tool that is not declared", o.Parser, o.Text)
+			}
+			return
 		}
 		agreed++
 		req := map[string]any{"family": o.Parser, "text": o.Text, "tools": o.Tools}
@@ -84,12 +91,33 @@ func TestOursWherePeersAgree(t *testing.T) {
 			out = append(out, id+"\t"+strings.ReplaceAll(why, "\n", " "))
 		}
 	})
-	t.Logf("%d of %d texts as all their peers read them", hit, agreed)
+	t.Logf("%d of %d texts as all their peers read them; in %d more they call tools that are not declared", hit, agreed, others)
 	if path := os.Getenv("PARSER_DISAGREE"); path != "" {
 		if err := os.WriteFile(path, []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// undeclared says that the result calls a tool that a given list does not declare.
+func undeclared(tools json.RawMessage, r observedResult) bool {
+	var list []struct {
+		Name     string
+		Function struct{ Name string }
+	}
+	if json.Unmarshal(tools, &list) != nil || len(list) == 0 {
+		return false
+	}
+	names := map[string]bool{}
+	for _, t := range list {
+		names[t.Name], names[t.Function.Name] = true, true
+	}
+	for _, c := range r.Calls {
+		if !names[strings.TrimSpace(c.Name)] {
+			return true
+		}
+	}
+	return false
 }
 
 func asObserved(a parseAnswer) observedResult {

@@ -31,6 +31,19 @@ type parse struct {
 	fill   bool   // reasoning becomes content when there is none
 	prefix string // put in front of the content
 	limit  int    // content ends here; 0 is the end of the text
+	// rename mends the name of a call; nil leaves it.
+	rename   func(string) string
+	also     string // text of the next call that is neither name nor arguments: its id
+	suffix   string // of the family's tokens
+	around   *prose // made when first asked for
+	gram     grammar
+	odd      bool           // the next call is written in another way than the family's
+	kept     [][2]int       // values of the next call that its arguments hold as they stand in the text
+	built    bool           // the next arguments were made by object, without a doubled key
+	checked  bool           // the next arguments were looked through for doubled keys
+	twice    bool           // a value of the next call has a key twice
+	examples []int          // where calls stand that the text only speaks of
+	genuine  map[int]string // where ids were fed: the special tokens in the text
 	// pos is where unread text begins after the think block.
 	pos int
 	// join stands between pieces of content.
@@ -43,8 +56,8 @@ type segment struct {
 	gone bool // a mark that vanishes even when no call was read
 }
 
-func run(g grammar, text string, opt ParseOptions, cut bool) Parsed {
-	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}}
+func run(g grammar, text string, opt ParseOptions, cut bool, genuine map[int]string) Parsed {
+	p := &parse{text: text, opt: opt, cut: cut, k: opt.Dialect.Knobs(g.name), seen: map[string]found{}, genuine: genuine, gram: g}
 	p.tools = newTools(opt.Tools)
 	if on := opt.Variant.Thinking; opt.Dialect == VLLM && on != nil && !*on && g.reason == nil && g.think.close != "" {
 		p.opt.InReasoning, opt.InReasoning = false, false // the template's switch counts, not the prompt's tail
@@ -119,6 +132,18 @@ func (p *parse) fault(a, b int, kind, format string, args ...any) {
 
 // call adds a call that stands at a..b. An undeclared name may be dropped by the dialect.
 func (p *parse) call(a, b int, name, args string, st State) {
+	if p.opt.Dialect == Ours {
+		var ok bool
+		if p.odd {
+			st = worse(st, Recovered)
+		}
+		name, args, st, ok = p.settle(a, b, name, args, st)
+		p.also, p.odd, p.built, p.twice, p.kept = "", false, false, false, p.kept[:0]
+		p.checked = false
+		if !ok {
+			return
+		}
+	}
 	if p.k.DropUnknown && p.tools.known() && !p.tools.has(name) {
 		p.fault(a, b, "unknown_tool", "tool %q is not declared", name)
 		p.seg(InFault, a, b)
@@ -144,6 +169,7 @@ type found struct{ from, pos int }
 
 // index finds a marker at or after i, or returns -1. The last search for each marker
 // is remembered, so that reading forward costs one pass over the text for a marker.
+// In our dialect a marker of a call that prose quotes is none.
 func (p *parse) index(marker string, i int) int {
 	if i > len(p.text) || marker == "" {
 		return -1
@@ -154,6 +180,15 @@ func (p *parse) index(marker string, i int) int {
 	pos := strings.Index(p.text[i:], marker)
 	if pos >= 0 {
 		pos += i
+		if p.opt.Dialect == Ours && openingMarks[marker] {
+			for pos >= 0 && !p.stands(pos, len(marker)) {
+				if n := strings.Index(p.text[pos+1:], marker); n >= 0 {
+					pos += 1 + n
+				} else {
+					pos = -1
+				}
+			}
+		}
 	}
 	p.seen[marker] = found{i, pos}
 	return pos
@@ -190,6 +225,10 @@ func (p *parse) finish(g grammar) Parsed {
 		p.parts()
 	}
 	p.out.Content = p.prefix + p.out.Content
+	if p.opt.Dialect == Ours {
+		p.unread()
+		p.account()
+	}
 	if p.fill && strings.TrimSpace(p.out.Content) == "" {
 		p.out.Content, p.out.Reasoning = p.out.Reasoning, p.out.Content
 	}
@@ -317,4 +356,12 @@ func (p *parse) digest(i int) string {
 		rest = rest[n:]
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// before lets read see the text up to end only.
+func (p *parse) before(end int, read func(*parse)) {
+	whole, seen, around := p.text, p.seen, p.around
+	p.text, p.seen, p.around = p.text[:end], map[string]found{}, nil
+	read(p)
+	p.text, p.seen, p.around = whole, seen, around
 }

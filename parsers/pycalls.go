@@ -23,10 +23,10 @@ func (p *parse) pycall(i int, o pyvalue.Options) (name, args string, end int, er
 	var ps []pair
 	for k++; ; {
 		if k = p.skipSpace(k); k == len(p.text) {
-			return name, object(ps), k, errCut
+			return name, p.object(ps), k, errCut
 		}
 		if p.text[k] == ')' {
-			return name, object(ps), k + 1, nil
+			return name, p.object(ps), k + 1, nil
 		}
 		w := k
 		for w < len(p.text) && isWord(p.text[w]) {
@@ -35,14 +35,14 @@ func (p *parse) pycall(i int, o pyvalue.Options) (name, args string, end int, er
 		key := p.text[k:w]
 		e := p.skipSpace(w)
 		if e == len(p.text) {
-			return name, object(ps), e, errCut
+			return name, p.object(ps), e, errCut
 		}
 		if key == "" || p.text[e] != '=' {
 			return name, "", e, errBad
 		}
 		v, n, err := pyvalue.Read(p.text[e+1:], o)
 		if err == pyvalue.ErrCut {
-			return name, object(ps), len(p.text), errCut
+			return name, p.object(ps), len(p.text), errCut
 		}
 		if err != nil {
 			return name, "", e + 1 + n, errBad

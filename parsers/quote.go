@@ -146,3 +146,31 @@ func object(ps []pair) string {
 	b.WriteByte('}')
 	return b.String()
 }
+
+// object is object, except that in our dialect a key that was written twice with different
+// values stays twice: the call is then malformed, and says so.
+func (p *parse) object(ps []pair) string {
+	if p.opt.Dialect == Ours && doubledPairs(ps) {
+		var b strings.Builder
+		for i, q := range ps {
+			b.WriteString([]string{", ", "{"}[max(0, 1-i)] + quote(q.key) + ": " + q.value)
+		}
+		return b.String() + "}"
+	}
+	p.built = true
+	return object(ps)
+}
+
+func doubledPairs(ps []pair) bool {
+	if len(ps) < 2 {
+		return false
+	}
+	at := make(map[string]string, len(ps))
+	for _, q := range ps {
+		if v, ok := at[q.key]; ok && v != q.value {
+			return true
+		}
+		at[q.key] = q.value
+	}
+	return false
+}

@@ -81,6 +81,14 @@ func (s *Set) reasoning(name string) (Family, error) {
 		g.base, g.name = g.name, "reasoning:"+name
 	}
 	r, ok := reasonings[first]
+	if other := aliases[strings.ToLower(first)]; !ok && other != "" {
+		r, ok = reasonings[other]
+	}
+	if f, err := s.Get(first); !ok && both && err == nil {
+		if st, is := f.New(ParseOptions{}).(*stream); is && st.gram.think.close != "" { // the block of that family
+			r, ok = reasoning{think: st.gram.think}, true
+		}
+	}
 	if !ok {
 		f, err := s.Get(first)
 		if err != nil {
@@ -189,6 +197,9 @@ func (r reasoning) block(p *parse) {
 			}
 		} else {
 			end = len(p.text)
+			if p.opt.Dialect == Ours {
+				p.fault(end, end, "unclosed_reasoning", "reasoning is not closed")
+			}
 		}
 	}
 	end = max(end, from)
@@ -219,7 +230,11 @@ func (r reasoning) block(p *parse) {
 func (r reasoning) opening(p *parse) (at, n int) {
 	at = -1
 	for _, o := range append([]string{r.open}, r.opens...) {
-		if i := p.index(o, 0); i >= 0 && (at < 0 || i < at) {
+		i := p.index(o, 0)
+		if i >= 0 && p.opt.Dialect == Ours && strings.TrimSpace(p.text[:i]) != "" && !(p.prose().lineStart(i) && p.index(r.close, i) >= 0) {
+			continue // the text speaks of it
+		}
+		if i >= 0 && (at < 0 || i < at) {
 			at, n = i, len(o)
 		}
 	}

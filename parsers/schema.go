@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hermes/trajectory"
@@ -56,16 +57,13 @@ func (s schema) sub(key string) schema {
 
 // prop is the schema of one property, references into $defs followed.
 func (s schema) prop(key string) schema {
-	p := s.sub("properties").sub(key)
-	if p == nil {
-		for _, alt := range s.alternatives() {
-			if q := alt.sub("properties").sub(key); q != nil {
-				p = q
-				break
-			}
-		}
-	}
-	return p.follow(s)
+	return s.member(s, key)
+}
+
+// declares says that s, the parameters of a tool, name a property key; a schema without
+// properties declares nothing and everything.
+func (s schema) declares(key string) bool {
+	return !s.any(s, "properties") || s.prop(key) != nil || s["additionalProperties"] == true || s.sub("additionalProperties") != nil
 }
 
 func (s schema) follow(root schema) schema {
@@ -74,10 +72,7 @@ func (s schema) follow(root schema) schema {
 		if !ok {
 			break
 		}
-		at := root
-		for _, step := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
-			at = at.sub(step)
-		}
+		at := root.at(ref)
 		if at == nil {
 			break
 		}
@@ -85,6 +80,31 @@ func (s schema) follow(root schema) schema {
 	}
 	return s
 }
+
+// at is what a reference like #/$defs/A points to, or nil.
+func (s schema) at(ref string) schema {
+	var x any = map[string]any(s)
+	for _, step := range strings.Split(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
+		step = pointer.Replace(step)
+		switch v := x.(type) {
+		case map[string]any:
+			x = v[step]
+		case []any:
+			n, err := strconv.Atoi(step)
+			if err != nil || n < 0 || n >= len(v) {
+				return nil
+			}
+			x = v[n]
+		default:
+			return nil
+		}
+	}
+	m, _ := x.(map[string]any)
+	return m
+}
+
+// pointer undoes the escapes of JSON pointers.
+var pointer = strings.NewReplacer("~1", "/", "~0", "~", "%20", " ")
 
 func (s schema) alternatives() []schema {
 	var out []schema
@@ -100,6 +120,8 @@ func (s schema) alternatives() []schema {
 }
 
 var typeNames = map[string]string{
+	"int8": "integer", "int16": "integer", "int32": "integer", "int64": "integer", "uint8": "integer", "uint16": "integer", "uint32": "integer", "uint64": "integer",
+	"float32": "number", "float64": "number", "decimal": "number", "unsigned int": "integer", "bigint": "integer",
 	"int": "integer", "long": "integer", "uint": "integer", "short": "integer", "unsigned": "integer",
 	"float": "number", "double": "number", "num": "number", "number": "number", "bool": "boolean", "binary": "boolean",
 	"str": "string", "text": "string", "varchar": "string", "char": "string", "enum": "string",
@@ -112,6 +134,12 @@ func normalType(t string) string {
 	if n, ok := typeNames[t]; ok {
 		return n
 	}
+	return t
+}
+
+// looseType is normalType as SGLang has it: the beginning of a name decides.
+func looseType(t string) string {
+	t = normalType(t)
 	for _, prefix := range []string{"int", "uint", "long", "short", "unsigned", "num", "float"} {
 		if strings.HasPrefix(t, prefix) {
 			return typeNames[prefix]
@@ -120,8 +148,21 @@ func normalType(t string) string {
 	return t
 }
 
-// types lists the types that s allows; none means string.
-func (s schema) types() []string {
+// maxRefs bounds references and alternatives inside one another.
+const maxRefs = 16
+
+// types lists the types that s allows, references into root followed; none means string.
+func (s schema) types(root schema) []string {
+	if out := s.allowed(root, 0); len(out) > 0 {
+		return out
+	}
+	return []string{"string"}
+}
+
+func (s schema) allowed(root schema, depth int) []string {
+	if s = s.follow(root); depth > maxRefs {
+		return nil
+	}
 	var out []string
 	add := func(t string) {
 		if t = normalType(t); !slices.Contains(out, t) {
@@ -146,20 +187,67 @@ func (s schema) types() []string {
 		add(typeOf(x))
 	}
 	for _, alt := range s.alternatives() {
-		for _, t := range alt.types() {
+		for _, t := range alt.allowed(root, depth+1) {
 			add(t)
 		}
 	}
 	if len(out) == 0 {
 		switch {
 		case s["properties"] != nil:
-			return []string{"object"}
+			add("object")
 		case s["items"] != nil:
-			return []string{"array"}
+			add("array")
 		}
-		return []string{"string"}
+	}
+	if s["nullable"] == true && len(out) > 0 { // OpenAPI
+		add("null")
 	}
 	return out
+}
+
+// each calls see for s and everything inside its alternatives, references followed.
+func (s schema) each(root schema, depth int, see func(schema)) {
+	if s = s.follow(root); s == nil || depth > maxRefs {
+		return
+	}
+	see(s)
+	for _, alt := range s.alternatives() {
+		alt.each(root, depth+1, see)
+	}
+}
+
+// any says whether s or an alternative has the key.
+func (s schema) any(root schema, key string) (has bool) {
+	s.each(root, 0, func(t schema) { has = has || t[key] != nil })
+	return has
+}
+
+// member is the schema of one member of an object that s describes: where alternatives
+// declare it, all of them count. nil is none.
+func (s schema) member(root schema, key string) schema {
+	return s.pick(root, func(t schema) schema { return t.sub("properties").sub(key) })
+}
+
+// items is the schema of the items of a list that s describes.
+func (s schema) items(root schema) schema {
+	return s.pick(root, func(t schema) schema { return t.sub("items") })
+}
+
+func (s schema) pick(root schema, of func(schema) schema) schema {
+	var first schema
+	var all []any
+	s.each(root, 0, func(t schema) {
+		if q := of(t); q != nil {
+			if first == nil {
+				first = q
+			}
+			all = append(all, map[string]any(q))
+		}
+	})
+	if len(all) > 1 {
+		return schema{"anyOf": all}
+	}
+	return first.follow(root)
 }
 
 func typeOf(x any) string {

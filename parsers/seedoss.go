@@ -19,7 +19,9 @@ var (
 // readSeed leaves, as vLLM does, think blocks in the content and their calls unread.
 func readSeed(p *parse) {
 	if p.opt.Dialect != VLLM || p.opt.InReasoning {
-		seedCalls.read(p)
+		x := seedCalls
+		x.newlines = p.opt.Dialect != Ours // its template writes values without a frame of newlines
+		x.read(p)
 		return
 	}
 	p.outside(seedThink, func(at int) int { return seedCalls.start(p, at) }, func(i int) int { return seedCalls.block(p, i) })

@@ -19,7 +19,12 @@ var Step3 = grammar{
 func readStep3(p *parse) {
 	x := xmlish{close: "<｜tool_call_end｜>", fn: "<steptml:invoke name=", fnClose: "</steptml:invoke>",
 		par: "<steptml:parameter name=", parClose: "</steptml:parameter>"}
-	x.value = func(p *parse, tool, key, _, raw string) string { return p.coerce(tool, key, strings.TrimSpace(raw)) }
+	x.value = func(p *parse, tool, key, _, raw string) string {
+		if p.opt.Dialect != Ours {
+			raw = strings.TrimSpace(raw)
+		}
+		return p.coerce(tool, key, raw)
+	}
 	frames(p, frameMarks{"<｜tool_calls_begin｜>", "<｜tool_calls_end｜>", "<｜tool_call_begin｜>", "<｜tool_call_end｜>"}, func(a, b, end int, closed bool) bool {
 		const head = "function<｜tool_sep｜>"
 		f := p.index(x.fn, a)

@@ -51,7 +51,7 @@ func (s *stream) note(text string, ids []trajectory.Token) {
 func (s *stream) Finish(cut bool) Parsed {
 	text := string(s.buf)
 	masked, undo := s.mask(text)
-	out := run(s.gram, masked, s.opt, cut)
+	out := run(s.gram, masked, s.opt, cut, s.genuine)
 	if undo {
 		out.Content, out.Reasoning = unmask(out.Content), unmask(out.Reasoning)
 		for i := range out.Calls {

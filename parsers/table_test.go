@@ -93,6 +93,24 @@ func TestSpelledMarkersAreText(t *testing.T) {
 	}
 }
 
+// A special token is a marker wherever it stands, also amid a sentence.
+func TestSpecialTokensAreMarkers(t *testing.T) {
+	special := func(id trajectory.Token) (string, bool) {
+		s, ok := map[trajectory.Token]string{1: "<tool_call>"}[id]
+		return s, ok
+	}
+	s := parsers.Hermes.New(parsers.ParseOptions{Special: special})
+	s.Feed("I use ", []trajectory.Token{9})
+	s.Feed("<tool_call>", []trajectory.Token{1})
+	s.Feed(" and so on", []trajectory.Token{9})
+	if p := s.Finish(false); len(p.Faults) == 0 {
+		t.Errorf("%+v", p)
+	}
+	if p := parsers.Hermes.Parse("I use <tool_call> and so on", parsers.ParseOptions{}); len(p.Faults) > 0 {
+		t.Errorf("without ids: %+v", p)
+	}
+}
+
 func TestSetGet(t *testing.T) {
 	set := parsers.Standard()
 	for name, want := range map[string]string{"deepseek_v31": "deepseek_v3_1", "gpt-oss": "openai", "mimo": "qwen3_coder", "glm": "glm45", "hermes": "hermes",
@@ -195,7 +213,8 @@ func TestDialects(t *testing.T) {
 		{parsers.VLLM, "reasoning:holo2", "a</think>b", "b", "a", 0},
 		{parsers.VLLM, "reasoning:holo2", "b", "b", "", 0},
 		{parsers.VLLM, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>b", "", "a", 0},
-		{parsers.Ours, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>b", "<｜DSML｜tool_calls>b", "a", 0},
+		{parsers.Ours, "reasoning:deepseek_v4", "<think>a<｜DSML｜tool_calls>\nb", "<｜DSML｜tool_calls>\nb", "a", 0},
+		{parsers.Ours, "reasoning:deepseek_v4", "<think>a <｜DSML｜tool_calls> b", "", "a <｜DSML｜tool_calls> b", 0}, // quoted: it ends nothing
 		{parsers.SGLang, "kimi_k2", `<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>{"path`, "", "", 1},
 	} {
 		p := familyOf(t, tt.family).Parse(tt.in, parsers.ParseOptions{Dialect: tt.dialect})

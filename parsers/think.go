@@ -30,7 +30,7 @@ func (t think) split(p *parse) int {
 		if !inside {
 			i := p.index(t.open, at)
 			m := t.marker(p, at)
-			if i < 0 || m >= 0 && m < i {
+			if i < 0 || m >= 0 && m < i || p.opt.Dialect == Ours && !t.begins(p, at, i) {
 				return at
 			}
 			p.content(at, i)
@@ -44,13 +44,41 @@ func (t think) split(p *parse) int {
 			at = s + len(t.open)
 		}
 		end := p.index(t.close, at)
-		if end < 0 {
+		if end < 0 || p.opt.Dialect == Ours && t.insideCall(p, at, end) {
 			return t.unclosed(p, at)
 		}
 		p.reason(at, t.trimmed(p, at, end))
 		p.frame(end, end+len(t.close))
 		at, inside = end+len(t.close), false
 	}
+}
+
+// begins says, for our dialect, that the opening mark at i begins a block: nothing stands
+// before it, or it begins a line and is closed. Elsewhere the text speaks of it, or it is
+// part of an argument.
+func (t think) begins(p *parse, at, i int) bool {
+	if p.genuine[i] != "" || strings.TrimSpace(p.text[at:i]) == "" {
+		return true
+	}
+	q := p.prose()
+	return len(t.markers) > 0 && q.lineStart(i) && !q.fenced(i) && p.index(t.close, i) >= 0
+}
+
+// insideCall says that the closing mark at end stands in an argument of a call that begins
+// inside reasoning: the model did not close its reasoning.
+func (t think) insideCall(p *parse, at, end int) bool {
+	m := t.marker(p, at)
+	if m < 0 || m >= end || p.genuine[end] != "" || p.gram.read == nil {
+		return false
+	}
+	probe := &parse{text: p.text, opt: p.opt, k: p.k, cut: p.cut, tools: p.tools, seen: map[string]found{}, genuine: p.genuine, pos: m}
+	p.gram.read(probe)
+	for _, c := range probe.out.Calls {
+		if c.Start < end && end < c.End && c.State == Complete {
+			return true
+		}
+	}
+	return false
 }
 
 func (t think) marker(p *parse, from int) int {

@@ -44,10 +44,30 @@ func readXLAM(p *parse) {
 		p.content(end, len(p.text))
 		return
 	}
+	if i := p.bareList(p.pos); p.opt.Dialect == Ours && i >= 0 {
+		if end, err := p.xlamList(i); err == nil {
+			p.content(p.pos, i)
+			p.content(end, len(p.text))
+			return
+		}
+	}
 	if strings.HasPrefix(strings.TrimSpace(p.rest()), "[{") {
 		p.fault(p.pos, len(p.text), "malformed", "a list that cannot be read")
 	}
 	p.content(p.pos, len(p.text))
+}
+
+// bareList finds a list behind text that begins a line and names a declared tool, or -1.
+func (p *parse) bareList(at int) int {
+	if !p.tools.known() {
+		return -1
+	}
+	for i := p.index("[", at); i >= 0; i = p.index("[", i+1) {
+		if j := p.skipSpace(i + 1); j < len(p.text) && p.text[j] == '{' && p.prose().lineStart(i) && p.tools.namedIn(p.text[i:min(len(p.text), i+512)]) && !p.prose().fenced(i) {
+			return i
+		}
+	}
+	return -1
 }
 
 // xlamList reads a list only when every item is a call.

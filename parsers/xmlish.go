@@ -12,6 +12,8 @@ type xmlish struct {
 	needOpen          bool
 	finish            func(p *parse, tool string, ps []pair) string
 	selfClosing, json bool
+	others            [][2]string // in our dialect: wrappers that models write in place of open and close
+	floor             State       // the best state of the calls of this block
 }
 
 func (x xmlish) read(p *parse) {
@@ -30,6 +32,9 @@ func (x xmlish) read(p *parse) {
 // start finds the next block, or the next bare call where the dialect allows it.
 func (x xmlish) start(p *parse, at int) int {
 	i := p.index(x.open, at)
+	if p.opt.Dialect == Ours {
+		return x.nearest(p, at, i)
+	}
 	if p.k.Bare && !x.needOpen {
 		if f := p.index(x.fn, at); f >= 0 && (i < 0 || f < i) {
 			return f
@@ -38,8 +43,42 @@ func (x xmlish) start(p *parse, at int) int {
 	return i
 }
 
+// nearest is the next block in our dialect: in the family's wrapper, which stands at i, in
+// another one, or a bare call. A bare call names a declared tool if a list is given.
+func (x xmlish) nearest(p *parse, at, i int) int {
+	for f := p.index(x.fn, at); f >= 0 && (i < 0 || f < i); f = p.index(x.fn, f+1) {
+		if p.tools.known() && x.declared(p, f) || !p.tools.known() && !x.needOpen {
+			i = f
+			break
+		}
+	}
+	if !p.tools.known() {
+		return i
+	}
+	for _, o := range x.others {
+		for j := p.index(o[0], at); j >= 0 && (i < 0 || j < i); j = p.index(o[0], j+1) {
+			if k := p.skipSpace(j + len(o[0])); k < len(p.text) && p.at(x.fn, k) && x.declared(p, k) {
+				i = j
+			}
+		}
+	}
+	return i
+}
+
+// declared says that the tag of a call at f names a tool of the list, or that there is no list.
+func (x xmlish) declared(p *parse, f int) bool {
+	if !p.tools.known() {
+		return true
+	}
+	name, _, _, _ := tag(p.text, f+len(x.fn))
+	return p.tools.has(strings.TrimSpace(name))
+}
+
 func (x xmlish) block(p *parse, i int) int {
 	at := i
+	if p.opt.Dialect == Ours {
+		x = x.as(p, i)
+	}
 	if p.at(x.open, i) {
 		at = i + len(x.open)
 		if p.k.NeedClose && p.index(x.close, at) < 0 {
@@ -68,9 +107,53 @@ func (x xmlish) block(p *parse, i int) int {
 		case n == 0:
 			return x.skip(p, i, j)
 		default:
-			return at
+			next := x.strays(p, i, j)
+			if next < 0 {
+				return at
+			}
+			p.fault(at, next, "stray_text", "text between the calls of a block")
+			p.seg(InFault, at, next)
+			at, begin = next, next
 		}
 	}
+}
+
+// as is x for the block at i: in our dialect another wrapper, or none where one is needed, is
+// read, and the calls are recovered.
+func (x xmlish) as(p *parse, i int) xmlish {
+	for _, o := range x.others {
+		if !p.at(x.open, i) && p.at(o[0], i) {
+			x.open, x.close, x.floor = o[0], o[1], Recovered
+			return x
+		}
+	}
+	if x.needOpen && p.at(x.fn, i) {
+		x.floor = Recovered
+		for _, o := range x.others { // the closing tag may still be there
+			if c := p.index(o[1], i); c >= 0 && p.index(x.close, i) < 0 {
+				x.close = o[1]
+			}
+		}
+	}
+	return x
+}
+
+// strays is where a block that began at i goes on behind text at j that is no call: at the
+// next call, or at its end. -1 says that the block is over.
+func (x xmlish) strays(p *parse, i, j int) int {
+	if p.opt.Dialect != Ours || !p.at(x.open, i) || x.open == "" {
+		return -1
+	}
+	c, o := p.index(x.close, j), p.index(x.open, j)
+	if c < 0 || o >= 0 && o < c {
+		return -1
+	}
+	for f := p.index(x.fn, j); f >= 0 && f < c; f = p.index(x.fn, f+1) {
+		if x.declared(p, f) {
+			return f
+		}
+	}
+	return c
 }
 
 // skip refuses a block that does not begin with a call.
@@ -129,29 +212,38 @@ func (x xmlish) function(p *parse, begin, j int) int {
 		p.refuse(begin, stop, kind, "the tag of a call is not closed")
 		return stop
 	}
+	floor := x.floor
+	call := func(a, b int, args string, st State) { p.call(a, b, name, args, worse(st, x.floor)) }
 	if x.selfClosing && strings.HasSuffix(strings.TrimSpace(attrs), "/") {
-		p.call(begin, at, name, "{}", Complete)
+		call(begin, at, "{}", Complete)
 		return at
+	}
+	if !x.json && p.opt.Dialect == Ours {
+		x.json, x.floor = true, worse(x.floor, Recovered)
+		if s := p.skipSpace(at); s >= len(p.text) || p.text[s] != '{' {
+			x.json, x.floor = false, floor
+		}
 	}
 	if s := p.skipSpace(at); x.json && s < len(p.text) && p.text[s] == '{' {
 		if end, err := (scanner{text: p.text}).value(s, 0); err == nil {
 			if e := p.skipSpace(end); p.at(x.fnClose, e) {
-				p.call(begin, e+len(x.fnClose), name, p.text[s:end], Complete)
+				call(begin, e+len(x.fnClose), p.text[s:end], Complete)
 				return e + len(x.fnClose)
 			}
 		}
 	}
+	x.floor = floor
 	var ps []pair
 	state := Complete
 	for {
 		k := p.skipSpace(at)
 		switch {
 		case k == len(p.text):
-			p.call(begin, k, name, x.done(p, name, ps), worse(state, Truncated))
+			call(begin, k, x.done(p, name, ps), worse(state, Truncated))
 			return k
 		case p.at(x.fnClose, k):
 			k += len(x.fnClose)
-			p.call(begin, k, name, x.done(p, name, ps), state)
+			call(begin, k, x.done(p, name, ps), state)
 			return k
 		case p.at(x.par, k):
 			var one []pair
@@ -159,7 +251,7 @@ func (x xmlish) function(p *parse, begin, j int) int {
 			one, at, st = x.parameter(p, name, k)
 			ps, state = append(ps, one...), worse(state, st)
 		case p.at(x.close, k) || p.at(x.fn, k) || x.open != "" && p.at(x.open, k):
-			p.call(begin, k, name, x.done(p, name, ps), worse(state, Recovered))
+			call(begin, k, x.done(p, name, ps), worse(state, Recovered))
 			return k
 		default:
 			next := x.nextFrame(p, k+1)
@@ -176,22 +268,29 @@ func (x xmlish) done(p *parse, name string, ps []pair) string {
 	if x.finish != nil {
 		return x.finish(p, name, ps)
 	}
-	return object(ps)
+	return p.object(ps)
 }
 
 // parameter reads the parameter whose tag stands at k.
 func (x xmlish) parameter(p *parse, tool string, k int) ([]pair, int, State) {
 	key, attrs, at, ok := tag(p.text, k+len(x.par))
 	if !ok {
+		if p.opt.Dialect == Ours {
+			return nil, max(at, k+len(x.par)), worse(Malformed, cutAt(at, len(p.text))) // a value without its key
+		}
 		return nil, max(at, k+len(x.par)), worse(Recovered, cutAt(at, len(p.text)))
 	}
-	end, next, state := x.valueEnd(p, at)
+	end, next, state := x.valueEnd(p, tool, at)
 	raw := p.text[at:end]
 	if state == Truncated && p.k.DropCut {
 		return nil, next, state
 	}
 	if x.newlines {
 		raw = trimLine(raw)
+	}
+	p.keep(key, at, end)
+	if !p.keyLike(tool, strings.TrimSpace(key)) {
+		state = worse(state, Malformed)
 	}
 	return []pair{{key, x.val(p, tool, key, attrs, raw)}}, next, state
 }
@@ -213,9 +312,12 @@ func (x xmlish) val(p *parse, tool, key, attrs, raw string) string {
 // valueEnd finds the end of a value: the first closing tag that is followed by
 // frame. A closing tag followed by other text belongs to the value, and the reading
 // is ambiguous.
-func (x xmlish) valueEnd(p *parse, at int) (end, next int, st State) {
+func (x xmlish) valueEnd(p *parse, tool string, at int) (end, next int, st State) {
 	first := p.index(x.parClose, at)
 	limit := p.index(x.par, at)
+	for p.opt.Dialect == Ours && limit >= 0 && first >= 0 && limit < first && !x.parameterTag(p, tool, limit) {
+		limit = p.index(x.par, limit+1)
+	}
 	for _, stop := range []string{x.fnClose, x.close} {
 		if f := p.index(stop, at); f >= 0 && (limit < 0 || f < limit) {
 			limit = f
@@ -228,8 +330,8 @@ func (x xmlish) valueEnd(p *parse, at int) (end, next int, st State) {
 		return limit, limit, Recovered
 	}
 	for c := first; c >= 0; c = p.index(x.parClose, c+len(x.parClose)) {
-		if x.framed(p, c+len(x.parClose)) {
-			if c == first {
+		if x.framed(p, tool, c+len(x.parClose)) {
+			if i := p.index(x.par, at); c == first && !(p.opt.Dialect == Ours && i >= 0 && i < c) {
 				return c, c + len(x.parClose), Complete
 			}
 			return c, c + len(x.parClose), Ambiguous
@@ -248,14 +350,48 @@ func (x xmlish) openEnded(p *parse, at, limit, first int) bool {
 	if p.at(x.close, limit) {
 		after = limit + len(x.close)
 	}
+	if p.opt.Dialect == Ours && !x.plausible(p, after) {
+		return false
+	}
 	k := p.skipSpace(after)
 	return k == len(p.text) || p.at(x.close, k) || p.at(x.fn, k) || x.open != "" && p.at(x.open, k)
 }
 
 // framed says whether position i is followed by something of the frame.
-func (x xmlish) framed(p *parse, i int) bool {
+func (x xmlish) framed(p *parse, tool string, i int) bool {
 	k := p.skipSpace(i)
+	if p.opt.Dialect == Ours && k < len(p.text) {
+		switch {
+		case p.at(x.par, k):
+			_, _, _, ok := tag(p.text, k+len(x.par))
+			return ok
+		case p.at(x.fnClose, k):
+			return x.plausible(p, k+len(x.fnClose))
+		case p.at(x.close, k):
+			return x.plausible(p, k+len(x.close))
+		case p.at(x.fn, k):
+			return x.declared(p, k)
+		}
+		return false
+	}
 	return k == len(p.text) || p.at(x.par, k) || p.at(x.fnClose, k) || p.at(x.close, k) || p.at(x.fn, k)
+}
+
+// parameterTag says that a parameter of the tool may begin at k: its tag is whole, and the
+// schema knows the key if it names any.
+func (x xmlish) parameterTag(p *parse, tool string, k int) bool {
+	key, _, _, ok := tag(p.text, k+len(x.par))
+	return ok && p.tools.params(tool).declares(strings.TrimSpace(key))
+}
+
+// plausible says that a call may end before i: no value ends behind it that began before.
+func (x xmlish) plausible(p *parse, i int) bool {
+	end := p.index(x.parClose, i)
+	if end < 0 {
+		return true
+	}
+	par, fn := p.index(x.par, i), p.index(x.fn, i)
+	return par >= 0 && par < end || fn >= 0 && fn < end
 }
 
 func (x xmlish) nextFrame(p *parse, i int) int {
