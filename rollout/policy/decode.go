@@ -20,7 +20,7 @@ import (
 type reply struct {
 	Model   label           `json:"model"`
 	Choices []choice        `json:"choices"`
-	Usage   json.RawMessage `json:"usage"`
+	Usage   *usage          `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 }
 
@@ -39,7 +39,7 @@ type said struct {
 	ReasoningContent json.RawMessage `json:"reasoning_content"`
 	Reasoning        json.RawMessage `json:"reasoning"`
 	Details          json.RawMessage `json:"reasoning_details"`
-	Calls            json.RawMessage `json:"tool_calls"`
+	Calls            []called        `json:"tool_calls"`
 	Function         *function       `json:"function_call"` // the older form
 }
 
@@ -115,8 +115,8 @@ func malformed(format string, args ...any) *Error {
 
 // read takes one document: a whole answer or a piece.
 func (a *answer) read(raw []byte) error {
-	var r reply
-	if err := json.Unmarshal(raw, &r); err != nil {
+	r, err := readReply(raw)
+	if err != nil {
 		return malformed("the answer is no JSON that we can read: %w (%.200q)", err, raw)
 	}
 	if present(r.Error) && len(r.Choices) == 0 {
@@ -125,8 +125,8 @@ func (a *answer) read(raw []byte) error {
 	if r.Model != "" {
 		a.model = string(r.Model)
 	}
-	if u := readUsage(r.Usage); u != nil {
-		a.usage = u
+	if r.Usage != nil {
+		a.usage = r.Usage
 	}
 	for i := range r.Choices {
 		c := &r.Choices[i]
@@ -145,7 +145,7 @@ func (a *answer) read(raw []byte) error {
 		if endingOf(string(c.Finish)) != endNone {
 			a.finish = string(c.Finish)
 		}
-		if present(c.Error) || plainWord(string(c.Finish)) == "error" {
+		if present(c.Error) || strings.EqualFold(string(c.Finish), "error") {
 			return choiceError(c.Error, r.Error)
 		}
 	}
@@ -198,12 +198,8 @@ func (a *answer) said(s *said, whole bool) error {
 		return malformed("refusal: %w", err)
 	}
 	a.show(thought+inner, text+refusal)
-	calls, err := readCalls(s.Calls)
-	if err != nil {
-		return malformed("tool_calls: %w", err)
-	}
-	for i := range calls {
-		if err := a.call(&calls[i], whole); err != nil {
+	for i := range s.Calls {
+		if err := a.call(&s.Calls[i], whole); err != nil {
 			return err
 		}
 	}

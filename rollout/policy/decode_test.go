@@ -190,6 +190,11 @@ func TestUsageSpellings(t *testing.T) {
 		{`{"prompt_tokens":9,"completion_tokens":4,"cost":0}`, trajectory.Usage{Prompt: 9, Completion: 4, CostKnown: true}},
 		{`{"prompt_tokens":9,"completion_tokens":4,"cost":0.1,"is_byok":true,"cost_details":{"upstream_inference_cost":0.4}}`, trajectory.Usage{Prompt: 9, Completion: 4, Cost: 0.5, CostKnown: true}},
 		{`null`, trajectory.Usage{}},
+		{`{"prompt_tokens":9.4,"completion_tokens":"4","reasoning_tokens":null}`, trajectory.Usage{Prompt: 9, Completion: 4}},
+		{`{"prompt_tokens":9,"completion_tokens":{},"cached_tokens":-3,"cost":"free"}`, trajectory.Usage{Prompt: 9}},
+		{`{"prompt_tokens":9,"completion_tokens":4,"prompt_tokens_details":[],"is_byok":"no"}`, trajectory.Usage{Prompt: 9, Completion: 4}},
+		{`"none"`, trajectory.Usage{}},
+		{`[]`, trajectory.Usage{}},
 	}
 	for _, tt := range tests {
 		turn := one(t, `{"choices":[{"message":{"content":"x"},"finish_reason":"length"}],"usage":`+tt.usage+`}`, false)

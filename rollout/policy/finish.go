@@ -29,7 +29,14 @@ const (
 // Ollama, OpenRouter, Anthropic, Bedrock, Gemini, Cohere, Mistral, DeepSeek, GLM,
 // Moonshot, Qwen, MiniMax, ERNIE, Hunyuan, watsonx.
 func endingOf(word string) ending {
-	switch plainWord(word) {
+	if e := endingNamed(word); e != endUnknown { // nearly always
+		return e
+	}
+	return endingNamed(plainWord(word))
+}
+
+func endingNamed(word string) ending {
+	switch word {
 	case "", "null", "none", "not_finished", "finish_reason_unspecified":
 		return endNone
 	case "stop", "eos", "eos_token", "end", "end_turn", "endoftext", "word", "stop_sequence", "stop_string", "stop_token",

@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -60,9 +61,72 @@ func (a *amount) UnmarshalJSON(raw []byte) error {
 
 // loose reads a finite number that may stand in quotes.
 func loose(raw []byte) (float64, bool) {
+	if n, ok := digits(raw); ok {
+		return float64(n), true
+	}
 	text := strings.TrimSpace(strings.Trim(string(raw), `"`))
 	v, err := strconv.ParseFloat(text, 64)
 	return v, err == nil && !math.IsInf(v, 0) && !math.IsNaN(v)
+}
+
+// digits reads a whole number of at most nine digits, as nearly all are.
+func digits(raw []byte) (n int, ok bool) {
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, len(raw) > 0 && len(raw) < 10
+}
+
+// looseReply is a reply whose books or calls are not of the types that they should be.
+type looseReply struct {
+	reply
+	Usage   json.RawMessage `json:"usage"`
+	Choices []struct {
+		choice
+		Message *looseSaid `json:"message"`
+		Delta   *looseSaid `json:"delta"`
+	} `json:"choices"`
+}
+
+type looseSaid struct {
+	said
+	Calls json.RawMessage `json:"tool_calls"`
+}
+
+func (s *looseSaid) plain() (*said, error) {
+	if s == nil {
+		return nil, nil
+	}
+	var err error
+	s.said.Calls, err = readCalls(s.Calls)
+	return &s.said, err
+}
+
+// readReply reads a document: at once, or where that fails, what can be read of it.
+func readReply(raw []byte) (reply, error) {
+	var r reply
+	if json.Unmarshal(raw, &r) == nil {
+		return r, nil
+	}
+	var l looseReply
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return r, err
+	}
+	r = l.reply
+	r.Usage, r.Choices = readUsage(l.Usage), nil
+	for _, c := range l.Choices {
+		var errs [2]error
+		c.choice.Message, errs[0] = c.Message.plain()
+		c.choice.Delta, errs[1] = c.Delta.plain()
+		if err := errors.Join(errs[:]...); err != nil {
+			return r, err
+		}
+		r.Choices = append(r.Choices, c.choice)
+	}
+	return r, nil
 }
 
 // readUsage reads the books of an answer as far as they can be read; nil: there are none.
