@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"hermes/rollout/journal"
 	"hermes/trajectory"
-	"hermes/trajectory/stats"
 )
 
 // Show writes what a run is, or with what the transcript of one sample (KEY, ROW or
@@ -45,35 +41,10 @@ func (r *Run) Show(ctx context.Context, w io.Writer, what string, asJSON bool) e
 		fmt.Fprintf(w, "  %s: %s\n", f.Name, clip(f.Value, 100))
 	}
 	fmt.Fprintf(w, "\nplanned %d, accepted %d, rejected %v, failed %v, pending %d\n", s.Planned, s.Accepted, s.Rejected, s.Failed, s.Pending)
-	if said := verdicts(s); said != "" {
+	if said := s.Verdicts(); said != "" {
 		fmt.Fprintln(w, said)
 	}
 	return nil
-}
-
-// verdicts tells of the calls and faults of a run; empty where every call was complete.
-func verdicts(s stats.Statistics) string {
-	var list []string
-	for _, state := range stats.CallStates() {
-		if n := s.Calls[state]; n > 0 && state != trajectory.CallComplete.String() {
-			list = append(list, fmt.Sprintf("%d %s", n, state))
-		}
-	}
-	out := ""
-	if len(list) > 0 {
-		out = "calls that were not complete: " + strings.Join(list, ", ")
-	}
-	list = nil
-	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
-		list = append(list, fmt.Sprintf("%d %s", s.Faults[kind], kind))
-	}
-	if len(list) > 0 {
-		if out != "" {
-			out += "; "
-		}
-		out += "faults of answers: " + strings.Join(list, ", ")
-	}
-	return out
 }
 
 func encode(w io.Writer, v any) error {

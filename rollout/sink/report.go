@@ -51,6 +51,9 @@ func report(h reportHead, s stats.Statistics, failures []failure) []byte {
 	}
 	fmt.Fprintf(&b, "Tokens: %d prompt (%d cached), %d completion (%d reasoning). Cost: %s. Attempts: %d; answers bought twice: %d. From first to last: %.1f s.\n",
 		s.Tokens.Prompt, s.Tokens.Cached, s.Tokens.Completion, s.Tokens.Reasoning, cost, s.Attempts, s.Rebought, s.Seconds)
+	if said := s.Verdicts(); said != "" {
+		fmt.Fprintf(&b, "\nAnswers: %s.\n", cell(said))
+	}
 	if j := s.Judge; j != nil {
 		fmt.Fprintf(&b, "\nJudge: %s was asked %d times; %d prompt and %d completion tokens, which are not among those above; its cost is.\n",
 			j.Model, j.Asked, j.Tokens.Prompt, j.Tokens.Completion)

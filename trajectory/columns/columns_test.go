@@ -155,3 +155,31 @@ print(r["id"], r["sequences"][1]["tokens"], r["messages"][1]["tool_calls"][0]["f
 		t.Errorf("%v: %s", err, got)
 	}
 }
+
+// TestVerdictsInColumns: the state of a call that was not complete and the faults of its answer
+// stand in the file; what has nothing to say has nulls there.
+func TestVerdictsInColumns(t *testing.T) {
+	r := exact(t)
+	last := &r.Trace.Nodes[r.Trace.Head]
+	last.Delta.Message.Calls = append(last.Delta.Message.Calls, trajectory.Call{ID: "d", Name: "terminal", Arguments: "{", State: trajectory.CallTruncated})
+	last.Faults = []trajectory.Fault{{Kind: "truncated", Message: "é", From: 2, To: 9}}
+	raw := file(t, r)
+	rows, err := columns.Read(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range rows[0].Messages {
+		for k, c := range m.Calls {
+			said := c.State != nil && *c.State == "truncated"
+			if want := c.ID == "d"; said != want || !want && c.State != nil {
+				t.Errorf("message %d, call %d: state %v", i, k, c.State)
+			}
+		}
+		if want := len(m.Calls) == 2; (len(m.Faults) == 1) != want {
+			t.Errorf("message %d: faults %+v", i, m.Faults)
+		}
+	}
+	if f := rows[0].Messages[len(rows[0].Messages)-1].Faults; len(f) != 1 || f[0] != (columns.Fault{Kind: "truncated", Message: "é", From: 2, To: 9}) {
+		t.Errorf("faults %+v", f)
+	}
+}

@@ -1,5 +1,14 @@
 package stats
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hermes/trajectory"
+)
+
 // Done counts the samples that stand in a book.
 func (s Statistics) Done() int64 { return s.settled() }
 
@@ -31,4 +40,29 @@ func (s Statistics) Scalars() map[string]float64 {
 		m["cost_usd"] = *s.CostUSD
 	}
 	return m
+}
+
+// Verdicts tells in a line of calls that were not complete and of faults; empty: there are none.
+func (s Statistics) Verdicts() string {
+	var list []string
+	for _, state := range CallStates() {
+		if n := s.Calls[state]; n > 0 && state != trajectory.CallComplete.String() {
+			list = append(list, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	out := ""
+	if len(list) > 0 {
+		out = "calls that were not complete: " + strings.Join(list, ", ")
+	}
+	list = nil
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
+		list = append(list, fmt.Sprintf("%d %s", s.Faults[kind], kind))
+	}
+	if len(list) > 0 {
+		if out != "" {
+			out += "; "
+		}
+		out += "faults of answers: " + strings.Join(list, ", ")
+	}
+	return out
 }

@@ -71,6 +71,51 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
+// TestVerdicts: calls count by state and faults by kind, those of answers that were asked
+// again too; a run without any says nothing.
+func TestVerdicts(t *testing.T) {
+	tot := stats.New(nil)
+	plain := tot.Statistics(1)
+	if plain.Verdicts() != "" || plain.Scalars()["calls/truncated"] != 0 || len(plain.Calls) != 5 {
+		t.Errorf("an empty run: %q, %v", plain.Verdicts(), plain.Calls)
+	}
+	r := record(1, 1, 1)
+	say := func(faults []trajectory.Fault, states ...trajectory.CallState) {
+		m := trajectory.Message{Role: trajectory.Assistant}
+		for _, s := range states {
+			m.Calls = append(m.Calls, trajectory.Call{Name: "terminal", State: s})
+		}
+		if _, err := r.Trace.Commit(trajectory.Turn{Sampled: trajectory.Delta{Message: m}, Finish: trajectory.FinishStop, Faults: faults}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say([]trajectory.Fault{{Kind: "truncated"}}, trajectory.CallComplete, trajectory.CallTruncated)
+	if err := r.Trace.Rewind(0, trajectory.Abandoned); err != nil {
+		t.Fatal(err)
+	}
+	say(nil, trajectory.CallComplete, trajectory.CallRecovered)
+	tot.Final(r, stats.Accepted, "")
+	raw, err := json.Marshal(tot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := stats.New(nil)
+	if err := json.Unmarshal(raw, again); err != nil {
+		t.Fatal(err)
+	}
+	again.Final(record(2, 1, 1), stats.Accepted, "")
+	s := again.Statistics(2)
+	want := map[string]float64{"calls/complete": 2, "calls/recovered": 1, "calls/ambiguous": 0, "calls/truncated": 1, "calls/malformed": 0, "faults/truncated": 1}
+	for name, n := range want {
+		if got, ok := s.Scalars()[name]; !ok || got != n {
+			t.Errorf("%s is %v, want %v", name, got, n)
+		}
+	}
+	if got := s.Verdicts(); got != "calls that were not complete: 1 recovered, 1 truncated; faults of answers: 1 truncated" {
+		t.Errorf("said %q", got)
+	}
+}
+
 // Mean and deviation of any finite rewards are finite, and right; and so are totals that
 // were stored in between.
 func TestHugeRewards(t *testing.T) {

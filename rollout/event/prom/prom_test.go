@@ -24,7 +24,8 @@ func TestPage(t *testing.T) {
 	m.Observe(event.RolloutStarted{Key: trajectory.NewKey("r", 0, 0, 1)})
 	m.Observe(event.TurnEnded{Key: k, Took: 700 * time.Millisecond, Usage: trajectory.Usage{Prompt: 10, Completion: 5, Cost: 0.5}})
 	m.Observe(event.TurnEnded{Key: k, Took: time.Hour, Replay: true, Usage: trajectory.Usage{Prompt: 1000}})
-	m.Observe(event.TurnEnded{Key: k, Took: time.Second, Usage: trajectory.Usage{Prompt: 20}}) // on a bound: belongs below it
+	m.Observe(event.TurnEnded{Key: k, Took: time.Second, Usage: trajectory.Usage{Prompt: 20}, Faults: []trajectory.Fault{{Kind: "truncated"}},
+		Message: trajectory.Message{Calls: []trajectory.Call{{Name: "a"}, {Name: "b", State: trajectory.CallTruncated}}}}) // on a bound: belongs below it
 	m.Observe(event.CallEnded{Key: k, Call: trajectory.Call{Name: "a\"b\\c\nd"}, Failed: true, Took: time.Millisecond})
 	m.Observe(event.CallEnded{Key: k, Call: trajectory.Call{Name: "terminal"}, Took: time.Hour})
 	m.Observe(event.Retry{Key: trajectory.NewKey("r", 0, 0, 1), Cause: "box_lost"})
@@ -40,6 +41,10 @@ func TestPage(t *testing.T) {
 		"hermes_turns_replayed_total 1\n",
 		`hermes_tokens_total{kind="prompt"} 30` + "\n",
 		"hermes_cost_usd_total 0.5\n",
+		`hermes_calls_total{state="complete"} 1` + "\n",
+		`hermes_calls_total{state="recovered"} 0` + "\n",
+		`hermes_calls_total{state="truncated"} 1` + "\n",
+		`hermes_faults_total{kind="truncated"} 1` + "\n",
 		`hermes_tool_calls_total{tool="a\"b\\c\nd",result="failure"} 1` + "\n",
 		`hermes_tool_calls_total{tool="terminal",result="success"} 1` + "\n",
 		`hermes_model_request_seconds_bucket{le="0.5"} 0` + "\n",
