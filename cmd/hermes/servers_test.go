@@ -254,9 +254,9 @@ func batchOf(t *testing.T, dir, rows, model, url string, more ...string) *exec.C
 // torch's; and between the model's tokens stands what the template writes.
 func TestServersExact(t *testing.T) {
 	s := servers(t)
-	want, rows := 20, 32
+	want, rows := 20, 42
 	if *long {
-		want, rows = 200, 330
+		want, rows = 200, 400
 	}
 	tests := []struct {
 		server, wire string
