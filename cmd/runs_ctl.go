@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,8 +105,40 @@ func (c *runsCtl) tell(w io.Writer, q control.Request, a control.Answer) error {
 	if q.Do != "status" || err != nil {
 		return err
 	}
+	for _, s := range st.Servers {
+		fmt.Fprintf(w, "  %s\n", serverLine(s))
+	}
 	for _, f := range st.InFlight {
 		fmt.Fprintf(w, "  %s/%d  attempt %d, %d answers, %.1f s\n", f.ID, f.Sample, f.Attempt, f.Turns, f.Seconds)
 	}
 	return nil
+}
+
+// serverLine says what one model server carries, what waits for it and why.
+func serverLine(s control.ModelServer) string {
+	line := fmt.Sprintf("%s: %d requests in flight, at most %d", s.URL, s.Requests, s.Limit)
+	if s.Limit < s.Most {
+		line += fmt.Sprintf(" of %d (it refuses or queues more)", s.Most)
+	}
+	if s.Queued > 0 {
+		line += fmt.Sprintf("; %d wait for a place", s.Queued)
+	}
+	if s.Pause > 0 {
+		line += fmt.Sprintf("; it asked all to wait, %.1f s more", s.Pause)
+	}
+	for i, why := range slices.Sorted(maps.Keys(s.Again)) {
+		if i == 0 {
+			line += "; before another try wait "
+		} else {
+			line += ", "
+		}
+		line += fmt.Sprintf("%d (%s)", s.Again[why], why)
+	}
+	if s.Longest > 0 {
+		line += fmt.Sprintf(", the longest %.1f s more", s.Longest)
+	}
+	if s.Chance > 0 {
+		line += fmt.Sprintf("; it refuses about %.0f in 100 at any load", 100*s.Chance)
+	}
+	return line
 }

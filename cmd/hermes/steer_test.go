@@ -199,3 +199,39 @@ func TestSteering(t *testing.T) {
 		t.Errorf("exit code %d, want 2: %s", over.ProcessState.ExitCode(), out)
 	}
 }
+
+// TestStatusSaysWhatWaits: a run whose server refuses says so, while it waits.
+func TestStatusSaysWhatWaits(t *testing.T) {
+	_, base := server(t, fakellm.Options{})
+	target, err := url.Parse(strings.TrimSuffix(base, "/v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	dir := t.TempDir()
+	c := hermes(t, dir, "batch", tasks(t, dir, 3), "--run", "waits", "--model", "fake", "--base-url", s.URL+"/v1", "--backend", "local", "--toolsets", "terminal", "--progress", "none")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	want := "before another try wait 3 (unavailable, status 503), the longest "
+	last := ""
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-tick.C {
+		out, err := hermes(t, dir, "runs", "ctl", "waits", "status").CombinedOutput()
+		if last = string(out); err == nil && strings.Contains(last, want) {
+			return
+		}
+	}
+	t.Errorf("%q is not said:\n%s", want, last)
+}

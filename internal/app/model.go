@@ -277,6 +277,7 @@ func (b *parts) wire(ctx context.Context, s served) (*wire.Client, error) {
 	c, err := wire.New(o)
 	if err == nil {
 		b.raise = append(b.raise, c.SetConcurrency)
+		b.loads = append(b.loads, c.Loads)
 	}
 	return c, err
 }

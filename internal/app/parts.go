@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+
+	"hermes/rollout/policy/wire"
 )
 
 // asked is what model, boxes and tools are made from.
@@ -30,7 +32,8 @@ type parts struct {
 	host  Host
 	log   *slog.Logger
 	close []func() error
-	raise []func(int) // told the concurrency when it is changed while the run goes on
+	raise []func(int)          // told the concurrency when it is changed while the run goes on
+	loads []func() []wire.Load // what the model servers carry
 
 	model *models
 	boxes *boxes

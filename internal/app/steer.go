@@ -7,6 +7,7 @@ import (
 
 	"hermes/internal/control"
 	"hermes/rollout/engine"
+	"hermes/rollout/policy/wire"
 	"hermes/rollout/sink"
 	"hermes/trajectory/stats"
 )
@@ -20,13 +21,14 @@ type steered struct {
 	begun time.Time
 	drain <-chan struct{}
 	raise []func(int) // what is as large as the concurrency
+	loads []func() []wire.Load
 }
 
 // steer opens the control socket of the run; a run that cannot have one goes on without.
 // The function that it returns closes it.
 func (b *batch) steer(ctx context.Context, e *engine.Engine, meter *control.Meter, books *sink.Projector) func() {
 	return b.listen(ctx, &steered{Engine: e, meter: meter, books: books, name: b.dir.Path,
-		begun: time.Now().UTC(), drain: b.host.Drain, raise: b.raise})
+		begun: time.Now().UTC(), drain: b.host.Drain, raise: b.raise, loads: b.loads})
 }
 
 func (b *batch) listen(ctx context.Context, run control.Run) func() {
@@ -71,6 +73,12 @@ func (s *steered) Status() control.Status {
 	case <-s.drain:
 		out.State = control.Draining
 	default:
+	}
+	for _, loads := range s.loads {
+		for _, l := range loads() {
+			out.Servers = append(out.Servers, control.ModelServer{URL: l.Base, Requests: l.Flying, Limit: l.Limit, Most: l.Most, Queued: l.Queued,
+				Pause: l.Pause.Seconds(), Again: l.Again, Longest: l.Longest.Seconds(), Chance: l.Chance})
+		}
 	}
 	for _, f := range st.Flying {
 		attempt, turns := s.meter.Progress(f.Key)

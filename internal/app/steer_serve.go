@@ -56,7 +56,7 @@ type servedRun struct {
 // steerServe opens the control socket of a run that serves. The function that it returns
 // closes it.
 func (b *batch) steerServe(ctx context.Context, srv *serve.Server, e *engine.Engine, meter *control.Meter, books *servedBooks) func() {
-	return b.listen(ctx, &servedRun{&steered{Engine: e, meter: meter, books: books, name: b.dir.Path, begun: time.Now().UTC(), drain: b.host.Drain, raise: b.raise}, srv})
+	return b.listen(ctx, &servedRun{&steered{Engine: e, meter: meter, books: books, name: b.dir.Path, begun: time.Now().UTC(), drain: b.host.Drain, raise: b.raise, loads: b.loads}, srv})
 }
 
 // SetConcurrency implements control.Run: admission by groups follows.

@@ -46,6 +46,20 @@ type Status struct {
 	Cancelled   int              `json:"cancelled"` // pending until they are asked for again
 	Rates       Rates            `json:"rates"`
 	Books       stats.Statistics `json:"books"` // as of a second ago
+	Servers     []ModelServer    `json:"servers,omitempty"`
+}
+
+// ModelServer is what one model server carries, and what waits for it and why. Times are seconds.
+type ModelServer struct {
+	URL      string         `json:"url"`
+	Requests int            `json:"requests"`          // in flight
+	Limit    int            `json:"limit"`             // of them, as found out
+	Most     int            `json:"most"`              // of them, as configured
+	Queued   int            `json:"queued"`            // wait for a place below the limit
+	Pause    float64        `json:"pause,omitempty"`   // the server asked all to wait
+	Again    map[string]int `json:"again,omitempty"`   // wait before they are sent again, by why
+	Longest  float64        `json:"longest,omitempty"` // of those waits, what is left
+	Chance   float64        `json:"chance,omitempty"`  // share of requests that it refuses at any load
 }
 
 // Flight is one rollout that is going on.

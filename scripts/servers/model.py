@@ -17,7 +17,7 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-STEPS = 420
+STEPS = 360
 here = os.path.dirname(os.path.abspath(__file__))
 out = sys.argv[1]
 random.seed(11)

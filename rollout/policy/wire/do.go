@@ -130,7 +130,9 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 		if tries.moved {
 			wait, tries.moved = 0, false
 		}
-		if err := sleep(ctx, wait); err != nil {
+		rest := at.rest(failed, time.Now().Add(wait))
+		err = sleep(ctx, wait)
+		if at.rested(rest); err != nil {
 			return nil, err
 		}
 	}

@@ -354,12 +354,6 @@ func (l *limiter) unwatched() {
 	l.watched = false
 }
 
-func (l *limiter) size() (limit, flying int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(1, int(l.limit)), l.flying
-}
-
 // most is how many requests may ever be in flight.
 func (l *limiter) most() int {
 	l.mu.Lock()

@@ -21,6 +21,7 @@ type replica struct {
 	fails int
 	down  time.Time // not asked before this time, if there is another
 	news  news
+	rests map[*rest]bool // requests that wait before they are sent again
 }
 
 func newReplica(base string, ceiling int) (*replica, error) {

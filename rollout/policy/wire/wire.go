@@ -133,22 +133,6 @@ func (c *Client) Stats() Stats {
 	return Stats{s.attempts.Load(), s.retries.Load(), s.replays.Load(), s.bought.Load(), s.moves.Load()}
 }
 
-// Load is what one replica carries.
-type Load struct {
-	Base          string
-	Limit, Flying int
-}
-
-// Loads tells limit and requests in flight of each replica.
-func (c *Client) Loads() []Load {
-	var list []Load
-	for _, r := range c.fleet.replicas() {
-		limit, flying := r.limit.size()
-		list = append(list, Load{r.base, limit, flying})
-	}
-	return list
-}
-
 // SetConcurrency changes how many requests may be in flight at one replica: the ceiling
 // below which each replica's own limit is found. n is at least 1.
 func (c *Client) SetConcurrency(n int) {
