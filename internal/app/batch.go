@@ -421,7 +421,22 @@ func (b *batch) engine(watch event.Observer, memory int64) (*engine.Engine, erro
 
 // engineOptions are those that every way of running the engine has.
 func (b *batch) engineOptions(memory int64) engine.Options {
-	return engine.Options{InFlight: b.Concurrency, Tries: b.Retries + 1, StopAfter: b.StopAfter, Drain: b.DrainTimeout, Seed: b.Seed, Memory: memory, Log: b.log}
+	return engine.Options{InFlight: b.Concurrency, Guess: b.guess(), Tries: b.Retries + 1, StopAfter: b.StopAfter, Drain: b.DrainTimeout, Seed: b.Seed, Memory: memory, Log: b.log}
+}
+
+// guess is what a rollout may need at most: exact ones hold every token. 0: a text
+// conversation, whose usual size is known.
+func (b *batch) guess() int64 {
+	if b.model.exact == nil {
+		return 0
+	}
+	least := int64(0)
+	for _, n := range []int64{int64(b.model.policy.Info().Context), b.MaxTotalTokens, int64(b.MaxTokens) * int64(b.MaxTurns)} {
+		if n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return engine.GuessTokens(cmp.Or(least, 32<<10))
 }
 
 // runner takes one sample from row to record.

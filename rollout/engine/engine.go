@@ -65,6 +65,7 @@ type Options struct {
 	// one more rollout as large as those that ended, none is admitted; those that run go
 	// on, and one may always run. The runtime's own limit should be set to it.
 	Memory   int64
+	Guess    int64        // what a rollout needs, until some have ended; 0: that of a short conversation
 	Used     func() int64 // live bytes of this process; nil: the runtime's figures
 	Observer event.Observer
 	Log      *slog.Logger
@@ -129,7 +130,7 @@ func New(run runner, log Log, o Options) (*Engine, error) {
 		o.Observer = event.Discard
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Engine{run: run, log: log, o: o, mem: newMemory(o.Memory, o.Used), steer: newSteer(o.InFlight)}, nil
+	return &Engine{run: run, log: log, o: o, mem: newMemory(o.Memory, o.Guess, o.Used), steer: newSteer(o.InFlight)}, nil
 }
 
 // Run rolls out every row. Closing drain stops admission; what runs then may finish

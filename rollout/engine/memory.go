@@ -18,8 +18,13 @@ const (
 	// conversation of 24 kB, twice (as messages and as a request's body), goroutine,
 	// connection and book-keeping.
 	firstGuess = 96 << 10
+	// perToken is what a token of an exact rollout needs: id and log-prob in the trace, the id
+	// again in the prompt, and both as text in the last request and its answer.
+	perToken = 4 + 4 + 4 + 8 + 16
 	// fixedPart is what a rollout needs beside its conversation.
 	fixedPart = 40 << 10
+	// firstFew is how many rollouts outweigh a guess.
+	firstFew = 16
 	// lookAgain is how often memory is looked at while admission waits for it.
 	lookAgain = time.Second
 )
@@ -34,19 +39,21 @@ type memory struct {
 
 	mu     sync.Mutex
 	flying int
-	each   float64       // live bytes of a rollout at its end, learned
-	ended  chan struct{} // holds a token when one ended
+	each   float64 // live bytes of a rollout at its end, learned
+
+	learned int           // from how many
+	ended   chan struct{} // holds a token when one ended
 }
 
 // newMemory returns nil, which never waits, for a limit of 0.
-func newMemory(limit int64, used func() int64) *memory {
+func newMemory(limit, guess int64, used func() int64) *memory {
 	if limit == 0 {
 		return nil
 	}
 	if used == nil {
 		used = live
 	}
-	return &memory{budget: float64(limit) * (1 - garbageShare), used: used, base: float64(used()), each: firstGuess, ended: make(chan struct{}, 1)}
+	return &memory{budget: float64(limit) * (1 - garbageShare), used: used, base: float64(used()), each: float64(max(firstGuess, guess)), ended: make(chan struct{}, 1)}
 }
 
 // wait returns when there is room for one more rollout; short is told when it must wait.
@@ -112,15 +119,32 @@ func (m *memory) learn(rec *trajectory.Record) {
 	if m == nil || rec.Trace == nil {
 		return
 	}
-	size := float64(fixedPart + 2*textOf(rec.Trace))
+	size := float64(fixedPart + 2*textOf(rec.Trace) + perToken*tokensOf(rec.Trace))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	share := 1.0 / 64
+	m.learned++
+	if m.learned <= firstFew {
+		share = 1.0 / 4 // what was guessed counts for little
+	}
 	if size > m.each {
 		share = 1.0 / 4
 	}
 	m.each += (size - m.each) * share
 }
+
+// tokensOf is how many tokens a trace holds; text has none.
+func tokensOf(t *trajectory.Trace) int64 {
+	n := 0
+	for i := range t.Nodes {
+		n += len(t.Nodes[i].Delta.Tokens)
+	}
+	return int64(n)
+}
+
+// GuessTokens is what an exact rollout of so many tokens is assumed to need before any has
+// ended, with 4 bytes of text a token, held twice.
+func GuessTokens(n int64) int64 { return firstGuess + (perToken+8)*n }
 
 // textOf is the length of all text of a trace, in bytes.
 func textOf(t *trajectory.Trace) int64 {
