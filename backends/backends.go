@@ -93,7 +93,17 @@ type Cmd struct {
 	Report string
 	// Alone ends what other commands of the box have left running before this one starts.
 	Alone bool
+	// Kept, when not nil, is the content of a file without a name that the command finds open
+	// at descriptor KeptFD, for reading and writing. Everything that the command starts
+	// inherits it. Result.Kept is what it holds at the end. Streamers do not look at it.
+	Kept []byte
 }
+
+// The descriptor of Cmd.Kept, and the most bytes that it carries in either direction.
+const (
+	KeptFD  = 47
+	MaxKept = 4 << 20
+)
 
 // Keep says which part of an output beyond MaxOutput is kept.
 type Keep string
@@ -123,6 +133,9 @@ type Result struct {
 	Report    []byte // of Cmd.Report; more than MaxReport bytes are cut behind the first that is too many
 	Left      int    // processes that the command left running; counted where Cmd.Report asks for it
 	Ended     int    // processes of other commands that Cmd.Alone ended
+	// Kept is what the file of Cmd.Kept held at the end; empty where that was more than
+	// MaxKept bytes. The command may have written anything into it.
+	Kept []byte
 }
 
 // MaxReport is how long a report may be, in bytes.
@@ -167,6 +180,9 @@ type Process interface {
 	// that is kept), and the offset that follows it. first is larger than off when
 	// older output was dropped.
 	Output(ctx context.Context, off int64, max int64) (data []byte, first, next int64, err error)
+	// Log returns all output that is kept, the offset at which it begins, and how many line
+	// feeds were written before that.
+	Log(ctx context.Context) (data []byte, first, lines int64, err error)
 	Write(ctx context.Context, data []byte) error // to its stdin
 	CloseStdin(ctx context.Context) error
 	Resize(ctx context.Context, rows, cols uint16) error
@@ -258,11 +274,26 @@ type Found struct {
 	Matches []Match
 	Total   int
 	More    bool
+	Skipped Skipped
+}
+
+// Skipped counts what a search left out and its caller did not: names that can't match are
+// not counted, and of a folder nothing but the folder itself. Folders of version control are
+// left out uncounted.
+type Skipped struct {
+	Ignored    int // files and folders that a .gitignore excludes
+	Hidden     int // files and folders whose names begin with a dot
+	Binary     int // files
+	Large      int // files beyond 10 MiB, Content only
+	Links      int // symbolic links, which are not followed
+	Unreadable int
+	Names      []string // some of them, at most 5
 }
 
 // Searcher searches in the box, next to the files. Files ignored by .gitignore,
 // binary files and version control folders are left out; files come newest first,
-// lines by path and line.
+// lines by path and line. What a query names is looked at all the same: a Root all of whose
+// files are ignored, a name with a dot or without a wildcard in a glob.
 type Searcher interface {
 	Search(ctx context.Context, q Query) (Found, error)
 }

@@ -30,12 +30,15 @@ func (c *dataConvert) Run(h *host) error {
 	if err := c.reportSkipped(h, d); err != nil {
 		return err
 	}
-	n, err := d.Convert(h.Ctx, c.Into, datasets.Layout(c.Layout), datasets.BadRows(c.BadRows))
+	n, blurred, err := d.Convert(h.Ctx, c.Into, datasets.Layout(c.Layout), datasets.BadRows(c.BadRows))
 	if err != nil {
 		return inputError(err)
 	}
+	if len(blurred) > 0 {
+		fmt.Fprintf(h.Stdio.Err, "%s: texts such as \"5\" stand beside other values: all are texts in the file\n", strings.Join(blurred, ", "))
+	}
 	if c.JSON {
-		return printJSON(h.Stdio.Out, map[string]any{"file": c.Into, "rows": n})
+		return printJSON(h.Stdio.Out, map[string]any{"file": c.Into, "rows": n, "blurred": append([]string{}, blurred...)})
 	}
 	_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d rows\n", c.Into, n)
 	return err

@@ -3,6 +3,7 @@ package datasets
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -26,42 +27,56 @@ type column struct {
 	optional      bool
 	repeated      bool
 	list, mapping bool
+	absent        bool // null is a member that is not there
 	write         func([]byte, parquet.Value) ([]byte, error)
 }
 
 var errLevels = errors.New("damaged row: a column ends early")
 
-func newAssembler(schema *parquet.Schema) (*assembler, error) {
-	n := 0
-	root, err := newColumn(schema.Name(), schema, &n, 0)
+func newAssembler(f *parquet.File) (*assembler, error) {
+	var b columnMaker
+	b.mixed, b.absent = readMarks(f)
+	root, err := b.column(nil, f.Schema())
 	if err != nil {
 		return nil, err
 	}
-	return &assembler{root: root, leafs: make([][]parquet.Value, n)}, nil
+	return &assembler{root: root, leafs: make([][]parquet.Value, b.leafs)}, nil
 }
 
-func newColumn(name string, node parquet.Node, n *int, depth int) (*column, error) {
-	if depth > 64 {
+// columnMaker makes the columns of a file.
+type columnMaker struct {
+	mixed, absent map[string]bool // by joined path
+	leafs         int             // so far
+}
+
+func (b *columnMaker) column(path []string, node parquet.Node) (*column, error) {
+	name := ""
+	if len(path) > 0 {
+		name = path[len(path)-1]
+	}
+	if len(path) > 64 {
 		return nil, fmt.Errorf("column %s is nested deeper than 64", name)
 	}
 	c := &column{
-		key: string(append(scan.Quote(nil, name), ':')), node: node, first: *n, leaf: node.Leaf(),
-		optional: node.Optional(), repeated: node.Repeated(),
+		key: string(append(scan.Quote(nil, name), ':')), node: node, first: b.leafs, leaf: node.Leaf(),
+		optional: node.Optional(), repeated: node.Repeated(), absent: b.absent[joined(path)],
 	}
 	if c.leaf {
-		*n++
-		c.last = *n
-		c.write = leafWriter(node)
+		b.leafs++
+		c.last = b.leafs
+		if c.write = leafWriter(node); b.mixed[joined(path)] {
+			c.write = mixedWriter(c.write)
+		}
 		return c, nil
 	}
 	for _, f := range node.Fields() {
-		kid, err := newColumn(f.Name(), f, n, depth+1)
+		kid, err := b.column(slices.Concat(path, []string{f.Name()}), f)
 		if err != nil {
 			return nil, err
 		}
 		c.kids = append(c.kids, kid)
 	}
-	c.last = *n
+	c.last = b.leafs
 	c.list, c.mapping = nesting(node)
 	one := len(c.kids) == 1 && c.kids[0].repeated
 	c.list = c.list && one
@@ -91,10 +106,24 @@ func (a *assembler) object(to []byte, row parquet.Row) (out []byte, err error) {
 func (a *assembler) group(to []byte, c *column, def, rep int) ([]byte, error) {
 	to = append(to, '{')
 	var err error
-	for i, kid := range c.kids {
-		if i > 0 {
+	some := false
+	for _, kid := range c.kids {
+		if kid.absent && kid.optional {
+			v, err := a.peek(kid)
+			if err != nil {
+				return to, err
+			}
+			if v.DefinitionLevel() <= def {
+				if err := a.drop(kid); err != nil {
+					return to, err
+				}
+				continue
+			}
+		}
+		if some {
 			to = append(to, ',')
 		}
+		some = true
 		if to, err = a.value(append(to, kid.key...), kid, def, rep); err != nil {
 			return to, err
 		}

@@ -3,6 +3,7 @@ package datasets
 import (
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,18 +29,20 @@ const (
 // .json, .csv, .tsv, .parquet; .jsonl and .csv also with .gz or .zst), and returns how many
 // there were. The first row that cannot be used ends it, unless bad is [Skip].
 //
-// Parquet columns are inferred in a pass of their own; values of mixed kinds and
-// integers beyond 64 bits become columns of JSON text. CSV cells of nested values hold
-// their JSON text.
-func (d *Dataset) Convert(ctx context.Context, path string, to Layout, bad BadRows) (rows int64, err error) {
+// Parquet columns are inferred in a pass of their own. A column of several kinds of values
+// holds texts as they are and other values, integers beyond 64 bits too, as their JSON; a
+// mark in the file tells its reader here which is which, so that rows come back as they
+// were. blurred names the columns in which a text such as "5" stands beside other values,
+// so that they come back as texts. CSV cells of nested values hold their JSON text.
+func (d *Dataset) Convert(ctx context.Context, path string, to Layout, bad BadRows) (rows int64, blurred []string, err error) {
 	switch to {
 	case AsIs, Prompts, Messages, ShareGPT:
 	default:
-		return 0, fmt.Errorf("layout %q: want prompt, messages or sharegpt", to)
+		return 0, nil, fmt.Errorf("layout %q: want prompt, messages or sharegpt", to)
 	}
 	out, err := create(path, 1<<20)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer func() { err = errors.Join(err, out.abort()) }()
 	each := func(yield func([]scan.Field, []byte) error) error {
@@ -51,7 +54,7 @@ func (d *Dataset) Convert(ctx context.Context, path string, to Layout, bad BadRo
 	}
 	switch format := byName(path); {
 	case format == Parquet:
-		err = writeParquet(out, each)
+		blurred, err = writeParquet(out, each)
 	case format == CSV:
 		err = writeCSV(out, ',', each)
 	case format == TSV:
@@ -66,7 +69,7 @@ func (d *Dataset) Convert(ctx context.Context, path string, to Layout, bad BadRo
 	if err == nil {
 		err = out.commit()
 	}
-	return rows, err
+	return rows, blurred, err
 }
 
 type eachRow func(yield func(fields []scan.Field, text []byte) error) error
@@ -215,9 +218,10 @@ func writeCSV(out *output, comma rune, each eachRow) error {
 // parquetGroupRows bounds the memory of the writer.
 const parquetGroupRows = 10000
 
-func writeParquet(out *output, each eachRow) error {
+// writeParquet returns the columns whose values are no longer told apart.
+func writeParquet(out *output, each eachRow) (blurred []string, err error) {
 	top := &shape{kind: object, kids: map[string]*shape{}}
-	err := each(func(_ []scan.Field, text []byte) error {
+	err = each(func(_ []scan.Field, text []byte) error {
 		top.learn(text, 0)
 		if top.kind != object || len(top.keys) > 4096 {
 			return fmt.Errorf("more than 4096 different keys are no table")
@@ -225,13 +229,20 @@ func writeParquet(out *output, each eachRow) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(top.kids) == 0 {
-		return errors.New("no rows: nothing tells the columns")
+		return nil, errors.New("no rows: nothing tells the columns")
 	}
 	columns := make([][]parquet.Value, top.number(0, 0))
-	w := parquet.NewWriter(out, parquet.NewSchema("rows", top.group()), parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(parquetGroupRows))
+	var m marks
+	top.marks(nil, &m, &blurred)
+	told, err := json.Marshal(m)
+	if err != nil {
+		return blurred, err
+	}
+	w := parquet.NewWriter(out, parquet.NewSchema("rows", top.group()), parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(parquetGroupRows),
+		parquet.KeyValueMetadata(marksKey, string(told)))
 	var row parquet.Row
 	err = each(func(fields []scan.Field, _ []byte) error {
 		for i := range columns {
@@ -249,5 +260,5 @@ func writeParquet(out *output, each eachRow) error {
 		_, err := w.WriteRows([]parquet.Row{row})
 		return err
 	})
-	return errors.Join(err, w.Close())
+	return blurred, errors.Join(err, w.Close())
 }

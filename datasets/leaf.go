@@ -131,6 +131,16 @@ func leafWriter(node parquet.Node) func([]byte, parquet.Value) ([]byte, error) {
 	}
 }
 
+// mixedWriter writes a column of [marks.Mixed]: what reads as a value that is no text is one.
+func mixedWriter(text func([]byte, parquet.Value) ([]byte, error)) func([]byte, parquet.Value) ([]byte, error) {
+	return func(to []byte, v parquet.Value) ([]byte, error) {
+		if b := v.ByteArray(); !v.IsNull() && notText(b) {
+			return append(to, b...), nil
+		}
+		return text(to, v)
+	}
+}
+
 func (k leafKind) integer(to []byte, n int64) []byte {
 	switch {
 	case k.date:

@@ -27,7 +27,7 @@ func (f *file) parquetRows(limit int, yield func(raw) error) error {
 	if err != nil {
 		return fmt.Errorf("parquet: %w", err)
 	}
-	w, err := newAssembler(pf.Schema())
+	w, err := newAssembler(pf)
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,9 @@ func openParquet(r io.ReaderAt, size int64) (pf *parquet.File, err error) {
 }
 
 func parquetGroup(group parquet.RowGroup, w *assembler, limit int, yield func(raw) error) error {
+	if group.NumRows() == 0 {
+		return nil // its pages have no place in the file: some writers leave such groups
+	}
 	rows := group.Rows()
 	defer rows.Close()
 	batch := make([]parquet.Row, parquetBatch)

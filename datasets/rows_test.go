@@ -141,7 +141,7 @@ func forms(t *testing.T, n int) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := d.Convert(t.Context(), out[name], datasets.AsIs, datasets.Fail); err != nil || got != int64(n) {
+		if got, _, err := d.Convert(t.Context(), out[name], datasets.AsIs, datasets.Fail); err != nil || got != int64(n) {
 			t.Fatalf("%s: %d rows, %v", name, got, err)
 		}
 	}

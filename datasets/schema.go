@@ -1,8 +1,11 @@
 package datasets
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -16,6 +19,9 @@ type shape struct {
 	kids  map[string]*shape
 	item  *shape // of a list
 	large bool   // an integer that a double would round
+	texts bool   // some value is a text
+	other bool   // some text reads as another JSON value: a number, a list …
+	nulls bool   // null was written out, not just left out
 
 	column int // set by number: the first leaf
 	depth  int // set by number: lists around the items, this one included
@@ -31,7 +37,7 @@ const (
 	textual                   // UTF-8
 	listing                   // list of item
 	object                    // group of kids
-	mixed                     // anything: its JSON text
+	mixed                     // anything: texts as they are, other values as their JSON text
 )
 
 // Bounds behind which nested values are kept as JSON text in one column.
@@ -42,10 +48,18 @@ const (
 
 // learn widens s so that it holds v, a checked JSON value.
 func (s *shape) learn(v []byte, depth int) {
-	if s.kind == mixed || scan.Null(v) {
+	if scan.Null(v) {
+		s.nulls = true
 		return
 	}
 	kind := kindOfValue(v)
+	if kind == textual {
+		s.texts = true
+		s.other = s.other || readsOther(v)
+	}
+	if s.kind == mixed {
+		return
+	}
 	if depth > maxNesting {
 		kind = mixed
 	}
@@ -90,6 +104,21 @@ func kindOfValue(v []byte) shapeKind {
 		return floating
 	}
 	return mixed // beyond 64 bits: its digits are kept
+}
+
+// readsOther reports whether the text that v quotes is the JSON of something that is no text.
+func readsOther(v []byte) bool {
+	text, err := scan.Unquote(v)
+	if err != nil {
+		return false
+	}
+	return notText([]byte(text))
+}
+
+// notText reports whether b is the JSON of something that is no text.
+func notText(b []byte) bool {
+	t := bytes.TrimSpace(b)
+	return len(t) > 0 && strings.IndexByte("{[-0123456789tfn", t[0]) >= 0 && json.Valid(t)
 }
 
 func isInteger(v []byte) bool {
@@ -238,7 +267,8 @@ func (s *shape) leaf(v []byte) (parquet.Value, error) {
 	case floating:
 		f, err := strconv.ParseFloat(string(v), 64)
 		return parquet.DoubleValue(f), err
-	case textual:
+	}
+	if v[0] == '"' { // in a mixed column too a text stays a text
 		text, err := scan.Unquote(v)
 		return parquet.ByteArrayValue([]byte(text)), err
 	}

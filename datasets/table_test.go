@@ -2,6 +2,7 @@ package datasets_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -73,27 +74,135 @@ func TestParquetThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	if n, err := in.Convert(t.Context(), path, datasets.AsIs, datasets.Fail); err != nil || n != 3 {
+	if n, _, err := in.Convert(t.Context(), path, datasets.AsIs, datasets.Fail); err != nil || n != 3 {
 		t.Fatal(n, err)
 	}
 	d, err := datasets.Open(t.Context(), datasets.Options{}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range collect(t, d) {
+	rows := collect(t, d)
+	for i, r := range rows {
 		var want map[string]any
 		if err := json.Unmarshal([]byte(lines[i]), &want); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range []string{"n", "x", "deep"} {
+		delete(want, "prompt")
+		for key, value := range want {
 			var got any
-			if err := json.Unmarshal(r.Extra[key], &got); err != nil || !reflect.DeepEqual(got, want[key]) {
-				t.Errorf("row %d: %s is %s, want %v", i, key, r.Extra[key], want[key])
+			if err := json.Unmarshal(r.Extra[key], &got); err != nil || !reflect.DeepEqual(got, value) {
+				t.Errorf("row %d: %s is %s, want %v", i, key, r.Extra[key], value)
+			}
+		}
+		for key, value := range r.Extra { // null was written out for n and none: where they are left out they come back as null
+			if _, ok := want[key]; !ok && (string(value) != "null" || key != "n" && key != "none") {
+				t.Errorf("row %d: %s is %s, want none", i, key, value)
 			}
 		}
 	}
-	if got := string(collect(t, d)[0].Extra["big"]); got != `"12345678901234567890123"` {
+	if got := string(rows[0].Extra["big"]); got != "12345678901234567890123" {
 		t.Errorf("big integer: %s", got)
+	}
+}
+
+// back converts lines to Parquet and back again.
+func back(t *testing.T, text string) (lines string, blurred []string) {
+	t.Helper()
+	in, err := datasets.Inline("in", text, datasets.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, again := filepath.Join(t.TempDir(), "x.parquet"), filepath.Join(t.TempDir(), "x.jsonl")
+	if _, blurred, err = in.Convert(t.Context(), table, datasets.AsIs, datasets.Fail); err != nil {
+		t.Fatal(err)
+	}
+	d, err := datasets.Open(t.Context(), datasets.Options{}, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Convert(t.Context(), again, datasets.AsIs, datasets.Fail); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw), blurred
+}
+
+// TestTextsStayTexts: where a column holds texts and other values, texts have no quotation
+// marks for any reader, and the other values come back as they were.
+func TestTextsStayTexts(t *testing.T) {
+	text := `{"question":"2+3?","answer":5}` + "\n" + `{"question":"Capital of France?","answer":"Paris"}` + "\n" +
+		`{"question":"Which?","answer":["a",1,null],"meta":{"x":"y"}}` + "\n" + `{"question":"Quoted?","answer":"\"Paris\"","meta":{}}` + "\n" +
+		`{"question":"Parts?","answer":true,"meta":{"z":null}}` + "\n"
+	got, blurred := back(t, text)
+	if !sameLines(t, got, text) || len(blurred) > 0 {
+		t.Errorf("blurred %v\n got %s\nwant %s", blurred, got, text)
+	}
+	got, blurred = back(t, `{"question":"a","answer":5}`+"\n"+`{"question":"b","answer":"5"}`+"\n"+`{"question":"c","answer":"five"}`)
+	want := `{"question":"a","answer":"5"}` + "\n" + `{"question":"b","answer":"5"}` + "\n" + `{"question":"c","answer":"five"}`
+	if !sameLines(t, got, want) || !reflect.DeepEqual(blurred, []string{"answer"}) {
+		t.Errorf("blurred %v, got %s", blurred, got)
+	}
+}
+
+func sameLines(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, y := strings.Split(strings.TrimSpace(a), "\n"), strings.Split(strings.TrimSpace(b), "\n")
+	for i := range x {
+		var u, v any
+		if len(x) != len(y) || json.Unmarshal([]byte(x[i]), &u) != nil || json.Unmarshal([]byte(y[i]), &v) != nil || !reflect.DeepEqual(u, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestAnyRowsComeBack converts random rows to Parquet and back. A key is either left out or
+// null, never both: only then can one column tell them apart.
+func TestAnyRowsComeBack(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var value func(depth int) any
+	value = func(depth int) any {
+		switch n := r.IntN(9); {
+		case n < 2:
+			return r.IntN(2) == 0
+		case n == 2:
+			return r.IntN(100)
+		case n == 3:
+			return float64(r.IntN(100)) / 8
+		case n < 6 || depth == 0:
+			return []string{"", "word", "two words", "é\n\"q\"", "-", "{not json"}[r.IntN(6)]
+		case n < 8:
+			list := make([]any, r.IntN(3))
+			for i := range list {
+				list[i] = value(depth - 1)
+			}
+			return list
+		}
+		object := map[string]any{"null": []any{nil, "x"}[r.IntN(2)]}
+		for range r.IntN(4) {
+			object[string(rune('a'+r.IntN(4)))] = value(depth - 1)
+		}
+		return object
+	}
+	for range 300 {
+		var b strings.Builder
+		for range 1 + r.IntN(4) {
+			row := map[string]any{"prompt": "p"}
+			for range r.IntN(4) {
+				row[string(rune('k'+r.IntN(4)))] = value(3)
+			}
+			line, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(append(line, '\n'))
+		}
+		if got, blurred := back(t, b.String()); len(blurred) > 0 || !sameLines(t, got, b.String()) {
+			t.Fatalf("blurred %v\n got %s\nwant %s", blurred, got, b.String())
+		}
 	}
 }
 
@@ -109,7 +218,7 @@ func TestLayouts(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, string(layout)+".jsonl")
-		if _, err := d.Convert(t.Context(), path, layout, datasets.Fail); err != nil {
+		if _, _, err := d.Convert(t.Context(), path, layout, datasets.Fail); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
@@ -164,6 +273,23 @@ func TestHubSliceFromTheCache(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", spec, got, want)
+		}
+	}
+}
+
+// TestEmptyRowGroups: writers leave groups without rows, in files of their own and between others.
+func TestEmptyRowGroups(t *testing.T) {
+	for name, want := range map[string][]string{"empty": nil, "empty-between": {"a", "b"}} {
+		d, err := datasets.Open(t.Context(), datasets.Options{}, filepath.Join("testdata", name+".parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range collect(t, d) {
+			got = append(got, r.Prompt[0].Content())
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

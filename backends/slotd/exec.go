@@ -34,8 +34,8 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if c.Alone {
 		ended = h.endOthers()
 	}
-	r, err := h.streams.Run(c, func(in, out, errs *os.File) (func() (backends.Result, error), error) {
-		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs, report: report.file})
+	r, err := h.streams.Run(c, func(in, out, errs, kept *os.File) (func() (backends.Result, error), error) {
+		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs, kept: kept, report: report.file})
 		if err != nil {
 			return nil, err
 		}

@@ -46,6 +46,7 @@ type stdio struct {
 	in, out, err *os.File
 	report       *os.File // nil: none
 	tty          bool
+	kept         *os.File // at backends.KeptFD; nil: none
 }
 
 // launch starts a command. A refusal is the command's fault, any other error the box's.
@@ -75,6 +76,12 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
 	if s.report != nil {
 		attr.Files = append(attr.Files, s.report.Fd())
+	}
+	if s.kept != nil {
+		for len(attr.Files) < backends.KeptFD {
+			attr.Files = append(attr.Files, ^uintptr(0)) // not open
+		}
+		attr.Files = append(attr.Files, s.kept.Fd())
 	}
 	if u := h.opt.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}

@@ -65,12 +65,13 @@ func TestPush(t *testing.T) {
 	}
 	raw := files["data/train-00000-of-00001.parquet"]
 	n := 0
-	err := columns.HubRows(bytes.NewReader(raw), int64(len(raw)), func(_ int64, r columns.HubRow) error {
-		if n++; r.ID != "clean" {
+	rows, err := columns.Read(bytes.NewReader(raw), int64(len(raw)))
+	for _, r := range rows {
+		n++
+		if r.ID != "clean" {
 			t.Errorf("row %s was sent", r.ID)
 		}
-		return nil
-	})
+	}
 	if err != nil || n != 1 {
 		t.Errorf("%d rows, %v", n, err)
 	}
@@ -99,7 +100,7 @@ rows = datasets.load_dataset("folder", cache_dir="cache")["train"]
 assert rows["id"][:] == ["clean", "leak"], rows["id"]
 assert rows[0]["messages"][-1]["content"] == "hello", rows[0]
 assert [t["name"] for t in rows[1]["tool_stats"] if t["count"]] == ["terminal"], rows[1]
-assert rows[0]["reward"] == 1.0 and rows[1]["messages"][1]["tool_calls"][0]["name"] == "terminal"
+assert rows[0]["reward"] == 1.0 and rows[1]["messages"][1]["tool_calls"][0]["function"]["name"] == "terminal"
 `)
 	c.Dir, c.Env = dir, append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_HOME="+filepath.Join(dir, "hf"))
 	if out, err := c.CombinedOutput(); err != nil {

@@ -67,7 +67,7 @@ func ExportHub(ctx context.Context, dir, out string, o HubOptions) (x HubExport,
 		return x, fmt.Errorf("export: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	s := &hubFiles{dir: filepath.Join(tmp, "data"), created: o.Created}
+	s := &hubFiles{dir: filepath.Join(tmp, "data"), created: o.Created, probs: r.Manifest.Books.LogProbs}
 	if err := errors.Join(os.Mkdir(s.dir, 0o755), os.Chmod(tmp, 0o755)); err != nil {
 		return x, fmt.Errorf("export: %w", err)
 	}
@@ -128,11 +128,11 @@ func (r *Run) hubRows(ctx context.Context, s *hubFiles, keep sink.Condition, x *
 
 // hubFiles writes rows into files whose number is known at the end only.
 type hubFiles struct {
-	dir, created string
-	f            *os.File
-	w            *columns.HubWriter
-	rows, bytes  int
-	n            int
+	dir, created, probs string
+	f                   *os.File
+	w                   *columns.Writer
+	rows, bytes         int
+	n                   int
 }
 
 func (s *hubFiles) write(row columns.Row) error {
@@ -141,10 +141,10 @@ func (s *hubFiles) write(row columns.Row) error {
 		if err != nil {
 			return err
 		}
-		s.f, s.w, s.rows, s.bytes = f, columns.NewHubWriter(f, s.created), 0, 0
+		s.f, s.w, s.rows, s.bytes = f, columns.NewWriter(f, s.created, s.probs), 0, 0
 		s.n++
 	}
-	n, err := s.w.Write(row)
+	n, err := s.w.WriteRow(row)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func CheckSecrets(dir string, secret func(text string) bool) (files []string, er
 		name = filepath.ToSlash(name)
 		files = append(files, name)
 		if strings.HasSuffix(name, ".parquet") {
-			err = secretRows(path, secret, func(i int64, row columns.HubRow, where string) {
+			err = secretRows(path, secret, func(i int64, row columns.Row, where string) {
 				note("%s, row %d (id %s, sample %d): %s", name, i, row.ID, row.Sample, where)
 			})
 		} else {
@@ -70,7 +70,7 @@ func CheckSecrets(dir string, secret func(text string) bool) (files []string, er
 	return files, err
 }
 
-func secretRows(path string, secret func(string) bool, note func(int64, columns.HubRow, string)) error {
+func secretRows(path string, secret func(string) bool, note func(int64, columns.Row, string)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -80,24 +80,36 @@ func secretRows(path string, secret func(string) bool, note func(int64, columns.
 	if err != nil {
 		return err
 	}
-	return columns.HubRows(f, info.Size(), func(i int64, row columns.HubRow) error {
+	rows, err := columns.NewReader(f, info.Size())
+	if err != nil {
+		return err
+	}
+	i := int64(0)
+	for row, err := range rows.Rows() {
+		if err != nil {
+			return err
+		}
 		where, err := secretIn(row, secret)
-		if err == nil && where != "" {
+		if err != nil {
+			return err
+		}
+		if where != "" {
 			note(i, row, where)
 		}
-		return err
-	})
+		i++
+	}
+	return nil
 }
 
 // secretIn says which part of a row holds a secret; empty: none.
-func secretIn(row columns.HubRow, secret func(string) bool) (string, error) {
+func secretIn(row columns.Row, secret func(string) bool) (string, error) {
 	for i, m := range row.Messages {
 		texts := []string{m.Content}
 		if m.Reasoning != nil {
 			texts = append(texts, *m.Reasoning)
 		}
 		for _, c := range m.Calls {
-			texts = append(texts, c.Arguments)
+			texts = append(texts, c.Function.Arguments)
 		}
 		for _, t := range texts {
 			if secret(t) {

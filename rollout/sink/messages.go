@@ -15,13 +15,34 @@ type messagesLine struct {
 	PromptIndex int64                 `json:"prompt_index"`
 	Messages    []chatMessage         `json:"messages"`
 	Tools       []chatTool            `json:"tools"`
-	Reward      *float64              `json:"reward"`
-	Rewards     map[string]float64    `json:"rewards"`
-	TurnRewards []float64             `json:"turn_rewards,omitempty"`
-	Metrics     map[string]float64    `json:"metrics"`
+	Reward      *float                `json:"reward"`
+	Rewards     map[string]float      `json:"rewards"`
+	TurnRewards []float               `json:"turn_rewards,omitempty"`
+	Metrics     map[string]float      `json:"metrics"`
 	Model       string                `json:"model"`
 	Finish      trajectory.StopReason `json:"finish"`
 	Outcome     trajectory.Outcome    `json:"outcome"`
+	Metadata    json.RawMessage       `json:"metadata"` // the other keys of the dataset's row
+}
+
+// float is a number that always has a point or an exponent. Readers take the type of a
+// column from its first lines: after thousands of rewards spelled 1 they refuse a 0.5.
+type float float64
+
+func (f float) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(float64(f))
+	if err == nil && !bytes.ContainsAny(b, ".e") {
+		b = append(b, ".0"...)
+	}
+	return b, err
+}
+
+func floats(m map[string]float64) map[string]float {
+	out := make(map[string]float, len(m))
+	for k, v := range m {
+		out[k] = float(v)
+	}
+	return out
 }
 
 type chatMessage struct {
@@ -58,7 +79,10 @@ type chatSpec struct {
 func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
 	l := messagesLine{
 		ID: r.Row, Sample: r.Sample, PromptIndex: r.PromptIndex, Model: r.Model, Finish: r.Stop.Reason, Outcome: r.Outcome,
-		Messages: []chatMessage{}, Tools: []chatTool{}, Rewards: map[string]float64{}, Metrics: map[string]float64{},
+		Messages: []chatMessage{}, Tools: []chatTool{}, Rewards: floats(nil), Metrics: floats(nil), Metadata: json.RawMessage("{}"),
+	}
+	if len(r.Metadata) > 0 {
+		l.Metadata = r.Metadata
 	}
 	for _, m := range r.Trace.Visible() {
 		l.Messages = append(l.Messages, newChatMessage(m))
@@ -70,12 +94,10 @@ func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
 		l.Tools = append(l.Tools, chatTool{"function", chatSpec(t)})
 	}
 	if s := r.Score; s != nil {
-		l.Reward, l.TurnRewards = &s.Reward, s.Turns
-		if s.Parts != nil {
-			l.Rewards = s.Parts
-		}
-		if s.Metrics != nil {
-			l.Metrics = s.Metrics
+		reward := float(s.Reward)
+		l.Reward, l.Rewards, l.Metrics = &reward, floats(s.Parts), floats(s.Metrics)
+		for _, v := range s.Turns {
+			l.TurnRewards = append(l.TurnRewards, float(v))
 		}
 	}
 	buf := bytes.NewBuffer(b)

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -18,36 +20,37 @@ import (
 	"hermes/trajectory"
 )
 
-// Row is one sample.
+// Row is one sample. Its columns are those that Python's datasets loads in all its versions:
+// no maps, and lists that are sorted by name where a map is meant.
 type Row struct {
-	Key          string               `parquet:"key"`
-	ID           string               `parquet:"id"`
-	Group        string               `parquet:"group"`
-	Sample       int64                `parquet:"sample"`
-	PromptIndex  int64                `parquet:"prompt_index"`
-	Attempt      int64                `parquet:"attempt"`
-	Model        string               `parquet:"model"`
-	Outcome      string               `parquet:"outcome"`
-	Reason       string               `parquet:"reason"`
-	Finish       string               `parquet:"finish"`
-	Reward       *float64             `parquet:"reward,optional"`
-	Rewards      map[string]float64   `parquet:"rewards"`
-	Metrics      map[string]float64   `parquet:"metrics"`
-	Messages     []Message            `parquet:"messages,list"`
-	Tools        []Tool               `parquet:"tools,list"`
-	Toolsets     []string             `parquet:"toolsets,list"`
-	ToolStats    map[string]ToolCount `parquet:"tool_stats"`
-	Metadata     string               `parquet:"metadata"` // JSON
-	Started      time.Time            `parquet:"started,timestamp(microsecond)"`
-	Seconds      float64              `parquet:"seconds"`
-	ModelSeconds float64              `parquet:"model_seconds"`
-	ToolSeconds  float64              `parquet:"tool_seconds"`
-	Turns        int64                `parquet:"turns"`
-	Rebought     int64                `parquet:"rebought"`
-	Usage        Usage                `parquet:"usage"`
-	Notes        []string             `parquet:"notes,list"`
-	Sequences    []Sequence           `parquet:"sequences,list"`
-	Compression  *Compression         `parquet:"compression,optional"` // nil: as it was rolled out
+	Key          string       `parquet:"key"`
+	ID           string       `parquet:"id"`
+	Group        string       `parquet:"group"`
+	Sample       int64        `parquet:"sample"`
+	PromptIndex  int64        `parquet:"prompt_index"`
+	Attempt      int64        `parquet:"attempt"`
+	Model        string       `parquet:"model"`
+	Outcome      string       `parquet:"outcome"`
+	Reason       string       `parquet:"reason"`
+	Finish       string       `parquet:"finish"`
+	Reward       *float64     `parquet:"reward,optional"`
+	Rewards      []Named      `parquet:"rewards,list"`
+	Metrics      []Named      `parquet:"metrics,list"`
+	Messages     []Message    `parquet:"messages,list"`
+	Tools        []Tool       `parquet:"tools,list"`
+	Toolsets     []string     `parquet:"toolsets,list"`
+	ToolStats    []NamedCount `parquet:"tool_stats,list"`
+	Metadata     string       `parquet:"metadata"` // JSON
+	Started      time.Time    `parquet:"started,timestamp(microsecond)"`
+	Seconds      float64      `parquet:"seconds"`
+	ModelSeconds float64      `parquet:"model_seconds"`
+	ToolSeconds  float64      `parquet:"tool_seconds"`
+	Turns        int64        `parquet:"turns"`
+	Rebought     int64        `parquet:"rebought"`
+	Usage        Usage        `parquet:"usage"`
+	Notes        []string     `parquet:"notes,list"`
+	Sequences    []Sequence   `parquet:"sequences,list"`
+	Compression  *Compression `parquet:"compression,optional"` // nil: as it was rolled out
 }
 
 // Compression says what was replaced by a summary after the rollout.
@@ -60,35 +63,55 @@ type Compression struct {
 	Model        string `parquet:"model" json:"model,omitempty"`
 }
 
-// Message is one message; ephemeral ones are left out.
+// Named is one entry of a map of numbers.
+type Named struct {
+	Name  string  `parquet:"name"`
+	Value float64 `parquet:"value"`
+}
+
+// NamedCount counts the uses of the tool of that name.
+type NamedCount struct {
+	Name    string `parquet:"name"`
+	Count   int64  `parquet:"count"`
+	Success int64  `parquet:"success"`
+	Failure int64  `parquet:"failure"`
+}
+
+// Message is one message in the layout of chat servers; ephemeral ones are left out. A key
+// that a message does not have is null.
 type Message struct {
 	Role       string  `parquet:"role"`
 	Content    string  `parquet:"content"`
 	Reasoning  *string `parquet:"reasoning_content,optional"`
-	Calls      []Call  `parquet:"tool_calls,list"`
+	Calls      []Call  `parquet:"tool_calls,optional,list"` // null: none
 	ToolCallID *string `parquet:"tool_call_id,optional"`
 	Name       *string `parquet:"name,optional"`
 }
 
-// Call is one tool call; its arguments are the model's text.
+// Call is one tool call. Its arguments are the model's text, as chat servers send them.
 type Call struct {
-	ID        string `parquet:"id"`
+	ID       string   `parquet:"id"`
+	Type     string   `parquet:"type"` // always function
+	Function Function `parquet:"function"`
+}
+
+// Function is what a call calls.
+type Function struct {
 	Name      string `parquet:"name"`
 	Arguments string `parquet:"arguments"`
 }
 
-// Tool is what the model was told about a tool; its parameters are a JSON schema.
+// Tool is what the model was told about a tool.
 type Tool struct {
+	Type     string `parquet:"type"` // always function
+	Function Spec   `parquet:"function"`
+}
+
+// Spec describes a function; its parameters are the text of a JSON schema.
+type Spec struct {
 	Name        string `parquet:"name"`
 	Description string `parquet:"description"`
 	Parameters  string `parquet:"parameters"`
-}
-
-// ToolCount counts the uses of a tool.
-type ToolCount struct {
-	Count   int64 `parquet:"count"`
-	Success int64 `parquet:"success"`
-	Failure int64 `parquet:"failure"`
 }
 
 // Usage counts tokens and money.
@@ -135,20 +158,25 @@ func NewRow(r *trajectory.Record) Row {
 		Attempt: int64(r.Attempt), Model: r.Model, Outcome: string(r.Outcome), Reason: r.Reason, Finish: string(r.Stop.Reason),
 		Toolsets: r.Toolsets, Metadata: string(r.Metadata), Started: r.Started.UTC(), Seconds: r.Seconds,
 		ModelSeconds: r.ModelSeconds, ToolSeconds: r.ToolSeconds, Turns: int64(r.Trace.Turns()), Rebought: int64(r.Rebought),
-		Notes: r.Notes, ToolStats: map[string]ToolCount{},
+		Notes: r.Notes,
 		Usage: Usage{Prompt: r.Usage.Prompt, Completion: r.Usage.Completion, Reasoning: r.Usage.Reasoning, Cached: r.Usage.Cached},
 	}
 	if r.Usage.CostKnown {
 		row.Usage.CostUSD = &r.Usage.Cost
 	}
 	if r.Score != nil {
-		row.Reward, row.Rewards, row.Metrics = &r.Score.Reward, r.Score.Parts, r.Score.Metrics
+		row.Reward, row.Rewards, row.Metrics = &r.Score.Reward, named(r.Score.Parts), named(r.Score.Metrics)
 	}
-	for name, c := range r.ToolStats {
-		row.ToolStats[name] = ToolCount{int64(c.Count), int64(c.Success), int64(c.Failure)}
+	for _, name := range slices.Sorted(maps.Keys(r.ToolStats)) {
+		c := r.ToolStats[name]
+		row.ToolStats = append(row.ToolStats, NamedCount{name, int64(c.Count), int64(c.Success), int64(c.Failure)})
 	}
 	for _, t := range r.Tools {
-		row.Tools = append(row.Tools, Tool{t.Name, t.Description, string(t.Parameters)})
+		parameters := "{}"
+		if len(t.Parameters) > 0 {
+			parameters = string(t.Parameters)
+		}
+		row.Tools = append(row.Tools, Tool{"function", Spec{t.Name, t.Description, parameters}})
 	}
 	for _, m := range r.Trace.Visible() {
 		row.Messages = append(row.Messages, message(m))
@@ -159,6 +187,13 @@ func NewRow(r *trajectory.Record) Row {
 		}
 	}
 	return row
+}
+
+func named(m map[string]float64) (out []Named) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, Named{k, m[k]})
+	}
+	return out
 }
 
 func message(m trajectory.Message) Message {
@@ -176,9 +211,18 @@ func message(m trajectory.Message) Message {
 	}
 	out.Reasoning, out.ToolCallID, out.Name = optional(m.Reasoning), optional(m.CallID), optional(m.Name)
 	for _, c := range m.Calls {
-		out.Calls = append(out.Calls, Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		out.Calls = append(out.Calls, NewCall(c))
 	}
 	return out
+}
+
+// NewCall is a call in the layout of chat servers. A model that wrote no arguments at all
+// called with none.
+func NewCall(c trajectory.Call) Call {
+	if c.Arguments == "" {
+		c.Arguments = "{}"
+	}
+	return Call{c.ID, "function", Function{c.Name, c.Arguments}}
 }
 
 func sequence(t *trajectory.Trace, s trajectory.Sequence) Sequence {
@@ -275,11 +319,11 @@ func (r *Row) size() int {
 			n += len(*m.Reasoning)
 		}
 		for _, c := range m.Calls {
-			n += len(c.Arguments) + len(c.Name)
+			n += len(c.Function.Arguments) + len(c.Function.Name)
 		}
 	}
 	for _, t := range r.Tools {
-		n += len(t.Description) + len(t.Parameters)
+		n += len(t.Function.Description) + len(t.Function.Parameters)
 	}
 	for _, s := range r.Sequences {
 		n += 13 * len(s.Tokens)

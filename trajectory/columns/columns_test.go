@@ -72,10 +72,10 @@ func TestRowsComeBack(t *testing.T) {
 		t.Fatalf("%d rows: %v", len(rows), err)
 	}
 	got := rows[0]
-	if got.ID != "é" || *got.Reward != 0.5 || got.Rewards["a"] != 2 || got.Metrics["x"] != 3 || !got.Started.Equal(r.Started) || got.ToolStats["terminal"].Failure != 1 {
+	if got.ID != "é" || *got.Reward != 0.5 || !reflect.DeepEqual(got.Rewards, []columns.Named{{"a", 2}, {"b", 1}}) || got.Metrics[0].Value != 3 || !got.Started.Equal(r.Started) || got.ToolStats[1].Failure != 1 {
 		t.Errorf("%+v", got)
 	}
-	if len(got.Messages) != 4 || *got.Messages[1].Reasoning != "hm" || got.Messages[1].Calls[0].Arguments != `{"a": 1}` {
+	if len(got.Messages) != 4 || *got.Messages[1].Reasoning != "hm" || got.Messages[1].Calls[0].Function.Arguments != `{"a": 1}` {
 		t.Errorf("messages %+v", got.Messages)
 	}
 	extras := func(from ...int64) (list []columns.Extra) { // of the answers and, in turn, of their experts
@@ -125,8 +125,8 @@ func TestPyArrowReadsIt(t *testing.T) {
 	out, err := exec.Command(python, "-c", `
 import sys, pyarrow.parquet as pq
 r = pq.read_table(sys.argv[1]).to_pylist()[0]
-print(r["id"], r["sequences"][1]["tokens"], r["messages"][1]["tool_calls"][0]["name"], dict(r["rewards"]))`, name).CombinedOutput()
-	if got := strings.TrimSpace(string(out)); err != nil || got != "é [1, 2, 3, 4, 7, 8, 9] terminal {'a': 2.0, 'b': 1.0}" {
+print(r["id"], r["sequences"][1]["tokens"], r["messages"][1]["tool_calls"][0]["function"]["name"], r["messages"][0]["tool_calls"], r["rewards"][0])`, name).CombinedOutput()
+	if got := strings.TrimSpace(string(out)); err != nil || got != "é [1, 2, 3, 4, 7, 8, 9] terminal None {'name': 'a', 'value': 2.0}" {
 		t.Errorf("%v: %s", err, got)
 	}
 }

@@ -45,6 +45,9 @@ func NewReader(r io.ReaderAt, size int64) (rd *Reader, err error) {
 	if !messages {
 		return nil, fmt.Errorf("%w: no column messages", ErrForeign)
 	}
+	if _, ok := f.Schema().Lookup("messages", "list", "element", "tool_calls", "list", "element", "function", "arguments"); !ok {
+		return nil, fmt.Errorf("%w: calls are not under tool_calls[].function; a file of an older hermes is written again by hermes runs export", ErrForeign)
+	}
 	return &Reader{f}, nil
 }
 
@@ -96,4 +99,13 @@ func Read(r io.ReaderAt, size int64) ([]Row, error) {
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// Names lists the columns of a [Row].
+func Names() []string {
+	var list []string
+	for _, c := range parquet.SchemaOf(Row{}).Fields() {
+		list = append(list, c.Name())
+	}
+	return list
 }

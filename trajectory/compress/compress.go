@@ -29,9 +29,6 @@ import (
 // Mark begins the turn that stands for what was replaced.
 const Mark = "[CONTEXT SUMMARY]: "
 
-// notice is appended to the system text of a compressed conversation.
-const notice = "\n\nSome earlier turns of this conversation were replaced by a summary, which begins with [CONTEXT SUMMARY]."
-
 // Counter counts tokens of a text.
 type Counter interface {
 	Count(text string) (int, error)

@@ -101,7 +101,7 @@ func columnText(m columns.Message) string {
 		parts = append(parts, m.Content)
 	}
 	for _, call := range m.Calls {
-		parts = append(parts, call.Name+" "+call.Arguments)
+		parts = append(parts, call.Function.Name+" "+call.Function.Arguments)
 	}
 	return strings.Join(parts, "\n")
 }
@@ -140,7 +140,7 @@ func (c *Compressor) seam(row *columns.Row, turns []Turn) (*seam, error) {
 		}
 	}
 	for _, t := range row.Tools {
-		s.tools = append(s.tools, trajectory.ToolSpec{Name: t.Name, Description: t.Description, Parameters: json.RawMessage(t.Parameters)})
+		s.tools = append(s.tools, trajectory.ToolSpec{Name: t.Function.Name, Description: t.Function.Description, Parameters: json.RawMessage(t.Function.Parameters)})
 	}
 	for i, sampled := range s.seq.Sampled {
 		switch n := len(s.runs); {
@@ -279,7 +279,7 @@ func messageOf(m columns.Message) trajectory.Message {
 		out.Name = *m.Name
 	}
 	for _, call := range m.Calls {
-		out.Calls = append(out.Calls, trajectory.Call{ID: call.ID, Name: call.Name, Arguments: call.Arguments})
+		out.Calls = append(out.Calls, trajectory.Call{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
 	}
 	return out
 }

@@ -177,26 +177,6 @@ func (c *conversation) made(text string) json.RawMessage {
 	return append(quote([]byte(`{"role":"user","content":`), text), '}')
 }
 
-// noticed is an entry whose text has the notice at its end; false where its text is not
-// plain.
-func (c *conversation) noticed(raw json.RawMessage) (json.RawMessage, bool) {
-	key := "content"
-	if c.sharegpt {
-		key = "value"
-	}
-	list, err := members(raw)
-	i := slices.IndexFunc(list, func(m member) bool { return m.key == key })
-	var text string
-	if err != nil || i < 0 || json.Unmarshal(list[i].value, &text) != nil {
-		return nil, false
-	}
-	if strings.HasSuffix(text, notice) {
-		return nil, false // compressed before
-	}
-	list[i].value = quote(nil, text+notice)
-	return join(list), true
-}
-
 // Sum names the original of a compressed row.
 func Sum(row []byte) string {
 	s := sha256.Sum256(row)
@@ -218,22 +198,7 @@ func (c *Compressor) Line(ctx context.Context, key string, text []byte) (Result,
 		r.Status = Under
 		return r, nil
 	}
-	entries, extra, old := slices.Clone(conv.entries), 0, 0
-	if len(conv.turns) > 0 && conv.turns[0].Role == trajectory.System {
-		if raw, ok := conv.noticed(entries[0]); ok {
-			entries[0] = raw
-			old = conv.turns[0].Tokens
-			_, text, err := conv.entry(raw)
-			if err == nil {
-				extra, err = c.count.Count(text)
-			}
-			if err != nil {
-				return r, err
-			}
-			extra -= old
-		}
-	}
-	g, ok := c.plan(conv.turns, total, extra)
+	g, ok := c.plan(conv.turns, total, 0)
 	if !ok {
 		r.Status, r.Reason = Kept, "nothing between the protected turns is worth a summary"
 		return r, nil
@@ -244,9 +209,9 @@ func (c *Compressor) Line(ctx context.Context, key string, text []byte) (Result,
 		return r, err
 	}
 	r.Seconds = time.Since(began).Seconds()
-	r.TokensAfter, r.TurnsAfter = total-g.saved+tokens+extra, r.TurnsBefore-(g.to-g.from)+1
+	r.TokensAfter, r.TurnsAfter = total-g.saved+tokens, r.TurnsBefore-(g.to-g.from)+1
 	first, last := conv.turns[g.from].First, conv.turns[g.to-1].Last
-	conv.row[conv.at].value = list(slices.Concat(entries[:first], []json.RawMessage{conv.made(summary)}, entries[last:]))
+	conv.row[conv.at].value = list(slices.Concat(conv.entries[:first], []json.RawMessage{conv.made(summary)}, conv.entries[last:]))
 	r.Status = c.fits(r.TokensAfter)
 	r.row = conv.mark(c.compression(text, g, &r))
 	return r, nil
