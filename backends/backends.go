@@ -86,10 +86,6 @@ type Cmd struct {
 	MaxOutput int64             // bytes kept of each stream; 0: 1 MiB; more is counted and dropped
 	Keep      Keep              // which part of a longer output is kept
 	Merge     bool              // stderr into stdout, in the order of writing
-	// Kept, when not nil, is the content of a file without a name that the command finds open
-	// at descriptor KeptFD, for reading and writing. Everything that the command starts
-	// inherits it. Result.Kept is what it holds at the end. Streamers do not look at it.
-	Kept []byte
 	// Report names a variable of the environment, in which the command finds the path of an
 	// empty file of its own. The file lies in no folder: the path means it only to the command
 	// and to what inherits its descriptor 3. What stands there at the end is Result.Report.
@@ -97,6 +93,10 @@ type Cmd struct {
 	Report string
 	// Alone ends what other commands of the box have left running before this one starts.
 	Alone bool
+	// Kept, when not nil, is the content of a file without a name that the command finds open
+	// at descriptor KeptFD, for reading and writing. Everything that the command starts
+	// inherits it. Result.Kept is what it holds at the end. Streamers do not look at it.
+	Kept []byte
 }
 
 // The descriptor of Cmd.Kept, and the most bytes that it carries in either direction.
@@ -130,12 +130,12 @@ type Result struct {
 	Dropped   int64 // bytes left out between head and tail
 	Took      time.Duration
 	CPU       time.Duration
+	Report    []byte // of Cmd.Report; more than MaxReport bytes are cut behind the first that is too many
+	Left      int    // processes that the command left running; counted where Cmd.Report asks for it
+	Ended     int    // processes of other commands that Cmd.Alone ended
 	// Kept is what the file of Cmd.Kept held at the end; empty where that was more than
 	// MaxKept bytes. The command may have written anything into it.
-	Kept   []byte
-	Report []byte // of Cmd.Report; more than MaxReport bytes are cut behind the first that is too many
-	Left   int    // processes that the command left running; counted where Cmd.Report asks for it
-	Ended  int    // processes of other commands that Cmd.Alone ended
+	Kept []byte
 }
 
 // MaxReport is how long a report may be, in bytes.
