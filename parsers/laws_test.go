@@ -259,8 +259,15 @@ func TestHostileRepeats(t *testing.T) {
 			if err := checkLaws(hostile, p); err != nil {
 				t.Errorf("%s: %v", f.Name, err)
 			}
-			parsers.Auto(hostile, parsers.ParseOptions{Tools: probeTools})
-			parsers.Auto(strings.Repeat(" ", 1<<16)+hostile+strings.Repeat("\n```\n<tool_call> and <invoke name=", 1<<11), parsers.ParseOptions{Tools: probeTools})
+		}
+	}
+}
+
+// Auto's search is as cheap: blanks, fences and quoted markers without end.
+func TestHostileAuto(t *testing.T) {
+	for _, hostile := range []string{strings.Repeat(" ", 1<<16) + strings.Repeat("\n```\n<tool_call> and <invoke name=", 1<<12), strings.Repeat("`<tool_call>` <function=", 1<<13), strings.Repeat(`[{"name": `, 1<<13)} {
+		if _, p, _ := parsers.Auto(hostile, parsers.ParseOptions{Tools: probeTools}); checkLaws(hostile, p) != nil {
+			t.Errorf("%.40q: %v", hostile, checkLaws(hostile, p))
 		}
 	}
 }
