@@ -38,7 +38,11 @@ func (c *dataConvert) Run(h *host) error {
 		fmt.Fprintf(h.Stdio.Err, "%s: texts such as \"5\" stand beside other values: all are texts in the file\n", strings.Join(blurred, ", "))
 	}
 	if c.JSON {
-		return printJSON(h.Stdio.Out, map[string]any{"file": c.Into, "rows": n, "blurred": append([]string{}, blurred...)})
+		out := map[string]any{"file": c.Into, "rows": n}
+		if len(blurred) > 0 {
+			out["blurred"] = blurred
+		}
+		return printJSON(h.Stdio.Out, out)
 	}
 	_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d rows\n", c.Into, n)
 	return err

@@ -34,7 +34,7 @@ type ExactFlags struct {
 	Family         string `help:"How the model writes its calls ('hermes model parse --list'; default: as the template tells; in text mode, where calls that the server left in the text are looked for, that of any family)." placeholder:"NAME"`
 	Dialect        string `enum:"ours,vllm,sglang,upstream" default:"ours" help:"Whose reading of calls counts: ours, vllm, sglang, upstream."`
 	History        string `enum:"append,template" default:"append" help:"Earlier thinking that the template would drop: append (it stays), or template (the trace forks)."`
-	VersionFrom    string `name:"version-from" enum:",server,trainer,none" default:"" help:"Who tells the version of the weights: server, trainer, none (default: the server, where it does)."`
+	VersionFrom    string `name:"version-from" enum:",server,none" default:"" help:"Who tells the version of the weights: server, none (default: the server, where it does)."`
 	MaxStaleness   int    `name:"max-staleness" help:"Versions of the weights that the tokens of one rollout may lie apart (default: any)."`
 	CacheSalt      string `name:"cache-salt" help:"Keep prefix caches of the server apart by this text, such as the version of the weights." placeholder:"TEXT"`
 	Capture        string `help:"Also keep routed_experts, topk=K (comma-separated)." placeholder:"LIST"`
@@ -77,8 +77,6 @@ func (f ExactFlags) check() error {
 		return nil
 	}
 	switch {
-	case f.VersionFrom == string(policy.FromTrainer):
-		return errors.New("--version-from trainer: in a batch no trainer tells the version of its weights; use server or none")
 	case f.MaxStaleness < 0:
 		return fmt.Errorf("--max-staleness %d: want 0 or more", f.MaxStaleness)
 	case f.Wire == "chat" && (f.Capture != "" || f.MaxStaleness > 0 || f.VersionFrom == "server"):
