@@ -37,7 +37,7 @@ func signs() []sign {
 // unread lists the places of text that look like calls. A tag that prose speaks of is none,
 // nor is JSON that names no declared tool.
 func (u Unread) unread(text string, tools []trajectory.ToolSpec) []trajectory.Fault {
-	if len(tools) == 0 || strings.IndexAny(text, "<[") < 0 {
+	if len(tools) == 0 || !strings.ContainsAny(text, "<[") {
 		return nil // a model without tools cannot call any
 	}
 	opt := parsers.ParseOptions{Tools: tools}
