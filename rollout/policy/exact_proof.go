@@ -117,8 +117,8 @@ func (t *proof) open(tools []trajectory.ToolSpec) ([]trajectory.Message, []traje
 		return opening, prompt, nil
 	}
 	opening = opening[1:]
-	with := err
-	if prompt, with = t.prompt(opening); with == nil {
+	prompt, with := t.prompt(opening)
+	if with == nil {
 		return opening, prompt, nil
 	}
 	t.tools = nil

@@ -35,9 +35,9 @@ func signs() []sign {
 }
 
 // unread lists the places of text that look like calls. A tag that prose speaks of is none,
-// nor is a call of a tool that was not declared.
+// nor is JSON that names no declared tool.
 func (u Unread) unread(text string, tools []trajectory.ToolSpec) []trajectory.Fault {
-	if len(tools) == 0 || strings.IndexAny(text, "<[") < 0 {
+	if len(tools) == 0 || !strings.ContainsAny(text, "<[") {
 		return nil // a model without tools cannot call any
 	}
 	opt := parsers.ParseOptions{Tools: tools}
@@ -66,7 +66,11 @@ func unreadBy(f parsers.Family, text string, opt parsers.ParseOptions) []traject
 	}
 	var faults []trajectory.Fault
 	for _, c := range out.Calls {
-		if declared(opt.Tools, c.Name) && !quoted(text, c.Start) {
+		switch known := declared(opt.Tools, c.Name); {
+		case quoted(text, c.Start) || !known && isJSON(text, c.Start):
+		case !known:
+			faults = append(faults, trajectory.Fault{Kind: "unknown_tool", Message: fmt.Sprintf("tool %q is not declared", c.Name), From: c.Start, To: c.End})
+		default:
 			faults = append(faults, trajectory.Fault{Kind: "unread", From: c.Start, To: c.End,
 				Message: fmt.Sprintf("a call of %q stands in the text, as the family %s writes it: the server did not read it", c.Name, f.Name)})
 		}

@@ -17,6 +17,7 @@ func terminal() []trajectory.ToolSpec {
 // TestUnread: a server's answer without a call, whose text looks like one, has a fault at that
 // place; a tag that prose speaks of has none.
 func TestUnread(t *testing.T) {
+	const anywhere = "*"
 	const hermes = `<tool_call>{"name":"terminal","arguments":{"command":"ls"}}</tool_call>`
 	for _, tt := range []struct {
 		name, text string
@@ -27,19 +28,20 @@ func TestUnread(t *testing.T) {
 		{name: "on their line", text: "OK " + hermes, from: "<tool_call>"},
 		{name: "cut", text: `<tool_call>{"name":"terminal","argum`, from: "<tool_call>"},
 		{name: "cut behind words", text: `Let me see: <tool_call>{"name":"termi`, from: "<tool_call>"},
-		{name: "kimi with a broken id", text: `<|tool_calls_section_begin|><|tool_call_begin|>functionsterminal5<|tool_call_argument_begin|>{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>`, from: "<|tool_call"},
+		{name: "kimi with a broken id", text: `<|tool_calls_section_begin|><|tool_call_begin|>functionsterminal5<|tool_call_argument_begin|>{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>`, from: anywhere},
 		{name: "gemma", text: `<|tool_call>call:terminal(command="ls")<tool_call|>`, from: "<|tool_call>"},
 		{name: "minimax", text: "<minimax:tool_call>\n<invoke name=\"terminal\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</minimax:tool_call>", from: "<"},
 		{name: "mistral", text: `[TOOL_CALLS]terminal[ARGS]{"command": "ls"}`, from: "["},
 		{name: "harmony", text: `<|channel|>commentary to=functions.terminal <|constrain|>json<|message|>{"command":"ls"}`, from: "<|channel|>"},
 		{name: "deepseek", text: "I will look.\n\n<｜DSML｜tool_calls> <｜DSML｜invoke name=\"terminal\"> <｜DSML｜parameter name=\"command\" string=\"true\">ls</｜DSML｜parameter> </｜DSML｜invoke> </｜DSML｜tool_calls>", from: "<｜DSML｜"},
 		{name: "qwen3_coder", text: "<function=terminal>\n<parameter=command>\nls\n</parameter>\n</function>", from: "<function="},
+		{name: "an undeclared name", text: `<tool_call>{"name":"search","arguments":{}}</tool_call>`, from: "<tool_call>"},
 
 		{name: "prose", text: "Write calls between <tool_call> and </tool_call> tags; that is how Hermes does it."},
 		{name: "in back-ticks", text: "Write `<tool_call>{\"name\": …}</tool_call>` around a call, then `<function=NAME>` inside."},
 		{name: "in a fence", text: "Like this:\n```\n" + hermes + "\n```\nDone."},
 		{name: "a list", text: "1. one [x], 2. two <y>"},
-		{name: "an undeclared name", text: `<tool_call>{"name":"search","arguments":{}}</tool_call>`},
+		{name: "an undeclared name in JSON", text: `[{"name":"search","arguments":{}}]`},
 		{name: "JSON", text: `[{"name": "Bob", "age": 5}]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,7 +65,7 @@ func TestUnread(t *testing.T) {
 				t.Fatalf("no fault in %q", tt.text)
 			}
 			f := turn.Faults[0]
-			if f.From < 0 || f.From >= f.To || f.To > len(tt.text) || !strings.HasPrefix(tt.text[f.From:], tt.from) || f.Kind == "" || f.Message == "" {
+			if f.From < 0 || f.From >= f.To || f.To > len(tt.text) || tt.from != anywhere && !strings.HasPrefix(tt.text[f.From:], tt.from) || f.Kind == "" || f.Message == "" {
 				t.Errorf("fault %+v in %q", f, tt.text)
 			}
 		})
