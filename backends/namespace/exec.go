@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -51,8 +52,11 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 	if err := ctx.Err(); err != nil {
 		return backends.Result{}, fmt.Errorf("exec: %w", err)
 	}
-	if (len(c.Argv) > 0) == (c.Shell != "") || c.Report != "" || c.Alone {
-		return backends.Result{}, errAwake // slotd says what is wrong with it, or does what pid 1 can't
+	if (len(c.Argv) > 0) == (c.Shell != "") {
+		return backends.Result{}, errAwake // slotd says what is wrong with it
+	}
+	if (c.Report != "" || c.Alone) && !x.empty() {
+		return backends.Result{}, errAwake // slotd tells processes apart, and ends them
 	}
 	select {
 	case <-x.up:
@@ -62,6 +66,14 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 	began, before := time.Now(), x.group.kills()
 	mark := x.id + ":first-" + strconv.FormatUint(x.marks.Add(1), 10)
 	list := x.command(c, mark)
+	var report *os.File
+	if c.Report != "" {
+		var err error
+		if report, err = slotd.ReportFile(); err != nil {
+			return backends.Result{}, fmt.Errorf("exec: %w", err)
+		}
+		defer report.Close()
+	}
 	r, err := x.back.streams.Run(c, func(in, out, errs, kept *os.File) (func() (backends.Result, error), error) {
 		x.starting.RLock()
 		defer x.starting.RUnlock()
@@ -71,6 +83,9 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 		fds := []int{int(in.Fd()), int(out.Fd()), int(errs.Fd())}
 		if kept != nil {
 			fds = append(fds, int(kept.Fd()))
+		}
+		if report != nil {
+			fds = append(fds, int(report.Fd()))
 		}
 		child, err := x.first.Start(list, fds...)
 		if errors.Is(err, pid1.ErrGone) {
@@ -84,12 +99,36 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 			run.deadline = began.Add(c.Timeout)
 		}
 		x.runs.Store(child, run)
-		return func() (backends.Result, error) { return x.follow(ctx, run) }, nil
+		return func() (backends.Result, error) {
+			r, err := x.follow(ctx, run)
+			if err == nil && report != nil {
+				r.Left, err = x.endLeft(ctx)
+				r.Report = slotd.ReadReport(report)
+			}
+			return r, err
+		}, nil
 	})
 	if err == nil {
 		r.OOM = r.OOM || x.group.kills() > before
 	}
 	return r, err
+}
+
+// empty says that nothing runs in the box. What a command leaves running is a child of pid
+// 1, or of one.
+func (x *box) empty() bool {
+	pid := strconv.Itoa(x.proc.Pid)
+	files, err := filepath.Glob("/proc/" + pid + "/task/*/children")
+	return err == nil && len(files) > 0 && len(childrenOf(pid)) == 0 // a kernel may not tell
+}
+
+// endLeft ends what a command left running, and says how many processes that were.
+func (x *box) endLeft(ctx context.Context) (int, error) {
+	if x.empty() {
+		return 0, nil
+	}
+	r, err := x.client.Exec(ctx, backends.Cmd{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: time.Minute})
+	return r.Ended, err
 }
 
 // follow waits for the end of a command. One whose time is over, or whose caller leaves, is

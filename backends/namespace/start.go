@@ -47,6 +47,9 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 	if c.Kept != nil {
 		fds++
 	}
+	if c.Report != "" {
+		fds++
+	}
 	l := pid1.NewList(fds)
 	l.Call("make a session", unix.SYS_SETSID)
 	for i := range 3 {
@@ -54,6 +57,10 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 	}
 	if c.Kept != nil {
 		l.Call("set the kept file", unix.SYS_DUP3, pid1.Slot(3), backends.KeptFD, 0)
+	}
+	if c.Report != "" { // last, and from high up: another stream of pid 1's may lie where it goes
+		high := l.Call("lift the report", unix.SYS_FCNTL, pid1.Slot(fds-1), unix.F_DUPFD_CLOEXEC, 64).Keep()
+		l.Call("set the report", unix.SYS_DUP3, high, slotd.ReportFD, 0)
 	}
 	dir := x.plan.Dir
 	if c.Dir != "" {
@@ -68,6 +75,9 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 	env := slotd.Environ(slotd.Defaults(x.plan.Home, x.plan.Env), c)
 	path := env["PATH"]
 	env[slotd.MarkEnv] = mark
+	if c.Report != "" {
+		env[c.Report] = slotd.ReportPath
+	}
 	all := l.Strings(slotd.Pairs(env))
 	execute := func(argv []string) {
 		words := l.Strings(argv)

@@ -9,9 +9,33 @@ import (
 	"hermes/backends"
 )
 
-// reportPath is what a command finds in its variable: whoever opens it opens descriptor 3
-// of its own.
-const reportPath = "/proc/self/fd/3"
+// ReportPath is what a command finds in its variable: whoever opens it opens descriptor
+// ReportFD of its own.
+const (
+	ReportPath = "/proc/self/fd/3"
+	ReportFD   = 3
+)
+
+// ReportFile makes the file of a command's own that lies in no folder. It is for drivers that
+// start commands themselves.
+func ReportFile() (*os.File, error) {
+	fd, err := unix.MemfdCreate("report", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make the file of a report: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "report"), nil
+}
+
+// ReadReport is what stands in such a file, at most one byte more than it may hold; nil where
+// there is nothing.
+func ReadReport(f *os.File) []byte {
+	text := make([]byte, backends.MaxReport+1)
+	n, _ := f.ReadAt(text, 0) // its end is an error too
+	if n == 0 {
+		return nil
+	}
+	return text[:n]
+}
 
 // report is the file of a command's own. The zero value is none.
 type report struct{ file *os.File }
@@ -21,11 +45,8 @@ func newReport(c backends.Cmd) (report, error) {
 	if c.Report == "" {
 		return report{}, nil
 	}
-	fd, err := unix.MemfdCreate("report", unix.MFD_CLOEXEC)
-	if err != nil {
-		return report{}, fmt.Errorf("make the file of a report: %w", err)
-	}
-	return report{os.NewFile(uintptr(fd), "report")}, nil
+	f, err := ReportFile()
+	return report{f}, err
 }
 
 // fill ends what the command left running and reads what was reported.
@@ -37,11 +58,7 @@ func (p report) fill(r *backends.Result, t *task) {
 	if r.Left = len(tr.members()); r.Left > 0 || tr.unsure > 0 {
 		tr.kill()
 	}
-	text := make([]byte, backends.MaxReport+1)
-	n, _ := p.file.ReadAt(text, 0) // its end is an error too
-	if n > 0 {
-		r.Report = text[:n]
-	}
+	r.Report = ReadReport(p.file)
 }
 
 func (p report) close() {

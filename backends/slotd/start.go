@@ -70,7 +70,7 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 	}
 	env[MarkEnv] = t.mark
 	if s.report != nil {
-		env[c.Report] = reportPath
+		env[c.Report] = ReportPath
 	}
 	attr := &syscall.ProcAttr{Dir: dir, Env: Pairs(env), Files: []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
