@@ -87,6 +87,8 @@ type Engine struct {
 	succeeded bool
 	streak    []trajectory.Key // failures in a row of one cause
 	cause     string
+	before    []trajectory.Key // failures of the cause that late successes came between
+	late      int              // such successes
 	gaveUp    bool // the streak has stopped the run
 	down      bool // and it is a provider's
 	stop      func(error)
@@ -188,10 +190,11 @@ func (e *Engine) RunJobs(ctx context.Context, drain <-chan struct{}, jobs func(c
 	e.summary.Stopped = context.Cause(admit)
 	if e.down {
 		// It fails every sample: that is no result of theirs.
-		if err := e.log.Reopen(context.WithoutCancel(ctx), e.streak); err != nil {
+		failed := append(e.before, e.streak...)
+		if err := e.log.Reopen(context.WithoutCancel(ctx), failed); err != nil {
 			e.summary.Stopped = fmt.Errorf("%w: %w", ErrLog, err)
 		} else {
-			e.summary.Ended -= int64(len(e.streak))
+			e.summary.Ended -= int64(len(failed))
 		}
 	}
 	return e.summary
@@ -389,7 +392,7 @@ func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
 	if !rec.Outcome.Failure() {
 		e.succeeded = true
 		if !e.gaveUp {
-			e.streak, e.cause = nil, ""
+			e.succeededLate()
 		}
 		return
 	}
@@ -397,7 +400,7 @@ func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
 		return
 	}
 	if cause != e.cause {
-		e.streak, e.cause = nil, cause
+		e.streak, e.before, e.cause = nil, nil, cause
 	}
 	e.streak = append(e.streak, rec.Key)
 	if n := len(e.streak); n >= e.o.StopAfter {
@@ -407,6 +410,18 @@ func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
 			after = "which are pending again"
 		}
 		e.stop(fmt.Errorf("%w: %d of cause %s, %s; the last: %s", ErrFailures, n, cause, after, rec.Reason))
+	}
+}
+
+// succeededLate ends a streak. What was in flight when the provider went down may have been
+// answered before: the failures on the other side of it belong to the same outage, unless
+// more samples have succeeded than there were in flight.
+func (e *Engine) succeededLate() {
+	if e.before, e.streak = append(e.before, e.streak...), nil; len(e.before) > 0 {
+		e.late++
+	}
+	if len(e.before) == 0 || e.late > e.o.InFlight {
+		e.before, e.cause, e.late = nil, "", 0
 	}
 }
 
