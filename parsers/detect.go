@@ -12,10 +12,17 @@ type clue struct {
 // clues are tried in order: the first that fits counts, so the more special ones stand
 // before those whose markers they share.
 var clues = []clue{
+	{family: "beam", all: []string{"<rfl:parameter"}},
 	{family: "openai", all: []string{"<|channel|>", "<|message|>", "analysis"}},
 	{family: "inkling", all: []string{"<|content_invoke_tool_json|>"}},
 	{family: "kimi_k3", all: []string{"<|open|>", "<|sep|>", "<|close|>"}},
+	{family: "muse", all: []string{"atem:function_calls", "commentary"}},
 	{family: "muse_glimmer", all: []string{"atem:function_calls"}},
+	{family: "plamo3", all: []string{"begin_tool_request"}},
+	{family: "k2_horizon", all: []string{"<ifm|tool_call"}},
+	{family: "iquest_q1", all: []string{"<iquest_tool_call>"}},
+	{family: "gigachat35", all: []string{"｜GCML｜"}},
+	{family: "deepseek_v41", all: []string{"｜DSML｜ "}},
 	{family: "kimi_k2", all: []string{"<|tool_calls_section_begin|>"}},
 	{family: "deepseek_v4", all: []string{"｜DSML｜", "tool_calls"}, none: []string{"function_calls"}},
 	{family: "deepseek_v32", all: []string{"｜DSML｜"}},

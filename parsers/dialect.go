@@ -141,15 +141,26 @@ var choices = map[string]func(Dialect, *Knobs){
 	},
 	"deepseek_v32": func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
 	"deepseek_v4":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"deepseek_v41": func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"gigachat35":   func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
 	"kimi_k2":      kimiChoices,
 	"kimi_k3":      channels,
 	"openai":       func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
 	"inkling":      channels,
 	"muse_glimmer": channels,
-	"qwen3_coder":  qwenChoices,
-	"qwen3_xml":    func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
-	"nemotron_v3":  qwenChoices,
-	"step3p5":      func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects, k.Before = true, Verbatim },
+	"muse":         channels,
+	"beam":         channels,
+	"plamo3":       func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
+	"k2_horizon": func(d Dialect, k *Knobs) {
+		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
+		k.DropUnknown = d == VLLM || d == SGLang
+	},
+	"qwen3_coder": qwenChoices,
+	"qwen3_xml":   func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
+	"nemotron_v3": qwenChoices,
+	"mimo":        qwenChoices,
+	"step5":       func(d Dialect, k *Knobs) { qwenChoices(d, k); k.Before, k.KeepBlank = Verbatim, true },
+	"step3p5":     func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects, k.Before = true, Verbatim },
 	"seed_oss": func(d Dialect, k *Knobs) {
 		if qwenChoices(d, k); d == VLLM { // its parser of calls leaves think blocks in the content
 			k.Think, k.Before = false, Verbatim
@@ -158,8 +169,11 @@ var choices = map[string]func(Dialect, *Knobs){
 	"glm45":       glmChoices,
 	"glm47":       glmChoices,
 	"ling3":       glmChoices,
+	"spark25":     func(d Dialect, k *Knobs) { glmChoices(d, k); k.Before = Verbatim; keepAfter(d, k) },
+	"iquest_q1":   func(d Dialect, k *Knobs) { glmChoices(d, k); k.Before = Verbatim; keepAfter(d, k) },
 	"poolside_v1": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim; k.NeedEnd = d != VLLM },
 	"hy_v3":       engine,
+	"hy_v4":       engine,
 	"step3": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
 	},

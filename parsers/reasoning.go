@@ -41,7 +41,15 @@ var reasonings = map[string]reasoning{
 	"qwen3_coder":             {think: plainThink.until("<tool_call>"), serverTrim: "\n", stray: true},
 	"glm45":                   {think: plainThink.until("<tool_call>")},
 	"ling3":                   {think: plainThink.until("<tool_call>"), keep: true},
-	"hy_v3":                   {think: plainThink.until("<tool_calls>")},
+	"hy_v3":                   {think: hyThink},
+	"hy_v4":                   {think: hyThink},
+	"k2_horizon":              {think: k2Think},
+	"plamo3":                  {think: think{open: plamo("begin_think"), close: plamo("end_think")}.until(plamoMarks.open)},
+	"gigachat35":              {think: plainThink, always: true},
+	"deepseek_v41":            {think: plainThink.until("<｜DSML｜ calls>"), trim: "\n", loses: true},
+	"iquest_q1":               {think: plainThink.until("<iquest_tool_call>")},
+	"granite_thinking":        {think: plainThink, always: true, swap: true, lead: "\n"},
+	"qwen3_thinking":          {think: plainThink.until("<tool_call>"), always: true},
 	"nemotron_v3":             {think: plainThink, always: true, swap: true},
 	"olmo3":                   {think: plainThink, always: true},
 	"kimi_k2":                 {think: plainThink.until(kimiSections...)},
@@ -63,6 +71,11 @@ var reasonings = map[string]reasoning{
 		opens: []string{"Here's my thought process:"}, closes: []string{"Here's my response:"}},
 }
 
+// reasoningAliases are names of reasoning formats that are no names of families.
+var reasoningAliases = map[string]string{
+	"granite_thinking_parser": "granite_thinking", "minicpmv": "qwen3", "minimax_append_think": "minimax_m2_append_think",
+}
+
 // reasoning builds the family of NAME or NAME+FAMILY.
 func (s *Set) reasoning(name string) (Family, error) {
 	first, second, both := strings.Cut(name, "+")
@@ -81,8 +94,10 @@ func (s *Set) reasoning(name string) (Family, error) {
 		g.base, g.name = g.name, "reasoning:"+name
 	}
 	r, ok := reasonings[first]
-	if other := aliases[strings.ToLower(first)]; !ok && other != "" {
-		r, ok = reasonings[other]
+	for _, other := range []string{plainName(first), aliases[plainName(first)], reasoningAliases[plainName(first)]} {
+		if !ok {
+			r, ok = reasonings[other]
+		}
 	}
 	if f, err := s.Get(first); !ok && both && err == nil {
 		if st, is := f.New(ParseOptions{}).(*stream); is && st.gram.think.close != "" { // the block of that family
@@ -114,6 +129,7 @@ func (s *Set) reasoning(name string) (Family, error) {
 
 // split takes the reasoning out and sets p.pos to where the answer begins.
 func (r reasoning) split(p *parse) {
+	r.think = r.spelled(p)
 	if p.opt.Variant.PlainThink {
 		r.think = plainThink.until(r.markers...)
 	}
