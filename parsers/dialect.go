@@ -139,18 +139,19 @@ var choices = map[string]func(Dialect, *Knobs){
 	"deepseek_v3_1": func(d Dialect, k *Knobs) {
 		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
 	},
-	"deepseek_v32": func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
-	"deepseek_v4":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
-	"deepseek_v41": func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
-	"gigachat35":   func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
-	"kimi_k2":      kimiChoices,
-	"kimi_k3":      channels,
-	"openai":       func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
-	"inkling":      channels,
-	"muse_glimmer": channels,
-	"muse":         channels,
-	"beam":         channels,
-	"plamo3":       func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
+	"deepseek_v32":      func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"deepseek_v4":       func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"deepseek_v41":      func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"gigachat35":        func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"kimi_k2":           kimiChoices,
+	"kimi_k3":           channels,
+	"openai":            func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
+	"inkling":           channels,
+	"muse_glimmer":      channels,
+	"muse":              channels,
+	"beam":              channels,
+	"response_template": channels,
+	"plamo3":            func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
 	"k2_horizon": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
 		k.DropUnknown = d == VLLM || d == SGLang

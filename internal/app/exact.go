@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"hermes/internal/hfhub"
@@ -141,10 +143,12 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 		o.Special = append(o.Special, s.Text)
 	}
 	if f.Family != "" {
-		if m.family, err = parsers.Standard().Get(f.Family); err != nil {
+		if m.family, err = namedFamily(f.Family); err != nil {
 			return nil, fmt.Errorf("--family: %w", err)
 		}
-		o.Family = m.family.Name
+		if _, err := parsers.Standard().Get(m.family.Name); err == nil {
+			o.Family = m.family.Name
+		}
 	}
 	if m.tmpl, err = chattemplate.New(o); err != nil {
 		return nil, fmt.Errorf("--template: %w", err)
@@ -155,6 +159,19 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 	m.templateID = digest(text + "\x00" + files.BOS + "\x00" + files.EOS + "\x00" + f.TemplateKwargs)
 	m.tokenizerID = tokenizerDigest(m.tok)
 	return m, nil
+}
+
+// namedFamily is the built-in family of that name, or the one that a file describes: a
+// response template, or the tokenizer_config.json that holds it.
+func namedFamily(name string) (parsers.Family, error) {
+	if !strings.HasSuffix(name, ".json") {
+		return parsers.Standard().Get(name)
+	}
+	source, err := os.ReadFile(name)
+	if err != nil {
+		return parsers.Family{}, err
+	}
+	return parsers.FromResponseTemplate(source)
 }
 
 // tokenizerDigest identifies a vocabulary.

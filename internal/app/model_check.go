@@ -88,7 +88,7 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 	say := func(format string, a ...any) { out.Parts = append(out.Parts, fmt.Sprintf(format, a...)) }
 	files := &modelfiles.Files{}
 	if m.Family != "" { // before anything is fetched
-		f, err := parsers.Standard().Get(m.Family)
+		f, err := namedFamily(m.Family)
 		if err != nil {
 			return fmt.Errorf("--family: %w", err)
 		}
