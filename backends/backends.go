@@ -86,7 +86,17 @@ type Cmd struct {
 	MaxOutput int64             // bytes kept of each stream; 0: 1 MiB; more is counted and dropped
 	Keep      Keep              // which part of a longer output is kept
 	Merge     bool              // stderr into stdout, in the order of writing
+	// Kept, when not nil, is the content of a file without a name that the command finds open
+	// at descriptor KeptFD, for reading and writing. Everything that the command starts
+	// inherits it. Result.Kept is what it holds at the end. Streamers do not look at it.
+	Kept []byte
 }
+
+// The descriptor of Cmd.Kept, and the most bytes that it carries in either direction.
+const (
+	KeptFD  = 47
+	MaxKept = 4 << 20
+)
 
 // Keep says which part of an output beyond MaxOutput is kept.
 type Keep string
@@ -113,6 +123,9 @@ type Result struct {
 	Dropped   int64 // bytes left out between head and tail
 	Took      time.Duration
 	CPU       time.Duration
+	// Kept is what the file of Cmd.Kept held at the end; empty where that was more than
+	// MaxKept bytes. The command may have written anything into it.
+	Kept []byte
 }
 
 // Sandbox is one box. Paths are absolute in the box, or relative to its working directory.
@@ -154,6 +167,9 @@ type Process interface {
 	// that is kept), and the offset that follows it. first is larger than off when
 	// older output was dropped.
 	Output(ctx context.Context, off int64, max int64) (data []byte, first, next int64, err error)
+	// Log returns all output that is kept, the offset at which it begins, and how many line
+	// feeds were written before that.
+	Log(ctx context.Context) (data []byte, first, lines int64, err error)
 	Write(ctx context.Context, data []byte) error // to its stdin
 	CloseStdin(ctx context.Context) error
 	Resize(ctx context.Context, rows, cols uint16) error
@@ -245,11 +261,26 @@ type Found struct {
 	Matches []Match
 	Total   int
 	More    bool
+	Skipped Skipped
+}
+
+// Skipped counts what a search left out and its caller did not: names that can't match are
+// not counted, and of a folder nothing but the folder itself. Folders of version control are
+// left out uncounted.
+type Skipped struct {
+	Ignored    int // files and folders that a .gitignore excludes
+	Hidden     int // files and folders whose names begin with a dot
+	Binary     int // files
+	Large      int // files beyond 10 MiB, Content only
+	Links      int // symbolic links, which are not followed
+	Unreadable int
+	Names      []string // some of them, at most 5
 }
 
 // Searcher searches in the box, next to the files. Files ignored by .gitignore,
 // binary files and version control folders are left out; files come newest first,
-// lines by path and line.
+// lines by path and line. What a query names is looked at all the same: a Root all of whose
+// files are ignored, a name with a dot or without a wildcard in a glob.
 type Searcher interface {
 	Search(ctx context.Context, q Query) (Found, error)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 
 	"hermes/datasets"
 )
@@ -28,6 +29,30 @@ func Made(name string, split Split, n int, o datasets.Options, row func(i int) a
 		}
 	}
 	return datasets.Inline(name+":"+string(split), b.String(), o)
+}
+
+// SplitOf is the only split in which a made question is asked: its hash decides, so that no
+// question of the evaluation occurs in training, whatever is drawn.
+func SplitOf(question string) Split {
+	h := fnv.New64a()
+	h.Write([]byte(question)) // never fails
+	if h.Sum64()>>32&1 == 1 {
+		return Eval
+	}
+	return Train
+}
+
+// SeedFor is the seed of row i of a split: even in training, odd in evaluation, and such that
+// the question that it makes is asked in that split alone.
+func SeedFor(split Split, seed uint64, i int, question func(seed uint64) string) uint64 {
+	s := (seed<<20 + uint64(i)) << 1
+	if split == Eval {
+		s |= 1
+	}
+	for SplitOf(question(s)) != split {
+		s += 1 << 48
+	}
+	return s
 }
 
 // Stored names the datasets of an environment that reads rows from files or the hub.

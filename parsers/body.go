@@ -174,6 +174,7 @@ func (p *parse) members(b *body, text string, ms []member, name member, keys jso
 		v := text[m.a:m.b]
 		switch {
 		case v == b.args || void(v):
+			p.also += v + " "
 			b.state = worse(b.state, Recovered)
 		case void(b.args):
 			set(m, Recovered)
@@ -182,6 +183,7 @@ func (p *parse) members(b *body, text string, ms []member, name member, keys jso
 		}
 	}
 	for _, m := range other {
+		p.also += m.key + " " + text[m.a:m.b] + " "
 		if b.state = worse(b.state, Recovered); params.any(params, "properties") && params.prop(m.key) != nil {
 			b.state = Malformed
 		}

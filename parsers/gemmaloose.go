@@ -93,6 +93,9 @@ func (r *gemmaReader) ends(i int) bool {
 		return false
 	}
 	v := r.p.skipSpace(w)
+	if r.object { // a key follows, not another word of the value
+		return v == len(text) || text[v] == ':' || text[v] == '='
+	}
 	return v == len(text) || strings.IndexByte(":=,]}", text[v]) >= 0
 }
 

@@ -125,6 +125,13 @@ func (g keyValue) call(p *parse, i int) int {
 			return k
 		}
 	}
+	if j := p.skipSpace(stop); p.opt.Dialect == Ours && j < len(p.text) && p.text[j] == '{' {
+		if end, err := (scanner{text: p.text}).value(j, 0); err == nil && p.at(g.close, p.skipSpace(end)) {
+			k := p.skipSpace(end) + len(g.close)
+			p.call(i, k, name, p.text[j:end], Recovered)
+			return k
+		}
+	}
 	if g.sep != "" && p.at(g.sep, stop) {
 		stop += len(g.sep)
 	}
@@ -195,6 +202,9 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 		v = g.skip(p, e+len(g.kindClose))
 	}
 	if !p.at(g.val, v) {
+		if p.opt.Dialect == Ours {
+			return nil, v, worse(Malformed, cutAt(v, len(p.text))) // a key without its value
+		}
 		return nil, v, worse(Recovered, cutAt(v, len(p.text)))
 	}
 	v += len(g.val)
@@ -204,6 +214,9 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	}
 	raw := p.text[v:end]
 	p.keep(key+" "+kind, v, end)
+	if !p.keyLike(tool, key) {
+		st = worse(st, Malformed)
+	}
 	if kind != "" && p.tools.params(tool).prop(key) == nil { // the text says the type that the schema does not
 		return []pair{{key, p.declared(schema{"type": kind}, nil, raw)}}, next, st
 	}

@@ -154,6 +154,9 @@ func xtmlCall(p *parse, a, at int, attrs string) int {
 				v = strings.TrimSpace(raw)
 			}
 			ps = append(ps, pair{xtmlAttr(head, "key"), v})
+			if !p.keyLike(name, xtmlAttr(head, "key")) {
+				st = Malformed
+			}
 			at = e + len(xClose+"argument"+xSep)
 		case k == len(p.text):
 			p.call(a, k, name, p.object(ps), Truncated)

@@ -257,6 +257,15 @@ func TestHostileRepeats(t *testing.T) {
 	}
 }
 
+// Auto's search is as cheap: blanks, fences and quoted markers without end.
+func TestHostileAuto(t *testing.T) {
+	for _, hostile := range []string{strings.Repeat(" ", 1<<16) + strings.Repeat("\n```\n<tool_call> and <invoke name=", 1<<12), strings.Repeat("`<tool_call>` <function=", 1<<13), strings.Repeat(`[{"name": `, 1<<13)} {
+		if _, p, _ := parsers.Auto(hostile, parsers.ParseOptions{Tools: probeTools}); checkLaws(hostile, p) != nil {
+			t.Errorf("%.40q: %v", hostile, checkLaws(hostile, p))
+		}
+	}
+}
+
 func FuzzFamilies(f *testing.F) {
 	all := parsers.Builtin()
 	for i, fam := range families() {

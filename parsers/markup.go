@@ -54,6 +54,9 @@ var openings = []opening{
 	{"<|open|>call ", []string{"kimi_k3"}},
 	{"<|content_invoke_tool_json|>", []string{"inkling"}},
 	{"<|channel|>commentary to=", []string{"openai"}},
+	{"<|channel|>commentary <|constrain|>", []string{"openai"}},
+	{"<|channel|>commentary json", []string{"openai"}},
+	{"<|channel|>commentary<|message|>{", []string{"openai"}},
 	{"<|start|>assistant to=", []string{"openai", "muse_glimmer", "beam"}},
 	{"<｜DSML｜tool_calls>", []string{"deepseek_v4"}},
 	{"<｜DSML｜_tool_calls>", []string{"deepseek_v4"}},
@@ -93,6 +96,11 @@ type prose struct {
 	text   string
 	fences []int // lines that begin with three back-ticks; made when first asked for
 	tools  *tools
+	begin  int // the first byte that is no blank
+}
+
+func newProse(text string, t *tools) *prose {
+	return &prose{text: text, tools: t, begin: len(text) - len(strings.TrimLeft(text, " \n\t\r"))}
 }
 
 // fenced says that i lies in a fenced block of Markdown.
@@ -141,7 +149,7 @@ func (q *prose) isCall(i, n int) bool { return !q.fenced(i) && q.stands(i, n) }
 // stands is isCall without a look at fences.
 func (q *prose) stands(i, n int) bool {
 	before, after := q.text[:i], q.text[min(i+n, len(q.text)):]
-	if strings.TrimLeft(before, " \n\t\r") == "" {
+	if i <= q.begin {
 		return true
 	}
 	if q.text[i-1] == '>' { // right behind another marker
@@ -153,7 +161,7 @@ func (q *prose) stands(i, n int) bool {
 		}
 	}
 	for _, m := range quoteAfter {
-		if strings.HasPrefix(after, m) && q.text[i+n-1] != '=' && q.text[i+n-1] != '[' {
+		if strings.HasPrefix(after, m) && strings.IndexByte("=[{", q.text[i+n-1]) < 0 {
 			return false
 		}
 	}
@@ -189,7 +197,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // bodyShape says that after has the shape of a call behind mark.
 func bodyShape(mark, after string) bool {
-	if last := mark[len(mark)-1]; last == '=' || last == '[' && mark[0] == 'f' && strings.HasPrefix(strings.TrimLeft(after, " \t\r\n"), "{") || last == 'e' || last == ' ' {
+	if last := mark[len(mark)-1]; last == '[' && mark[0] == 'f' && strings.HasPrefix(strings.TrimLeft(after, " \t\r\n"), "{") || last != '>' && last != ']' && last != '[' || strings.HasSuffix(mark, "<|constrain|>") {
 		return true // the marker itself holds the beginning of a call
 	}
 	if after != "" && (after[0] == '\n' || after[0] == '\r') {
@@ -223,6 +231,29 @@ func bodyShape(mark, after string) bool {
 // is written.
 func (p *parse) stands(i, n int) bool { return p.genuine[i] != "" || p.prose().stands(i, n) }
 
+// closers are the markers that end the calls of families.
+var closers = []string{"</tool_call>", "</tool_calls>", "</function>", "</invoke>", "</function_calls>", "</longcat_tool_call>", "</seed:tool_call>", "</minimax:tool_call>", "</dots_function_call>",
+	"</atem:function_calls>", "</steptml:invoke>", "<|tool_call_end|>", "<|tool_calls_section_end|>", "<tool_call|>", "<end_function_call>", "<|END_ACTION|>", "<|tools_suffix|>", "<|action_end|>",
+	"<｜tool▁calls▁end｜>", "<｜tool▁call▁end｜>", "<｜tool_calls_end｜>", "<｜tool_call_end｜>", "</｜DSML｜tool_calls>", "</｜DSML｜function_calls>", "</｜DSML｜invoke>", "<|call|>", m3 + "</tool_call>"}
+
+// unopened reports an answer that ends as calls do, though none begins in it: its opening
+// marker is damaged.
+func (p *parse) unopened() {
+	if len(p.out.Calls) > 0 || len(p.out.Faults) > 0 {
+		return
+	}
+	content := strings.TrimRight(p.out.Content, " \t\r\n")
+	for _, m := range closers {
+		body, ok := strings.CutSuffix(content, m)
+		if body = strings.TrimRight(body, " \t\r\n"); !ok || body == "" || strings.IndexByte("}])>", body[len(body)-1]) < 0 {
+			continue
+		}
+		at := strings.LastIndex(p.text, m)
+		p.fault(at, at+len(m), "unread_call", "%s ends a call, and none could be read", m)
+		return
+	}
+}
+
 // openingMarks are the markers that may be quoted in prose.
 var openingMarks = func() map[string]bool {
 	marks := map[string]bool{}
@@ -234,15 +265,27 @@ var openingMarks = func() map[string]bool {
 
 // unread reports markup of a call, of any family, that stands in the content.
 func (p *parse) unread() {
+	if start := p.skipSpace(p.pos); len(p.out.Calls) == 0 && len(p.out.Faults) == 0 && !p.own && start < len(p.text) && strings.IndexByte("{[`", p.text[start]) >= 0 && bareFamilies(p.text[start:], p.tools) != nil {
+		p.fault(start, len(p.text), "unread_call", "a call of a declared tool without the family's marker")
+		return
+	}
 	if !strings.ContainsAny(p.out.Content, "<[") {
 		return
 	}
 	q := p.prose()
+	defer p.unopened()
+	left := 64 // places that are reported, so that hostile text costs no more than its length
 	for _, s := range p.out.Spans {
 		if s.Kind != InContent {
 			continue
 		}
 		i, o := q.nextIn(s.Start, s.End)
+		if left == 0 {
+			break
+		}
+		if i >= 0 {
+			left--
+		}
 		if slices.Contains(p.examples, i) {
 			continue
 		}
@@ -308,7 +351,7 @@ func (q *prose) nextIn(a, b int) (int, opening) {
 // opt.Dialect should be [Ours]. The cost is linear in the text. Auto holds no state and is
 // safe for concurrent use.
 func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
-	q := prose{text: text, tools: newTools(opt.Tools)}
+	q := newProse(text, newTools(opt.Tools))
 	at, o := q.nextIn(0, len(text))
 	names := o.families
 	if at < 0 {

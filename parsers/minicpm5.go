@@ -68,12 +68,15 @@ func miniParams(p *parse, tool string, at int) ([]pair, int, State) {
 			if !ok {
 				return ps, from, worse(Malformed, cutAt(from, len(p.text)))
 			}
+			if !p.keyLike(tool, key) {
+				state = Malformed
+			}
 			raw, next := miniValue(p, from)
 			if next < 0 {
 				return ps, len(p.text), Truncated
 			}
 			if p.opt.Dialect == Ours && (strings.Contains(raw, "<param") || strings.Contains(raw, "</param>") || strings.Contains(raw, "<function")) && !strings.HasPrefix(strings.TrimSpace(p.text[from:]), "<![CDATA[") {
-				state = Ambiguous // it may be two
+				state = worse(state, Ambiguous) // it may be two
 			}
 			ps = append(ps, pair{key, miniTyped(p, tool, key, raw)})
 			at = next

@@ -30,7 +30,7 @@ func (p *parse) settle(a, b int, name, args string, st State) (string, string, S
 		return name, args, st, true
 	}
 	args, st = p.settleArguments(name, args, st)
-	if st == Complete {
+	if st == Complete || st == Recovered {
 		if word, lost := p.lost(a, b, name, args); lost {
 			p.fault(a, b, "lost_text", "%q of the call of %q is not in its arguments", clipped(word), name)
 			st = Malformed
@@ -74,6 +74,11 @@ func (p *parse) keep(key string, a, b int) {
 	}
 }
 
+// keyLike says that a parameter's key can be one: it holds no part of a tag, or is declared.
+func (p *parse) keyLike(tool, key string) bool {
+	return p.opt.Dialect != Ours || key != "" && !strings.ContainsAny(key, "<>=\"{}|\n") || p.tools.params(tool).prop(key) != nil
+}
+
 // unknown is a call of a tool that the list does not declare: no call. It is a fault where
 // a call stands, and content where the text only speaks of one.
 func (p *parse) unknown(a, b int, name string) {
@@ -115,7 +120,7 @@ func (p *parse) speaksOf(a, b int) bool {
 	if !q.isCall(i, len(o.mark)) {
 		return true
 	}
-	line, _, _ := strings.Cut(p.text[b:], "\n")
+	line, _, _ := strings.Cut(p.text[b:min(len(p.text), b+256)], "\n")
 	return !q.lineStart(i) && sentence(strings.TrimLeft(line, "\t"))
 }
 
@@ -125,7 +130,7 @@ var markerless = map[string]bool{"llama3_json": true, "llama4_json": true, "xlam
 // prose is what is known about the text around markers.
 func (p *parse) prose() *prose {
 	if p.around == nil {
-		p.around = &prose{text: p.text, tools: p.tools}
+		p.around = newProse(p.text, p.tools)
 	}
 	return p.around
 }

@@ -93,6 +93,24 @@ func TestSpelledMarkersAreText(t *testing.T) {
 	}
 }
 
+// A special token is a marker wherever it stands, also amid a sentence.
+func TestSpecialTokensAreMarkers(t *testing.T) {
+	special := func(id trajectory.Token) (string, bool) {
+		s, ok := map[trajectory.Token]string{1: "<tool_call>"}[id]
+		return s, ok
+	}
+	s := parsers.Hermes.New(parsers.ParseOptions{Special: special})
+	s.Feed("I use ", []trajectory.Token{9})
+	s.Feed("<tool_call>", []trajectory.Token{1})
+	s.Feed(" and so on", []trajectory.Token{9})
+	if p := s.Finish(false); len(p.Faults) == 0 {
+		t.Errorf("%+v", p)
+	}
+	if p := parsers.Hermes.Parse("I use <tool_call> and so on", parsers.ParseOptions{}); len(p.Faults) > 0 {
+		t.Errorf("without ids: %+v", p)
+	}
+}
+
 func TestSetGet(t *testing.T) {
 	set := parsers.Standard()
 	for name, want := range map[string]string{"deepseek_v31": "deepseek_v3_1", "gpt-oss": "openai", "mimo": "mimo", "qwen3_json": "hermes", "openai_gptoss": "openai", "nanbeige": "qwen3_coder",

@@ -46,16 +46,20 @@ func (x xmlish) start(p *parse, at int) int {
 // nearest is the next block in our dialect: in the family's wrapper, which stands at i, in
 // another one, or a bare call. A bare call names a declared tool if a list is given.
 func (x xmlish) nearest(p *parse, at, i int) int {
-	for _, o := range x.others {
-		for j := p.index(o[0], at); j >= 0 && (i < 0 || j < i); j = p.index(o[0], j+1) {
-			if k := p.skipSpace(j + len(o[0])); k < len(p.text) && p.at(x.fn, k) && p.tools.known() && x.declared(p, k) {
-				i = j
-			}
-		}
-	}
 	for f := p.index(x.fn, at); f >= 0 && (i < 0 || f < i); f = p.index(x.fn, f+1) {
 		if p.tools.known() && x.declared(p, f) || !p.tools.known() && !x.needOpen {
-			return f
+			i = f
+			break
+		}
+	}
+	if !p.tools.known() {
+		return i
+	}
+	for _, o := range x.others {
+		for j := p.index(o[0], at); j >= 0 && (i < 0 || j < i); j = p.index(o[0], j+1) {
+			if k := p.skipSpace(j + len(o[0])); k < len(p.text) && p.at(x.fn, k) && x.declared(p, k) {
+				i = j
+			}
 		}
 	}
 	return i
@@ -208,10 +212,17 @@ func (x xmlish) function(p *parse, begin, j int) int {
 		p.refuse(begin, stop, kind, "the tag of a call is not closed")
 		return stop
 	}
+	floor := x.floor
 	call := func(a, b int, args string, st State) { p.call(a, b, name, args, worse(st, x.floor)) }
 	if x.selfClosing && strings.HasSuffix(strings.TrimSpace(attrs), "/") {
 		call(begin, at, "{}", Complete)
 		return at
+	}
+	if !x.json && p.opt.Dialect == Ours {
+		x.json, x.floor = true, worse(x.floor, Recovered)
+		if s := p.skipSpace(at); s >= len(p.text) || p.text[s] != '{' {
+			x.json, x.floor = false, floor
+		}
 	}
 	if s := p.skipSpace(at); x.json && s < len(p.text) && p.text[s] == '{' {
 		if end, err := (scanner{text: p.text}).value(s, 0); err == nil {
@@ -221,6 +232,7 @@ func (x xmlish) function(p *parse, begin, j int) int {
 			}
 		}
 	}
+	x.floor = floor
 	var ps []pair
 	state := Complete
 	for {
@@ -277,6 +289,9 @@ func (x xmlish) parameter(p *parse, tool string, k int) ([]pair, int, State) {
 		raw = trimLine(raw)
 	}
 	p.keep(key, at, end)
+	if !p.keyLike(tool, strings.TrimSpace(key)) {
+		state = worse(state, Malformed)
+	}
 	return []pair{{key, x.val(p, tool, key, attrs, raw)}}, next, state
 }
 

@@ -58,17 +58,20 @@ type judge struct {
 	used   *trajectory.Judged // what it cost, kept in the record
 }
 
-// Ask asks until the answer is a JSON object that fits the schema. What could not be
-// read is shown to the model with the reason.
+// Ask asks until the answer is a verdict: see [bench]. What could not be read is shown to
+// the model with the reason.
 func (j *judge) Ask(ctx context.Context, prompt string, schema json.RawMessage) (json.RawMessage, error) {
+	b, err := newBench(prompt, schema, j.o)
+	if err != nil {
+		return nil, err // the environment's schema, no failure of the judge
+	}
 	s, err := j.policy.Open(nil, j.o)
 	if err != nil {
 		return nil, &judgeError{err}
 	}
 	defer s.Close()
 	t := trajectory.New(j.policy.Info().Mode, nil)
-	ask := prompt + "\nAnswer with one JSON object that fits this schema, and nothing else:\n" + string(schema) + "\n"
-	pending := []trajectory.Message{trajectory.Text(trajectory.User, ask)}
+	pending := []trajectory.Message{trajectory.Text(trajectory.User, prompt+b.rules())}
 	for try := 1; ; try++ {
 		turn, err := s.Next(ctx, t.Prefix(), pending, nil)
 		if ctx.Err() != nil {
@@ -83,7 +86,7 @@ func (j *judge) Ask(ctx context.Context, prompt string, schema json.RawMessage) 
 		j.used.Asked++
 		j.used.Usage = j.used.Usage.Add(turn.Usage)
 		text := turn.Sampled.Message.Content()
-		raw, err := readObject(text, schema)
+		raw, err := b.verdict(text)
 		switch {
 		case err == nil:
 			return raw, nil
@@ -93,7 +96,7 @@ func (j *judge) Ask(ctx context.Context, prompt string, schema json.RawMessage) 
 			return nil, &judgeError{fmt.Errorf("%s gave no answer that can be read in %d tries: %w: %.300q", j.used.Model, try, err, text)}
 		}
 		pending = []trajectory.Message{trajectory.Text(trajectory.User,
-			"That could not be read: "+err.Error()+". Answer again, with the JSON object alone.")}
+			"That could not be read: "+err.Error()+". Answer again, with the JSON object alone. "+b.hint())}
 	}
 }
 
@@ -113,106 +116,4 @@ func (e *judgeError) Unwrap() error {
 		return pe
 	}
 	return nil
-}
-
-// readObject finds the object in a model's answer, which may stand in a code fence or
-// behind some words, and checks it against the schema.
-func readObject(text string, schema json.RawMessage) (json.RawMessage, error) {
-	var why error = errors.New("there is no JSON object in it")
-	for i := strings.IndexByte(text, '{'); i >= 0; {
-		d := json.NewDecoder(strings.NewReader(text[i:]))
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err == nil {
-			if why = fits(raw, schema, "the answer"); why == nil {
-				return raw, nil
-			}
-			i += len(raw) - 1
-		}
-		next := strings.IndexByte(text[i+1:], '{')
-		if next < 0 {
-			break
-		}
-		i += 1 + next
-	}
-	return nil, why
-}
-
-// shape is the part of JSON Schema that is checked of a judge's answer.
-type shape struct {
-	Type       string                     `json:"type"`
-	Properties map[string]json.RawMessage `json:"properties"`
-	Required   []string                   `json:"required"`
-	Items      json.RawMessage            `json:"items"`
-	Minimum    *float64                   `json:"minimum"`
-	Maximum    *float64                   `json:"maximum"`
-	MinItems   *int                       `json:"minItems"`
-	MaxItems   *int                       `json:"maxItems"`
-	Enum       []json.RawMessage          `json:"enum"`
-}
-
-// fits checks types, required members, bounds and enumerations.
-func fits(raw, schema json.RawMessage, where string) error {
-	if len(schema) == 0 {
-		return nil
-	}
-	var s shape
-	if err := json.Unmarshal(schema, &s); err != nil {
-		return fmt.Errorf("the schema of %s: %w", where, err)
-	}
-	if len(s.Enum) > 0 && !among(raw, s.Enum) {
-		return fmt.Errorf("%s is none of the allowed values", where)
-	}
-	switch s.Type {
-	case "object":
-		var o map[string]json.RawMessage
-		if json.Unmarshal(raw, &o) != nil || o == nil {
-			return fmt.Errorf("%s is no object", where)
-		}
-		for _, name := range s.Required {
-			if _, ok := o[name]; !ok {
-				return fmt.Errorf("%s has no %q", where, name)
-			}
-		}
-		for name, v := range o {
-			if err := fits(v, s.Properties[name], fmt.Sprintf("%q", name)); err != nil {
-				return err
-			}
-		}
-	case "array":
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) != nil {
-			return fmt.Errorf("%s is no list", where)
-		}
-		if s.MinItems != nil && len(list) < *s.MinItems || s.MaxItems != nil && len(list) > *s.MaxItems {
-			return fmt.Errorf("%s has %d elements", where, len(list))
-		}
-		for i, v := range list {
-			if err := fits(v, s.Items, fmt.Sprintf("element %d of %s", i+1, where)); err != nil {
-				return err
-			}
-		}
-	case "string":
-		var v *string
-		if json.Unmarshal(raw, &v) != nil || v == nil {
-			return fmt.Errorf("%s is no text", where)
-		}
-	case "number", "integer":
-		var v *float64
-		if json.Unmarshal(raw, &v) != nil || v == nil {
-			return fmt.Errorf("%s is no number", where)
-		}
-		if s.Minimum != nil && *v < *s.Minimum || s.Maximum != nil && *v > *s.Maximum {
-			return fmt.Errorf("%s is %g, out of range", where, *v)
-		}
-	}
-	return nil
-}
-
-func among(raw json.RawMessage, list []json.RawMessage) bool {
-	for _, v := range list {
-		if string(v) == string(raw) {
-			return true
-		}
-	}
-	return false
 }

@@ -40,6 +40,8 @@ func moreRows() []Row {
 		{Number: 90, Name: "search of lines", run: searchLines},
 		{Number: 91, Name: "search of names", run: searchNames},
 		{Number: 92, Name: "streamed command", run: streamed},
+		{Number: 93, Name: "kept file", run: keptFile},
+		{Number: 94, Name: "lines of a long log", run: longLog},
 	}
 }
 

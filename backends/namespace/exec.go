@@ -62,13 +62,17 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 	began, before := time.Now(), x.group.kills()
 	mark := x.id + ":first-" + strconv.FormatUint(x.marks.Add(1), 10)
 	list := x.command(c, mark)
-	r, err := x.back.streams.Run(c, func(in, out, errs *os.File) (func() (backends.Result, error), error) {
+	r, err := x.back.streams.Run(c, func(in, out, errs, kept *os.File) (func() (backends.Result, error), error) {
 		x.starting.RLock()
 		defer x.starting.RUnlock()
 		if x.woken {
 			return nil, errAwake
 		}
-		child, err := x.first.Start(list, int(in.Fd()), int(out.Fd()), int(errs.Fd()))
+		fds := []int{int(in.Fd()), int(out.Fd()), int(errs.Fd())}
+		if kept != nil {
+			fds = append(fds, int(kept.Fd()))
+		}
+		child, err := x.first.Start(list, fds...)
 		if errors.Is(err, pid1.ErrGone) {
 			return nil, x.client.Lost(ctx, "exec", err)
 		}

@@ -43,10 +43,17 @@ func lockThread() error {
 // slots 0 to 2. Whatever is out of the ordinary (a program that is not there, a folder that
 // cannot be entered) makes it end without one, and slotd say why.
 func (x *box) command(c backends.Cmd, mark string) *pid1.List {
-	l := pid1.NewList(3)
+	fds := 3
+	if c.Kept != nil {
+		fds++
+	}
+	l := pid1.NewList(fds)
 	l.Call("make a session", unix.SYS_SETSID)
 	for i := range 3 {
 		l.Call("set stream "+strconv.Itoa(i), unix.SYS_DUP3, pid1.Slot(i), i, 0)
+	}
+	if c.Kept != nil {
+		l.Call("set the kept file", unix.SYS_DUP3, pid1.Slot(3), backends.KeptFD, 0)
 	}
 	dir := x.plan.Dir
 	if c.Dir != "" {

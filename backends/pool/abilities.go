@@ -179,6 +179,14 @@ func (p *process) Output(ctx context.Context, off, max int64) (data []byte, firs
 	return data, first, next, err
 }
 
+func (p *process) Log(ctx context.Context) (data []byte, first, lines int64, err error) {
+	err = p.call(ctx, "output of", func(ctx context.Context) error {
+		data, first, lines, err = p.Process.Log(ctx)
+		return err
+	})
+	return data, first, lines, err
+}
+
 func (p *process) Write(ctx context.Context, data []byte) error {
 	return p.call(ctx, "write to", func(ctx context.Context) error { return p.Process.Write(ctx, data) })
 }

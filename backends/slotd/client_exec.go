@@ -106,7 +106,7 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 	}
 	in := bufio.NewReader(resp.Body)
 	for {
-		kind, data, err := readFrame(in, max(limit, 64<<10))
+		kind, data, err := readFrame(in, max(limit, 1<<20))
 		if err != nil {
 			return backends.Result{}, true, c.lost(ctx, what, err)
 		}
@@ -117,6 +117,8 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 			r.Stdout = append(r.Stdout, data...)
 		case frameErr:
 			r.Stderr = append(r.Stderr, data...)
+		case frameKept:
+			r.Kept = append(r.Kept, data...)
 		case frameExit:
 			err := fill(&r, data)
 			if err != nil {
@@ -133,6 +135,9 @@ func (c *Client) frames(ctx context.Context, what, method, path string, body []b
 		case frameBeat:
 		default:
 			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("frame of unknown type %d", kind))
+		}
+		if len(r.Kept) > backends.MaxKept {
+			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("a kept file of more than %d bytes", backends.MaxKept))
 		}
 		if most := max(limit, 64<<10); int64(len(r.Stdout)) > most || int64(len(r.Stderr)) > most {
 			return backends.Result{}, false, c.lost(ctx, what, fmt.Errorf("more output than the %d bytes asked for", limit))
@@ -181,15 +186,27 @@ func (p *remoteProcess) ID() string { return p.started.ID }
 func (p *remoteProcess) PID() int   { return p.started.PID }
 
 func (p *remoteProcess) Output(ctx context.Context, off, max int64) (data []byte, first, next int64, err error) {
+	data, first, _, err = p.output(ctx, off, max)
+	return data, first, first + int64(len(data)), err
+}
+
+func (p *remoteProcess) Log(ctx context.Context) (data []byte, first, lines int64, err error) {
+	return p.output(ctx, 0, 0)
+}
+
+func (p *remoteProcess) output(ctx context.Context, off, max int64) (data []byte, first, lines int64, err error) {
 	q := url.Values{"off": {strconv.FormatInt(off, 10)}, "max": {strconv.FormatInt(max, 10)}}
 	err = p.c.call(ctx, "output of process "+p.ID(), "GET", p.path, q, nil, "", func(r *http.Response) error {
 		if first, err = strconv.ParseInt(r.Header.Get("X-First"), 10, 64); err != nil {
 			return err
 		}
+		if lines, err = strconv.ParseInt(r.Header.Get("X-Lines"), 10, 64); err != nil {
+			return err
+		}
 		data, err = io.ReadAll(io.LimitReader(r.Body, p.buffer))
 		return err
 	})
-	return data, first, first + int64(len(data)), err
+	return data, first, lines, err
 }
 
 func (p *remoteProcess) Write(ctx context.Context, data []byte) error {

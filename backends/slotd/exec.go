@@ -25,8 +25,8 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if err != nil {
 		return backends.Result{}, err
 	}
-	r, err := h.streams.Run(c, func(in, out, errs *os.File) (func() (backends.Result, error), error) {
-		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs})
+	r, err := h.streams.Run(c, func(in, out, errs, kept *os.File) (func() (backends.Result, error), error) {
+		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs, kept: kept})
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,9 @@ type execution struct {
 	ended  time.Time
 }
 
-func (e *execution) size() int { return len(e.result.Stdout) + len(e.result.Stderr) }
+func (e *execution) size() int {
+	return len(e.result.Stdout) + len(e.result.Stderr) + len(e.result.Kept)
+}
 
 // execs remembers commands by id, so that none runs twice.
 type execs struct {

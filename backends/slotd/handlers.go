@@ -149,13 +149,11 @@ func (s *server) output(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data, first, _, err := p.Output(r.Context(), off, most)
-	if err != nil {
-		return err
-	}
+	data, first, lines := p.buf.from(off, most)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.Header().Set("X-First", strconv.FormatInt(first, 10))
+	w.Header().Set("X-Lines", strconv.FormatInt(lines, 10))
 	w.Write(data)
 	return nil
 }

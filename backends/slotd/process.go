@@ -53,7 +53,7 @@ func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOption
 		return nil, fmt.Errorf("streams of a background command: %w", err)
 	}
 	began := time.Now()
-	t, err := h.launch(ctx, c, child)
+	t, err := h.withKept(ctx, c, child)
 	for _, f := range []*os.File{child.in, child.out, child.err} {
 		f.Close()
 	}
@@ -81,6 +81,18 @@ func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOption
 	return p, nil
 }
 
+// withKept launches a command with the kept file that it asks for.
+func (h *Host) withKept(ctx context.Context, c backends.Cmd, s stdio) (*task, error) {
+	kept, err := newKept(c.Kept)
+	if err != nil {
+		return nil, err
+	}
+	if s.kept = kept; kept != nil {
+		defer kept.Close()
+	}
+	return h.launch(ctx, c, s)
+}
+
 // ends are our ends of a background process's streams; with a terminal, one file.
 type ends struct{ in, out *os.File }
 
@@ -104,7 +116,7 @@ func streams(o backends.StartOptions) (ends, stdio, error) {
 			slave.Close()
 			return ends{}, stdio{}, err
 		}
-		return ends{master, master}, stdio{slave, slave, slave, true}, nil
+		return ends{master, master}, stdio{in: slave, out: slave, err: slave, tty: true}, nil
 	}
 	p, err := newPipes(true, true)
 	if err != nil {
@@ -169,8 +181,17 @@ func (p *process) Output(ctx context.Context, off, max int64) (data []byte, firs
 	if err := ctx.Err(); err != nil {
 		return nil, 0, 0, err
 	}
-	data, first = p.buf.from(off, max)
+	data, first, _ = p.buf.from(off, max)
 	return data, first, first + int64(len(data)), nil
+}
+
+// Log implements backends.Process.
+func (p *process) Log(ctx context.Context) (data []byte, first, lines int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, 0, err
+	}
+	data, first, lines = p.buf.from(0, 0)
+	return data, first, lines, nil
 }
 
 // Write implements backends.Process. A full pipe makes it wait until ctx ends.

@@ -1,6 +1,9 @@
 package slotd
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+)
 
 // ring keeps the newest bytes of a stream and knows their offsets.
 type ring struct {
@@ -8,6 +11,7 @@ type ring struct {
 	data  []byte
 	max   int
 	total int64
+	lines int64 // line feeds among all bytes ever written
 }
 
 func newRing(max int) *ring { return &ring{max: max} }
@@ -18,6 +22,7 @@ func (r *ring) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	n := len(p)
 	r.total += int64(n)
+	r.lines += int64(bytes.Count(p, []byte{'\n'}))
 	if len(p) > r.max {
 		p = p[len(p)-r.max:]
 	}
@@ -35,8 +40,9 @@ func (r *ring) written() int64 {
 	return r.total
 }
 
-// from copies at most most bytes (0: all) from offset off on; first is where they begin.
-func (r *ring) from(off, most int64) (data []byte, first int64) {
+// from copies at most most bytes (0: all) from offset off on; first is where they begin, and
+// lines are the line feeds before that.
+func (r *ring) from(off, most int64) (data []byte, first, lines int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept := r.data
@@ -46,8 +52,9 @@ func (r *ring) from(off, most int64) (data []byte, first int64) {
 	oldest := r.total - int64(len(kept))
 	first = min(max(off, oldest), r.total)
 	kept = kept[first-oldest:]
+	lines = r.lines - int64(bytes.Count(kept, []byte{'\n'}))
 	if most > 0 && int64(len(kept)) > most {
 		kept = kept[:most]
 	}
-	return append([]byte(nil), kept...), first
+	return append([]byte(nil), kept...), first, lines
 }

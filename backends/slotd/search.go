@@ -29,6 +29,7 @@ const (
 	maxLine        = 2_000    // bytes of a line that is shown
 	maxContext     = 50       // lines around a match
 	maxIgnoreFile  = 1 << 20
+	maxSkipped     = 5 // names of what was left out
 )
 
 // Search implements backends.Searcher.
@@ -50,7 +51,14 @@ func (h *Host) Search(ctx context.Context, q backends.Query) (backends.Found, er
 	}
 	defer where.Close()
 	s.files = where.FS()
-	if err := errors.Join(s.walk(ctx, only), now.still()); err != nil {
+	err = s.walk(ctx, only)
+	if err == nil && s.visited == 0 && s.skip.Ignored > 0 { // it ignores itself, as virtual environments do, and was named
+		if s, err = newSearch(q); err == nil {
+			s.files, s.unruly = where.FS(), true
+			err = s.walk(ctx, only)
+		}
+	}
+	if err := errors.Join(err, now.still()); err != nil {
 		return backends.Found{}, fmt.Errorf("search %s: %w", q.Root, err)
 	}
 	return s.found(), nil
@@ -80,6 +88,10 @@ type search struct {
 	q       backends.Query
 	line    *regexp.Regexp
 	name    func(rel string) bool
+	named   string // the glob, if it has no wildcard
+	dotted  bool   // the glob names something hidden
+	unruly  bool   // no .gitignore counts
+	skip    backends.Skipped
 	files   fs.FS
 	prefix  string
 	rules   []rule
@@ -103,6 +115,9 @@ func newSearch(q backends.Query) (*search, error) {
 		glob = q.Glob
 	}
 	if glob != "" {
+		if s.dotted = dotName.MatchString(glob); !strings.ContainsAny(glob, `*?[{\`) {
+			s.named = strings.TrimPrefix(glob, "/")
+		}
 		var err error
 		if s.name, err = matcher(glob); err != nil {
 			return nil, fmt.Errorf("search with glob %q: %w: %w", glob, fs.ErrInvalid, err)
@@ -124,6 +139,7 @@ func (s *search) walk(ctx context.Context, only string) error {
 		case err != nil && rel == only:
 			return err
 		case err != nil: // an unreadable folder
+			s.leave(&s.skip.Unreadable, rel)
 			return nil
 		case rel == ".":
 			s.readIgnore("")
@@ -146,13 +162,37 @@ func (s *search) walk(ctx context.Context, only string) error {
 // skipped says what a search leaves out unseen.
 func (s *search) skipped(rel string, d fs.DirEntry) bool {
 	name := path.Base(rel)
+	if s.named != "" && (!d.IsDir() && s.name(rel) || d.IsDir() && strings.HasPrefix(s.named, rel+"/")) {
+		return false
+	}
 	if d.IsDir() && (name == ".git" || name == ".hg" || name == ".svn" || name == ".jj") {
 		return true
 	}
-	if !s.q.Hidden && strings.HasPrefix(name, ".") {
+	could := d.IsDir() || s.name == nil || s.name(rel)
+	if !s.q.Hidden && !s.dotted && strings.HasPrefix(name, ".") {
+		if could && name != ".gitignore" {
+			s.leave(&s.skip.Hidden, rel)
+		}
 		return true
 	}
-	return ignored(s.rules, rel, d.IsDir())
+	if s.unruly || !ignored(s.rules, rel, d.IsDir()) {
+		return false
+	}
+	if could {
+		s.leave(&s.skip.Ignored, rel)
+	}
+	return true
+}
+
+// dotName finds a hidden name in a glob.
+var dotName = regexp.MustCompile(`(?:^|/)\.[^./]`)
+
+// leave counts something that is left out.
+func (s *search) leave(count *int, rel string) {
+	*count++
+	if len(s.skip.Names) < maxSkipped {
+		s.skip.Names = append(s.skip.Names, s.shown(rel))
+	}
 }
 
 func (s *search) readIgnore(dir string) {
@@ -175,7 +215,13 @@ func (s *search) visit(rel string, d fs.DirEntry) error {
 		s.more = true
 		return fs.SkipAll
 	}
-	if !d.Type().IsRegular() || s.name != nil && !s.name(rel) {
+	if s.name != nil && !s.name(rel) {
+		return nil
+	}
+	if d.Type()&fs.ModeSymlink != 0 {
+		s.leave(&s.skip.Links, rel)
+	}
+	if !d.Type().IsRegular() {
 		return nil
 	}
 	st, err := d.Info()
@@ -188,6 +234,7 @@ func (s *search) visit(rel string, d fs.DirEntry) error {
 		return nil
 	}
 	if st.Size() > maxSearched {
+		s.leave(&s.skip.Large, rel)
 		return nil
 	}
 	if s.grep(rel, st); s.total >= maxMatches {
@@ -209,11 +256,16 @@ func (s *search) shown(rel string) string {
 func (s *search) grep(rel string, st fs.FileInfo) {
 	f, err := s.files.Open(rel)
 	if err != nil {
+		s.leave(&s.skip.Unreadable, rel)
 		return
 	}
 	defer f.Close()
 	text, err := io.ReadAll(bufio.NewReader(io.LimitReader(f, maxSearched)))
-	if err != nil || bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 || !s.line.Match(text) && !lineOnly(s.line) {
+	if err == nil && bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
+		s.leave(&s.skip.Binary, rel)
+		return
+	}
+	if err != nil || !s.line.Match(text) && !lineOnly(s.line) {
 		return
 	}
 	lines := bytes.Split(text, []byte("\n"))
@@ -274,7 +326,7 @@ func clip(line []byte) string {
 
 // found orders and cuts the result.
 func (s *search) found() backends.Found {
-	f := backends.Found{Matches: s.matches, Total: s.total, More: s.more}
+	f := backends.Found{Matches: s.matches, Total: s.total, More: s.more, Skipped: s.skip}
 	if s.line == nil {
 		slices.SortStableFunc(f.Matches, func(a, b backends.Match) int {
 			return cmp.Or(b.MTime.Compare(a.MTime), strings.Compare(a.Path, b.Path))

@@ -315,7 +315,7 @@ func (s *server) info(w http.ResponseWriter, r *http.Request) error { return sen
 
 // readCommand reads the body of exec and start.
 func readCommand(r *http.Request) (body []byte, c backends.Cmd, o backends.StartOptions, err error) {
-	body, err = io.ReadAll(http.MaxBytesReader(nil, r.Body, 4+maxRequest+maxStdin))
+	body, err = io.ReadAll(http.MaxBytesReader(nil, r.Body, 4+maxRequest+maxStdin+backends.MaxKept))
 	if err == nil {
 		c, o, err = decodeCommand(body)
 	}
@@ -371,7 +371,7 @@ func sendResult(w io.Writer, r backends.Result, err error) {
 		return
 	}
 	text, _ := json.Marshal(exit{r.Code, r.Signal, r.TimedOut, r.OOM, r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU})
-	for kind, data := range map[byte][]byte{frameOut: r.Stdout, frameErr: r.Stderr} {
+	for kind, data := range map[byte][]byte{frameOut: r.Stdout, frameErr: r.Stderr, frameKept: r.Kept} {
 		for len(data) > 0 {
 			n := min(len(data), 1<<20)
 			if writeFrame(w, kind, data[:n]) != nil {

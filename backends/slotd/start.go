@@ -45,6 +45,7 @@ func (r refusal) Error() string { return r.text }
 type stdio struct {
 	in, out, err *os.File
 	tty          bool
+	kept         *os.File // at backends.KeptFD; nil: none
 }
 
 // launch starts a command. A refusal is the command's fault, any other error the box's.
@@ -69,6 +70,12 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 	env[MarkEnv] = t.mark
 	attr := &syscall.ProcAttr{Dir: dir, Env: Pairs(env), Files: []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
+	if s.kept != nil {
+		for len(attr.Files) < backends.KeptFD {
+			attr.Files = append(attr.Files, ^uintptr(0)) // not open
+		}
+		attr.Files = append(attr.Files, s.kept.Fd())
+	}
 	if u := h.opt.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
 	}

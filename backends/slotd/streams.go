@@ -63,19 +63,26 @@ func (s *Streams) cut() {
 	clear(s.open)
 }
 
-// Run makes the pipes of a command, has it started with their other ends, which start must
-// not keep, and returns its bounded outputs with the end that wait reports: a result
+// Run makes the pipes of a command and its kept file, which is nil where it wants none, has
+// it started with them, which start must not keep, and returns its bounded outputs with the end that wait reports: a result
 // without outputs. What a process in the background writes after the command's end is not
 // in them. Errors of start and wait are returned as they are, but for a refusal, which is a
 // result.
-func (s *Streams) Run(c backends.Cmd, start func(in, out, err *os.File) (wait func() (backends.Result, error), _ error)) (backends.Result, error) {
+func (s *Streams) Run(c backends.Cmd, start func(in, out, err, kept *os.File) (wait func() (backends.Result, error), _ error)) (backends.Result, error) {
 	began := time.Now()
+	kept, err := newKept(c.Kept)
+	if err != nil {
+		return backends.Result{}, err
+	}
+	if kept != nil {
+		defer kept.Close()
+	}
 	out, errs := newCapture(c.MaxOutput, c.Keep), newCapture(c.MaxOutput, c.Keep)
 	p, err := newPipes(c.Stdin != nil, c.Merge)
 	if err != nil {
 		return backends.Result{}, fmt.Errorf("pipes of a command: %w", err)
 	}
-	wait, err := start(p.child.in, p.child.out, p.child.err)
+	wait, err := start(p.child.in, p.child.out, p.child.err, kept)
 	p.closeChild()
 	if err != nil {
 		p.closeOurs()
@@ -112,5 +119,8 @@ func (s *Streams) Run(c backends.Cmd, start func(in, out, err *os.File) (wait fu
 	r.Stderr, r.ErrBytes, cut2 = errs.seal()
 	r.Dropped = cut1 + cut2
 	r.Truncated = r.Dropped > 0
+	if kept != nil {
+		r.Kept = readKept(kept)
+	}
 	return r, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Proto is the version of what client and server say to each other.
-const Proto = 2
+const Proto = 3
 
 // protoHeader carries the caller's Proto; a server refuses one that is higher than its own.
 const protoHeader = "X-Slotd-Proto"
@@ -41,6 +41,7 @@ const (
 	frameIn      // to the server: input of a streamed command
 	frameInEnd   // to the server: the end of its input
 	frameHangUp  // to the server: the type of output that is not wanted any more
+	frameKept    // what the kept file of a command holds at its end
 )
 
 // command is backends.Cmd as it travels: names and words are bytes, not text.
@@ -51,6 +52,7 @@ type command struct {
 	Env       [][]byte      `json:"env,omitempty"`
 	ClearEnv  bool          `json:"clear_env,omitempty"`
 	Input     bool          `json:"input,omitempty"` // bytes after the head are stdin
+	Kept      *int          `json:"kept,omitempty"`  // so many bytes at the end of the body are the content of its kept file
 	Timeout   time.Duration `json:"timeout_ns,omitempty"`
 	MaxOutput int64         `json:"max_out,omitempty"`
 	Keep      backends.Keep `json:"keep,omitempty"`
@@ -104,6 +106,13 @@ func encodeCommand(c backends.Cmd, o backends.StartOptions) ([]byte, error) {
 	for _, kv := range Pairs(c.Env) {
 		w.Env = append(w.Env, []byte(kv))
 	}
+	if len(c.Kept) > backends.MaxKept {
+		return nil, fmt.Errorf("a kept file of %d bytes for a command: %w", len(c.Kept), backends.ErrTooLarge)
+	}
+	if c.Kept != nil {
+		n := len(c.Kept)
+		w.Kept = &n
+	}
 	head, err := json.Marshal(w)
 	if err != nil {
 		return nil, err
@@ -111,8 +120,8 @@ func encodeCommand(c backends.Cmd, o backends.StartOptions) ([]byte, error) {
 	if len(head) > maxRequest {
 		return nil, fmt.Errorf("command line and environment of %d bytes: %w", len(head), backends.ErrTooLarge)
 	}
-	body := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(head)+len(c.Stdin)), uint32(len(head)))
-	return append(append(body, head...), c.Stdin...), nil
+	body := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(head)+len(c.Stdin)+len(c.Kept)), uint32(len(head)))
+	return append(append(append(body, head...), c.Stdin...), c.Kept...), nil
 }
 
 // decodeCommand reads what encodeCommand wrote.
@@ -137,8 +146,16 @@ func decodeCommand(body []byte) (c backends.Cmd, o backends.StartOptions, err er
 		k, v, _ := strings.Cut(string(kv), "=")
 		c.Env[k] = v
 	}
+	rest := body[4+n:]
+	if w.Kept != nil {
+		if *w.Kept < 0 || *w.Kept > min(len(rest), backends.MaxKept) {
+			return c, o, fmt.Errorf("a kept file of %d bytes in a request with %d after its head: %w", *w.Kept, len(rest), io.ErrUnexpectedEOF)
+		}
+		c.Kept = rest[len(rest)-*w.Kept:]
+		rest = rest[:len(rest)-*w.Kept]
+	}
 	if w.Input {
-		c.Stdin = body[4+n:]
+		c.Stdin = rest
 	}
 	return c, backends.StartOptions{PTY: w.PTY, Rows: w.Rows, Cols: w.Cols, Buffer: w.Buffer}, nil
 }

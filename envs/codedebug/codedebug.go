@@ -56,6 +56,10 @@ type Env struct {
 	good  map[string][]string
 }
 
+// heldOut are the functions whose mistakes are found in the evaluation alone: training shows
+// them neither with mistakes nor without. The right modules of the evaluation are training's.
+var heldOut = [...]string{"merge_sorted", "to_roman", "primes_below", "word_counts", "to_base", "flatten"}
+
 const mostLevel = 6
 
 // New checks the config.
@@ -85,14 +89,15 @@ type row struct {
 	Level  int    `json:"level"`
 }
 
-// Rows makes the rows of a split; seeds of evaluation are odd, those of training even.
+// Rows makes the rows of a split; seeds of evaluation are odd, those of training even. The
+// splits share no function that is to be repaired.
 func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
 	return envs.Made("code_debug", split, e.c.Size, o, func(i int) any {
 		p := row{Seed: (e.c.Seed<<20 + uint64(i)) << 1, Level: e.c.Level + i%(e.c.MaxLevel-e.c.Level+1)}
 		if split == envs.Eval {
 			p.Seed |= 1
 		}
-		p.ID = fmt.Sprintf("made/1/%d/%d", p.Level, p.Seed)
+		p.ID = fmt.Sprintf("made/2/%d/%d", p.Level, p.Seed)
 		p.Prompt = words(e.program(p))
 		return p
 	})
@@ -128,11 +133,11 @@ const (
 // program makes a row's program: its seed and level alone decide.
 func (e *Env) program(p row) program {
 	r := rand.New(rand.NewPCG(p.Seed, uint64(p.Level)))
-	chosen := r.Perm(len(e.bases))[:min(2*p.Level, len(e.bases))]
+	chosen := e.choose(r, p)
 	x := program{files: map[string]string{"tests/run.py": runner}}
 	var visible []call
-	for i, at := range chosen {
-		m := module{base: e.bases[at]}
+	for i, base := range chosen {
+		m := module{base: base}
 		text := m.source
 		if i < p.Level {
 			names := e.good[m.name]
@@ -142,12 +147,12 @@ func (e *Env) program(p row) program {
 					m.bug, m.wrong, text = c.kind, c.source, c.source
 				}
 			}
-			for range drawnHidden {
-				x.hidden = append(x.hidden, m.call(m.draw(r)))
-			}
-			for _, a := range m.edges {
-				x.hidden = append(x.hidden, m.call(a))
-			}
+		}
+		for range drawnHidden { // of right modules too: what is tested must not tell where the mistakes are
+			x.hidden = append(x.hidden, m.call(m.draw(r)))
+		}
+		for _, a := range m.edges {
+			x.hidden = append(x.hidden, m.call(a))
 		}
 		visible = append(visible, m.call(m.edges[r.IntN(len(m.edges))]))
 		for range drawnVisible {
@@ -156,6 +161,7 @@ func (e *Env) program(p row) program {
 		x.files["lib/"+m.name+".py"] = text
 		x.modules = append(x.modules, m)
 	}
+	r.Shuffle(len(x.hidden), func(i, j int) { x.hidden[i], x.hidden[j] = x.hidden[j], x.hidden[i] })
 	slices.SortFunc(x.modules, func(a, b module) int { return strings.Compare(a.name, b.name) })
 	slices.SortStableFunc(visible, func(a, b call) int { return strings.Compare(a.name, b.name) })
 	var b strings.Builder
@@ -164,6 +170,26 @@ func (e *Env) program(p row) program {
 	}
 	x.files["tests/cases.jsonl"] = b.String()
 	return x
+}
+
+// choose draws the modules of a program: first those that get a mistake, of the split's own
+// functions, then as many without, as far as training has any left.
+func (e *Env) choose(r *rand.Rand, p row) []base {
+	var held, shown []base
+	for _, b := range e.bases {
+		if slices.Contains(heldOut[:], b.name) {
+			held = append(held, b)
+		} else {
+			shown = append(shown, b)
+		}
+	}
+	for _, list := range [][]base{held, shown} {
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	if p.Seed&1 == 1 {
+		return append(held[:p.Level:p.Level], shown[:p.Level]...)
+	}
+	return shown[:min(2*p.Level, len(shown))]
 }
 
 func (b base) call(args []any) call {

@@ -201,3 +201,39 @@ func TestBad(t *testing.T) {
 		t.Error("level 9 is accepted")
 	}
 }
+
+// TestHeldOut: what training shows of a function, with a mistake or without, repairs nothing in the
+// evaluation; hidden tests are of all modules, so that they do not tell where the mistakes are.
+func TestHeldOut(t *testing.T) {
+	e := open(t, codedebug.Config{Level: 1, MaxLevel: 6, Size: 120})
+	known := map[string]bool{}
+	for _, row := range envtest.Rows(t, e, envs.Train, 120) {
+		task, err := e.Task(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range task.Files {
+			known[name] = true
+		}
+	}
+	for _, row := range envtest.Rows(t, e, envs.Eval, 120) {
+		task, err := e.Task(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong, tested := codedebug.Wrong(task)
+		for _, name := range wrong {
+			if known["lib/"+name+".py"] {
+				t.Errorf("row %s: training shows %s", row.ID, name)
+			}
+		}
+		for name := range task.Files {
+			if name, ok := strings.CutPrefix(name, "lib/"); ok && !tested[strings.TrimSuffix(name, ".py")] {
+				t.Errorf("row %s: %s has no hidden test", row.ID, name)
+			}
+		}
+	}
+}
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, codedebug.Config{MaxLevel: 3}), 200) }

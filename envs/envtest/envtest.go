@@ -10,6 +10,7 @@ package envtest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -132,6 +133,31 @@ func Run(t *testing.T, env envs.Bundled, play Player, o Options, skips ...string
 			}
 		})
 	})
+}
+
+// Apart fails where a task of the evaluation occurs in training: of each split the first n
+// rows are compared, by the messages and files of their tasks.
+func Apart(t testing.TB, env envs.Bundled, n int64) {
+	t.Helper()
+	seen := map[string]string{}
+	for _, split := range []envs.Split{envs.Train, envs.Eval} {
+		for _, row := range Rows(t, env, split, n) {
+			task, err := env.Task(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked, err := json.Marshal(map[string]any{"messages": task.Messages, "files": task.Files})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id, ok := seen[string(asked)]; ok && split == envs.Eval {
+				t.Errorf("row %s of the evaluation asks what row %s of training asks", row.ID, id)
+			}
+			if split == envs.Train {
+				seen[string(asked)] = row.ID
+			}
+		}
+	}
 }
 
 // Rows are the first rows of a split, for the tests of an environment; 0 means all.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -13,18 +12,8 @@ import (
 	"hermes/trajectory"
 )
 
-var (
-	answerIs   = regexp.MustCompile(`(?i)\b(?:answer|choice|option)\b(?:\s+(?:is|would be|should be))?\s*:?\s*(?:\*\*|__|\$)?\s*(?:(?:option|choice)\s+)?\(?\[?(?:\\boxed\{|\\text\{|\\mathrm\{)*\(?([A-Za-z])(?:\)|\]|\}|\*|_|\$|[.,:;!]|\s|$)`)
-	boxedIs    = regexp.MustCompile(`\\boxed\{\s*(?:\\text\w*\{|\\mathrm\{)*\s*\(?([A-Za-z])\)?\s*(?:[.:)][^{}]*)?\}`)
-	loneLetter = regexp.MustCompile(`(?m)(?:^|[\s(\[*_])([A-Z])(?:[)\].:,*_]|\s|$)`)
-	// either follows a letter where an answer does not decide
-	either  = regexp.MustCompile(`^[)\]}*_$]*\s*(?:or|/)\s*(?:option\s+|choice\s+)?[(\[*_$]*[A-Z](?:[^A-Za-z]|$)`)
-	pronoun = regexp.MustCompile(`^(?:[AI])\s+[a-z]`)
-)
-
-// multipleChoice compares the letter that was chosen: the last \boxed{X} or "answer is X",
-// else the last letter that stands alone. An answer without one is not wrong but unread: it
-// scores 0 with the metric unparsed.
+// multipleChoice compares the letter that was chosen: see [chosen]. An answer without one is
+// not wrong but unread: it scores 0 with the metric unparsed.
 type multipleChoice struct {
 	Field   string `yaml:"field"`
 	Choices string `yaml:"choices"` // field with the options' texts; default choices, options
@@ -105,42 +94,6 @@ func (o *multipleChoice) gold(row datasets.Row, raw json.RawMessage) (string, bo
 		return letter, int(letter[0]-'A') < o.count(row)
 	}
 	return chosen(text, o.count(row))
-}
-
-// chosen is the letter among the first count that a text chooses.
-func chosen(text string, count int) (string, bool) {
-	valid := func(s string) (string, bool) {
-		s = strings.ToUpper(s)
-		return s, s != "" && int(s[0]-'A') < count
-	}
-	for _, re := range []*regexp.Regexp{boxedIs, answerIs} {
-		all := re.FindAllStringSubmatchIndex(text, -1)
-		for i := len(all) - 1; i >= 0; i-- {
-			m := all[i]
-			if re == answerIs && either.MatchString(text[m[3]:]) {
-				return "", false
-			}
-			if re == answerIs && pronoun.MatchString(text[m[2]:]) {
-				continue // "the answer is a bird"
-			}
-			if s, ok := valid(text[m[2]:m[3]]); ok && (re == boxedIs || text[m[2]] <= 'Z' || !pronoun.MatchString(strings.ToUpper(text[m[2]:m[3]])+text[m[3]:])) {
-				return s, true
-			}
-		}
-	}
-	if t := strings.Trim(text, " ()[].*$"); len(t) == 1 {
-		if s, ok := valid(t); ok && s[0] >= 'A' && s[0] <= 'Z' {
-			return s, true
-		}
-	}
-	all := loneLetter.FindAllStringSubmatchIndex(text, -1)
-	for i := len(all) - 1; i >= 0; i-- {
-		m := all[i]
-		if s, ok := valid(text[m[2]:m[3]]); ok && !pronoun.MatchString(text[m[2]:]) {
-			return s, true
-		}
-	}
-	return "", false
 }
 
 func (o *multipleChoice) binary() bool { return true }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -109,6 +110,7 @@ type tally struct {
 	rule         rule
 	out          trajectory.Score
 	sum, weights float64
+	counted      []float64 // the weights beside each
 	each         []float64
 }
 
@@ -125,7 +127,7 @@ func (t *tally) add(name string, s Spec, got trajectory.Score) {
 	t.out.Detail += fmt.Sprintf("%s %g: %s\n", name, got.Reward, strings.TrimSpace(got.Detail))
 	if s.Weight > 0 {
 		t.sum, t.weights = t.sum+s.Weight*got.Reward, t.weights+s.Weight
-		t.each = append(t.each, got.Reward)
+		t.each, t.counted = append(t.each, got.Reward), append(t.counted, s.Weight)
 	}
 }
 
@@ -144,7 +146,14 @@ func (t *tally) reward() float64 {
 		}
 		return p
 	}
-	return t.sum / t.weights
+	if v := t.sum / t.weights; !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return v
+	}
+	mean := 0.0 // the sum alone is beyond all numbers
+	for i, r := range t.each {
+		mean += r * (t.counted[i] / t.weights)
+	}
+	return mean
 }
 
 func (c *combined) needsBox(row datasets.Row) bool {

@@ -118,7 +118,8 @@ func Rubric(criteria []Criterion, o RubricOptions) (Grader, error) {
 		if err != nil {
 			return trajectory.Score{}, fmt.Errorf("grader rubric: %w", err)
 		}
-		return readVerdict(raw, criteria)
+		score, err := readVerdict(raw, criteria)
+		return noted(score, Answer(ep)), err
 	}), nil
 }
 

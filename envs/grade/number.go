@@ -5,12 +5,15 @@ import (
 	"math"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"hermes/datasets"
+	"hermes/envs/grade/maths"
+	"hermes/envs/grade/written"
 )
 
 var (
@@ -18,7 +21,7 @@ var (
 	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
 	frac    = regexp.MustCompile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
 	// powers of ten, and what a power does to a unit, which is no number of its own
-	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\^\{?\s*([-+−]?\d+)\s*\}?`)
+	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\s?(?:\^|\*\*)\s?[{(]?\s*([-+−]?\d+)\s*[})]?`)
 	units = regexp.MustCompile(`([A-Za-z})])\s?\^\{?[-−]?\d+\}?|\b([kcdm]?m|in|ft|yd|mi)[23]\b`)
 	// spaces that stand between thousands alone
 	narrow  = regexp.MustCompile(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
@@ -56,6 +59,11 @@ func near(gold string, abs, rel float64) (Grader, error) {
 		if !ok {
 			return false, "no number in " + short(text)
 		}
+		rate, ok := maths.Units(got.unit, want.unit, got.power || want.power)
+		if !ok {
+			return false, "read " + short(got.written.RatString()) + " " + short(got.unit)
+		}
+		got.written = new(big.Rat).Mul(got.written, rate)
 		same := alike(got.value(), want.value()) || got.percent != want.percent && alike(got.written, want.written)
 		return same, "read " + short(got.value().RatString())
 	}), nil
@@ -73,6 +81,8 @@ func rational(f float64) *big.Rat {
 type quantity struct {
 	written *big.Rat
 	percent bool
+	unit    string // the word behind it
+	power   bool   // of a square or cubic unit, perhaps
 }
 
 func (q quantity) value() *big.Rat {
@@ -83,33 +93,116 @@ func (q quantity) value() *big.Rat {
 }
 
 // number is the last number of a text: behind the last ####, in the last \boxed{}, or
-// anywhere. Behind #### it is the first one if the line begins with it, whatever is said
+// anywhere, in <answer>…</answer> where there is such a pair. A number that is denied does
+// not count, and of several ("5 or 7") none does. Behind #### it is the first one if the line begins with it, whatever is said
 // of it. Thousands may be set apart by commas; 50% is a half, 3/4 three quarters, and so is
 // \frac{3}{4}; 3 1/2 is three and a half, 2 \times 10^6 two million; the 2 of cm^2 is none.
 func number(text string) (quantity, bool) {
-	if at := strings.LastIndex(text, "####"); at >= 0 {
-		text = spelt(text[at+4:])
+	text = written.Final(written.Fold(text))
+	power := powers.MatchString(text)
+	q, ok := numberIn(text)
+	q.power = q.power || power
+	return q, ok
+}
+
+// powers are those of units.
+var powers = regexp.MustCompile(`(?:[A-Za-z})]\s?)\^\{?[23]\}?|\b(?:square|cubic)\b|\b[kcdm]?m[23]\b`)
+
+func numberIn(text string) (quantity, bool) {
+	if i := strings.LastIndex(text, "####"); i >= 0 {
+		text = spelt(text[i+4:])
 		line, _, _ := strings.Cut(text, "\n")
 		m := numbers.FindStringIndex(line)
 		// "#### 3. So" is a heading, "#### 6 × 7 = 42" a sum
 		if m != nil && marked.MatchString(line[:m[0]]) && !strings.HasSuffix(strings.TrimSpace(line[m[0]:m[1]]), ".") && !strings.Contains(line[m[1]:], "=") {
-			return parseQuantity(line[m[0]:m[1]])
+			if next := numbers.FindStringIndex(line[m[1]:]); next != nil && parted.MatchString(line[m[1]:m[1]+next[0]]) || strings.HasSuffix(strings.TrimSpace(line[m[0]:m[1]]), ",") {
+				return lastNumber(line)
+			}
+			return at(line, m)
 		}
 	}
-	if m := boxed.FindAllStringSubmatch(text, -1); m != nil {
-		text = m[len(m)-1][1]
-	}
-	text = spelt(text)
-	all := numbers.FindAllStringIndex(text, -1)
-	if len(all) == 0 {
+	text, ok := box(text)
+	if !ok {
 		return quantity{}, false
 	}
-	from, to := all[len(all)-1][0], all[len(all)-1][1]
-	last := text[from:to]
-	if before, _ := utf8.DecodeLastRuneInString(text[:from]); from > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
-		last = strings.TrimLeft(last, "-−") // 10-12 ends in 12
+	return lastNumber(spelt(text))
+}
+
+// box is what stands in the last box that is not denied, or the text itself where there is
+// none. ok is false where boxes side by side say different things.
+func box(text string) (inner string, ok bool) {
+	all := slices.DeleteFunc(boxed.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return written.Denied(text[:m[0]]) })
+	if len(all) == 0 {
+		return text, true
 	}
-	return parseQuantity(last)
+	last := all[len(all)-1]
+	inner = text[last[2]:last[3]]
+	if len(all) > 1 {
+		before := all[len(all)-2]
+		other := text[before[2]:before[3]]
+		between := text[before[1]:last[0]]
+		if parted.MatchString(between) || inList.MatchString(between) || andToo.MatchString(between) {
+			a, ok1 := lastNumber(spelt(other))
+			b, ok2 := lastNumber(spelt(inner))
+			return inner, ok1 && ok2 && a.value().Cmp(b.value()) == 0
+		}
+	}
+	return inner, true
+}
+
+var (
+	// parted, andToo and inList stand between two numbers of which neither is the answer.
+	parted = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\bor\b|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else)\s+)?[\s*_$("'` + "`" + `\[]*$`)
+	andToo = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:\band\b|和|及|&)[\s*_$("'` + "`" + `\[]*$`)
+	inList = regexp.MustCompile(`^[*_$)"'` + "`" + `]*\s*[,;、]\s+[*_$("'` + "`" + `]*$`)
+	ended  = regexp.MustCompile(`^[\s*_$)"'` + "`" + `.!?;\]}]*(?:\n|$)`)
+	halts  = regexp.MustCompile(`[.!?;](?:\s|$)|\n`)
+	counts = regexp.MustCompile(`^[\s\\]*(?:(?:text|mathrm|mbox)\s*\{\s*)?(?:(square|cubic)\s+)?([A-Za-z]+)`)
+)
+
+// lastNumber is the last number of a text that is not denied; none where it is one of
+// several: "5 or 7", "5, 6, 7".
+func lastNumber(text string) (quantity, bool) {
+	all := numbers.FindAllStringIndex(text, -1)
+	i := len(all) - 1
+	for ; i >= 0 && written.Denied(text[:all[i][0]]); i-- {
+		if i > 0 && halts.MatchString(text[all[i-1][1]:all[i][0]]) {
+			return quantity{}, false // what was said before is no answer
+		}
+	}
+	if i < 0 {
+		return quantity{}, false
+	}
+	q, ok := at(text, all[i])
+	if !ok || i == 0 {
+		return q, ok
+	}
+	before := text[all[i-1][0]:all[i-1][1]]
+	between := bare(text[all[i-1][0]+len(strings.TrimRight(before, ", ")) : all[i][0]])
+	if parted.MatchString(between) || (andToo.MatchString(between) || inList.MatchString(between)) && ended.MatchString(text[all[i][1]:]) {
+		other, ok := at(text, all[i-1])
+		return q, !ok || other.value().Cmp(q.value()) == 0 || other.written.Cmp(q.written) == 0 && other.percent != q.percent
+	}
+	return q, true
+}
+
+// bare is text without commands of LaTeX.
+func bare(s string) string {
+	return strings.NewReplacer(`\text`, "", `\mathrm`, "", `\mbox`, "", `\quad`, "", "{", "", "}", "", `\`, "").Replace(s)
+}
+
+// at reads the number at a place, with the unit behind it.
+func at(text string, place []int) (quantity, bool) {
+	from, to := place[0], place[1]
+	one := text[from:to]
+	if before, _ := utf8.DecodeLastRuneInString(text[:from]); from > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
+		one = strings.TrimLeft(one, "-") // 10-12 ends in 12
+	}
+	q, ok := parseQuantity(one)
+	if m := counts.FindStringSubmatch(text[to:]); m != nil {
+		q.unit, q.power = m[2], m[1] != ""
+	}
+	return q, ok
 }
 
 // spelt writes the numbers of LaTeX as they are typed.
@@ -123,7 +216,7 @@ func spelt(text string) string {
 			return m[1] + m[2] + m[4] + "/" + m[3] + m[5]
 		})
 	}
-	if strings.Contains(text, "^") {
+	if strings.Contains(text, "^") || strings.Contains(text, "**") {
 		text = tens.ReplaceAllStringFunc(text, func(s string) string {
 			m := tens.FindStringSubmatch(s)
 			if m[1] == "" {
@@ -132,7 +225,34 @@ func spelt(text string) string {
 			return m[1] + "e" + strings.Replace(m[2], "−", "-", 1)
 		})
 	}
+	if strings.Contains(text, "^") {
+		text = raised.ReplaceAllStringFunc(text, raise)
+	}
 	return narrow.ReplaceAllString(narrow.ReplaceAllString(units.ReplaceAllString(text, "$1$2"), "$1$2"), "$1$2")
+}
+
+// raised are powers of numbers: 3^2, 2^{10}.
+var raised = regexp.MustCompile(`(^|[^\w.})])(\d+(?:\.\d+)?)\s?\^\s?(?:[{(]\s*([-+]?\d{1,3})\s*[})]|([-+]?\d{1,3}))`)
+
+// raise writes a power as the number that it is.
+func raise(text string) string {
+	m := raised.FindStringSubmatch(text)
+	n, err := strconv.Atoi(m[3] + m[4])
+	base, ok := new(big.Rat).SetString(m[2])
+	if err != nil || !ok || max(n, -n)*len(m[2]) > 1200 || n < 0 && base.Sign() == 0 {
+		return text
+	}
+	value := big.NewRat(1, 1)
+	for range max(n, -n) {
+		value.Mul(value, base)
+	}
+	if n < 0 {
+		value.Inv(value)
+	}
+	if _, places, _ := strings.Cut(m[2], "."); n >= 0 && places != "" {
+		return m[1] + value.FloatString(len(places)*n)
+	}
+	return m[1] + value.RatString()
 }
 
 // parseNumber is the value of one number.
@@ -154,12 +274,12 @@ func parseQuantity(text string) (quantity, bool) {
 		w, ok1 := parseQuantity(whole)
 		p, ok2 := parseQuantity(part)
 		if !ok1 || !ok2 || p.written.Cmp(big.NewRat(1, 1)) >= 0 {
-			return quantity{p.written, percent}, ok2 // two numbers, of which the last counts
+			return quantity{written: p.written, percent: percent}, ok2 // two numbers, of which the last counts
 		}
 		if strings.HasPrefix(whole, "-") {
 			p.written.Neg(p.written)
 		}
-		return quantity{w.written.Add(w.written, p.written), percent}, true
+		return quantity{written: w.written.Add(w.written, p.written), percent: percent}, true
 	}
 	text = strings.ReplaceAll(text, " ", "")
 	top, bottom, fraction := strings.Cut(text, "/")
@@ -180,7 +300,7 @@ func parseQuantity(text string) (quantity, bool) {
 		}
 		r.Quo(r, d)
 	}
-	return quantity{r, percent}, true
+	return quantity{written: r, percent: percent}, true
 }
 
 // commas takes the commas out of a number. Those that part no thousands part a decimal

@@ -56,7 +56,7 @@ func Pairwise(criterion, other string) (Grader, error) {
 		if firsts == 1 { // won and lost, or two ties
 			s.Metrics["consistent"] = 1
 		}
-		return s, nil
+		return noted(s, mine), nil
 	}), nil
 }
 

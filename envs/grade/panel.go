@@ -109,6 +109,7 @@ func (o *panel) vote(ctx context.Context, list []member, w envs.World, ep envs.E
 	out := trajectory.Score{Parts: map[string]float64{}}
 	var votes []float64
 	var failed []error
+	hacked := 0.0
 	for i, m := range list {
 		s, err := m.Grade(ctx, w, ep)
 		if err != nil {
@@ -121,6 +122,7 @@ func (o *panel) vote(ctx context.Context, list []member, w envs.World, ep envs.E
 			continue
 		}
 		votes = append(votes, s.Reward)
+		hacked = max(hacked, s.Metrics[hackJudge])
 		out.Parts["vote_"+m.name] = s.Reward
 		out.Detail += fmt.Sprintf("%s: %g, %s\n", m.name, s.Reward, s.Detail)
 	}
@@ -132,6 +134,9 @@ func (o *panel) vote(ctx context.Context, list []member, w envs.World, ep envs.E
 		}
 	}
 	out.Metrics = map[string]float64{"spread": slices.Max(votes) - slices.Min(votes), "drop_one": moved, "disagreement": disagreement(votes)}
+	if hacked > 0 {
+		out.Metrics[hackJudge] = hacked
+	}
 	if o.Quorum > 0 {
 		out.Metrics["abstained"] = float64(len(failed))
 	}

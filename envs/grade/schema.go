@@ -1,21 +1,18 @@
 package grade
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"hermes/datasets"
+	"hermes/internal/schema"
 )
 
 // jsonSchema wants JSON that fits a schema of the grader's own or of the row.
 type jsonSchema struct {
 	Field  string         `yaml:"field"`
 	Schema map[string]any `yaml:"schema"`
-	own    *jsonschema.Schema
+	own    *schema.Schema
 }
 
 func (o *jsonSchema) check() error {
@@ -26,32 +23,8 @@ func (o *jsonSchema) check() error {
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	o.own, err = compile(raw)
+	o.own, err = schema.Compile(raw)
 	return err
-}
-
-// nowhere refuses to load: a schema refers to itself alone, never to files or the network.
-type nowhere struct{}
-
-func (nowhere) Load(url string) (any, error) {
-	return nil, fmt.Errorf("$ref %s: a schema may refer only to itself", url)
-}
-
-func compile(raw []byte) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("schema: %w", err)
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(nowhere{})
-	if err := c.AddResource("schema.json", doc); err != nil {
-		return nil, fmt.Errorf("schema: %w", err)
-	}
-	s, err := c.Compile("schema.json")
-	if err != nil {
-		return nil, fmt.Errorf("schema: %w", err)
-	}
-	return s, nil
 }
 
 func (o *jsonSchema) bind(row datasets.Row) (Grader, error) {
@@ -65,7 +38,7 @@ func (o *jsonSchema) bind(row datasets.Row) (Grader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s, err = compile([]byte(plain(raw))); err != nil {
+		if s, err = schema.Compile([]byte(plain(raw))); err != nil {
 			return nil, fmt.Errorf("row %s: %s: %w", row.ID, name, err)
 		}
 	}
@@ -74,12 +47,8 @@ func (o *jsonSchema) bind(row datasets.Row) (Grader, error) {
 		if err != nil {
 			return false, err.Error()
 		}
-		if err := s.Validate(got); err != nil {
-			var v *jsonschema.ValidationError
-			if errors.As(err, &v) {
-				return false, short(v.Error())
-			}
-			return false, err.Error()
+		if err := s.Check(got); err != nil {
+			return false, short(err.Error())
 		}
 		return true, "fits the schema"
 	}), nil

@@ -12,6 +12,7 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/grade/written"
 	"hermes/trajectory"
 )
 
@@ -40,11 +41,11 @@ func Contains(gold string) Grader {
 }
 
 // mentions looks for gold in the answer as whole words, regardless of case: "no" does not
-// stand in "I do not know".
+// stand in "I do not know". Words that are denied each time ("not Paris") are not there.
 func mentions(gold string) Grader {
 	want := strings.ToLower(norm.NFC.String(strings.TrimSpace(gold)))
 	return judged(func(got string) (bool, string) {
-		return within(strings.ToLower(norm.NFC.String(got)), want, true), "answer " + short(got)
+		return affirmed(strings.ToLower(norm.NFC.String(got)), want), "answer " + short(got)
 	})
 }
 
@@ -175,11 +176,25 @@ func (o *containsText) bind(row datasets.Row) (Grader, error) {
 func (o *containsText) binary() bool { return true }
 
 // within looks for want, as whole words if asked.
-func within(text, want string, words bool) bool {
+func within(text, want string, words bool) bool { return place(text, want, words, 0) >= 0 }
+
+// affirmed looks for want as whole words that are not denied.
+func affirmed(text, want string) bool {
 	for from := 0; ; {
+		i := place(text, want, true, from)
+		if i < 0 || !written.Denied(text[:i]) {
+			return i >= 0
+		}
+		from = i + 1
+	}
+}
+
+// place is where want stands at or after from; -1: nowhere.
+func place(text, want string, words bool, from int) int {
+	for {
 		i := strings.Index(text[from:], want)
 		if i < 0 {
-			return false
+			return -1
 		}
 		i += from
 		first, _ := utf8.DecodeRuneInString(want)
@@ -187,7 +202,7 @@ func within(text, want string, words bool) bool {
 		before, _ := utf8.DecodeLastRuneInString(text[:i])
 		after, _ := utf8.DecodeRuneInString(text[i+len(want):])
 		if !words || !(spelling(before) && spelling(first)) && !(spelling(last) && spelling(after)) {
-			return true
+			return i
 		}
 		from = i + 1
 	}

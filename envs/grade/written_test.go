@@ -17,7 +17,7 @@ func TestNumbersAsWritten(t *testing.T) {
 		right        bool
 	}{
 		{"12", "The answer is 1,2", false},
-		{"3", "1, 2, 3", true},
+		{"3", "1, 2, 3", false},
 		{"3.5", "3,5", true},
 		{"1234567", "It is 1,234,567.", true},
 		{"100000", "1,00,000 rupees", true},
@@ -70,6 +70,11 @@ func TestWholeWords(t *testing.T) {
 		{`row`, `{"answer":"東京"}`, "答えは東京です", 1},
 		{`row`, `{"answer":"C++"}`, "It was written in C++.", 1},
 		{`row`, `{"answer":"1, 2"}`, "12", 0},
+		{`row`, `{"answer":"Paris"}`, "It is not Paris.", 0},
+		{`row`, `{"answer":"Paris"}`, "It isn't Paris, it's London", 0},
+		{`row`, `{"answer":"Paris"}`, "It is not London but Paris.", 1},
+		{`row`, `{"answer":"Paris"}`, "Not Paris, Texas; it is Paris.", 1},
+		{`row`, `{"answer":"not valid"}`, "It is not valid.", 1},
 		{`row`, `{"answer":"1,200"}`, "1200", 1},
 		{`row`, `{"expected":"cat"}`, "concatenated", 1}, // text that stands anywhere
 		{`choice`, `{"answer":"A"}`, "The answer is A or B.", 0},

@@ -64,7 +64,10 @@ func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*
 	return envs.Made("gsm8k", split, e.c.Size, o, func(i int) any {
 		r := rand.New(rand.NewPCG(e.c.Seed<<1|map[envs.Split]uint64{envs.Eval: 1}[split], uint64(i)))
 		question, answer := problem(r, e.c.Steps)
-		return map[string]any{"id": fmt.Sprintf("made/1/%d/%s/%d/%d", e.c.Steps, split, e.c.Seed, i), "question": question, "answer": answer}
+		for envs.SplitOf(question) != split {
+			question, answer = problem(r, e.c.Steps)
+		}
+		return map[string]any{"id": fmt.Sprintf("made/2/%d/%s/%d/%d", e.c.Steps, split, e.c.Seed, i), "question": question, "answer": answer}
 	})
 }
 
@@ -97,8 +100,12 @@ func problem(r *rand.Rand, steps int) (question, answer string) {
 			step("*", n, have*n, "An aunt then makes it %d times as many.", n)
 		default:
 			n = 2 + n%3
-			for have%n != 0 {
+			for n > 1 && have%n != 0 {
 				n--
+			}
+			if n == 1 { // among one is no sharing
+				step("+", 2, have+2, "Then %s is given %d more.", name, 2)
+				break
 			}
 			step("/", n, have/n, "They are then shared equally by %d people, %s among them, who keeps only one share.", n, name)
 		}

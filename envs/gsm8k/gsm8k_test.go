@@ -94,3 +94,6 @@ func TestBad(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, gsm8k.Config{Steps: 1}), 200) }

@@ -70,14 +70,12 @@ func (p place) check() error {
 	return nil
 }
 
-// Rows makes the rows of a split; seeds of evaluation are odd, those of training even.
+// Rows makes the rows of a split, whose questions are asked in no other.
 func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
 	return envs.Made("long_horizon", split, e.c.Size, o, func(i int) any {
-		p := place{Level: e.c.Level, Days: e.c.Days, Seed: (e.c.Seed<<20 + uint64(i)) << 1}
-		if split == envs.Eval {
-			p.Seed |= 1
-		}
-		p.ID = fmt.Sprintf("shop/1/%d/%d/%d", p.Level, p.Days, p.Seed)
+		p := place{Level: e.c.Level, Days: e.c.Days}
+		p.Seed = envs.SeedFor(split, e.c.Seed, i, func(seed uint64) string { return task(newPlan(seed, p.Days, p.Level)) })
+		p.ID = fmt.Sprintf("shop/2/%d/%d/%d", p.Level, p.Days, p.Seed)
 		p.Prompt = task(newPlan(p.Seed, p.Days, p.Level))
 		return p
 	})

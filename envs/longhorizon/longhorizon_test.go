@@ -384,3 +384,6 @@ func TestRuinPaysNothing(t *testing.T) {
 		t.Errorf("%d shops were closed", ruined)
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, Config{}), 200) }

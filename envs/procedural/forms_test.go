@@ -2,6 +2,7 @@ package procedural_test
 
 import (
 	"context"
+	"math/big"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -184,6 +185,53 @@ func TestProgramsStaySmall(t *testing.T) {
 				if len(w) > 11 {
 					t.Fatalf("seed %d: %s\n%s", seed, p.Answer, p.Question)
 				}
+			}
+		}
+	}
+}
+
+// TestDressedAnswers: in every generator a label before the answer does not count, and a
+// list whose items are set apart by "and" or arrows is the list.
+func TestDressedAnswers(t *testing.T) {
+	for _, g := range procedural.Builtin() {
+		for seed := range uint64(10) {
+			p := g.Make(rand.New(rand.NewPCG(seed, 3)), 3)
+			for _, label := range []string{"Answer: ", "The answer is ", "Final answer: ", "the final answer is: "} {
+				if err := p.Judge(label + p.Answer); err != nil {
+					t.Errorf("%s: %q: %v", g.Name, label+p.Answer, err)
+				}
+			}
+			if items := strings.Split(p.Answer, ", "); g.Name == "number_sorting" && len(items) > 1 {
+				last := len(items) - 1
+				for _, text := range []string{strings.Join(items[:last], ", ") + " and " + items[last], strings.Join(items[:last], ", ") + ", and " + items[last],
+					strings.Join(items, " -> "), strings.Join(items, "→")} {
+					if err := p.Judge(text); err != nil {
+						t.Errorf("%q: %v", text, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLargeProducts: no factorization is of a number that does not fit 64 bits.
+func TestLargeProducts(t *testing.T) {
+	for _, g := range procedural.Builtin() {
+		if g.Name != "prime_factorization" {
+			continue
+		}
+		for seed := range uint64(3000) {
+			p := g.Make(rand.New(rand.NewPCG(seed, 10)), 10)
+			want := big.NewInt(1)
+			for _, word := range strings.Split(p.Answer, " × ") {
+				n, ok := new(big.Int).SetString(word, 10)
+				if !ok {
+					t.Fatalf("seed %d: %s: answer %q", seed, p.Question, p.Answer)
+				}
+				want.Mul(want, n)
+			}
+			if !strings.Contains(p.Question, "Factor "+want.String()+" into") || p.Judge(p.Answer) != nil {
+				t.Fatalf("seed %d: %s: answer %s", seed, p.Question, p.Answer)
 			}
 		}
 	}

@@ -66,10 +66,17 @@ func digits(answer string, base int) string {
 }
 
 // primeFactorization of a product of 2 to level+1 primes; any order is right.
+// largestProduct keeps products within int64, and within what can be factored by thought.
+const largestProduct = 1_000_000_000_000
+
 func primeFactorization(r *rand.Rand, level int) Puzzle {
 	n := int64(1)
 	for range 2 + r.IntN(level) {
-		n *= primeBelow(r, 10*level+5)
+		p := primeBelow(r, 10*level+5)
+		if n > largestProduct/p {
+			break
+		}
+		n *= p
 	}
 	factors := factorize(n)
 	return Puzzle{

@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -53,7 +52,7 @@ type Generator struct {
 // Builtin lists the generators. A new one is a function and a line here.
 func Builtin() []Generator {
 	return []Generator{
-		{"chain_sum", 1, chainSum}, {"base_conversion", 1, baseConversion}, {"prime_factorization", 1, primeFactorization},
+		{"chain_sum", 1, chainSum}, {"base_conversion", 1, baseConversion}, {"prime_factorization", 2, primeFactorization},
 		{"simple_equations", 1, simpleEquations}, {"countdown", 1, countdown}, {"number_sorting", 1, numberSorting},
 		{"caesar_cipher", 1, caesarCipher}, {"game_of_life", 1, gameOfLife}, {"shortest_path", 1, shortestPath},
 		{"knights_knaves", 1, knightsKnaves},
@@ -137,10 +136,10 @@ func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*da
 		var p row
 		for range mostDraws {
 			q := e.draw(r, g, split)
-			if p.ID != "" && splitOf(q.Question) != split {
+			if p.ID != "" && envs.SplitOf(q.Question) != split {
 				continue
 			}
-			if p = q; splitOf(q.Question) == split && !asked[q.Question] {
+			if p = q; envs.SplitOf(q.Question) == split && !asked[q.Question] {
 				break
 			}
 		}
@@ -160,15 +159,6 @@ func (e *Env) draw(r *rand.Rand, g Generator, split envs.Split) row {
 	p.ID = fmt.Sprintf("%s/%d/%d/%016x", p.Generator, p.Version, p.Level, p.Seed)
 	p.Question = g.make(p.Seed, p.Level).Question
 	return p
-}
-
-func splitOf(question string) envs.Split {
-	h := fnv.New64a()
-	h.Write([]byte(question)) // never fails
-	if h.Sum64()>>32&1 == 1 {
-		return envs.Eval
-	}
-	return envs.Train
 }
 
 // make makes one puzzle: the seed alone decides.
@@ -235,6 +225,8 @@ var (
 	frac      = regexp.MustCompile(`\\[dt]?frac\{\s*(-?\d+)\s*\}\{\s*(\d+)\s*\}`)
 	fenced    = regexp.MustCompile("(?s)^```[a-z]*[ \t]*\n(.*?)\n?```$")
 	thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
+	labelled  = regexp.MustCompile(`(?i)^(?:so,? )?(?:the )?(?:final )?answer(?: is)?\s*[:=]?\s+`)
+	listed    = strings.NewReplacer(", and ", ", ", " and ", ", ", " -> ", ", ", "->", ", ", " → ", ", ", "→", ", ", " ➜ ", ", ")
 )
 
 // plain takes an answer out of LaTeX and Markdown.
@@ -251,7 +243,8 @@ func plain(answer string) string {
 }
 
 // judge looks at an answer as it stands; where that is not right, at what is left of it
-// without the dress, without a full stop, and without commas between thousands.
+// without the dress, without a full stop, without commas between thousands, without a label
+// ("Answer: 5"), and at a list whose items are set apart by "and" or arrows.
 func (z Puzzle) judge(answer string) error {
 	err := z.right(answer)
 	if err == nil || len(answer) > longest {
@@ -263,7 +256,14 @@ func (z Puzzle) judge(answer string) error {
 	for thousands.MatchString(merged) {
 		merged = thousands.ReplaceAllString(merged, "$1$2")
 	}
-	for _, other := range []string{bare, ended, merged} {
+	forms := []string{bare, ended, merged}
+	for _, f := range forms {
+		forms = append(forms, labelled.ReplaceAllString(f, ""))
+	}
+	for _, f := range forms {
+		forms = append(forms, listed.Replace(f))
+	}
+	for _, other := range forms {
 		if other != answer && z.right(other) == nil {
 			return nil
 		}

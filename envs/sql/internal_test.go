@@ -52,6 +52,7 @@ func TestLastBlock(t *testing.T) {
 	for text, want := range map[string]string{
 		"select 1": "select 1", "x\n```sql\nselect 1\n```\ny": "select 1", "```sql\na\n```\n```sql\nb\n```": "b",
 		"```\na\n```": "a", "```python\na\n```": "", "```sql\na\n```\n```python\nb\n```": "a", "```sql": "", "x\n```sql\nselect 1": "select 1", "```sql\na\n```\nor ```b": "a",
+		"```sql\na\n```\nwhich gives\n```\nb\n```": "a", "~~~sql\na\n~~~": "a", "```sql select 1```": "select 1", "```SQL title=x\na\n```": "a", "```\na\n```\n```\nb\n```": "b",
 	} {
 		if got := lastBlock(text, "sql"); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

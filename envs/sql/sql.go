@@ -2,9 +2,11 @@
 //
 // The model sees the schema, asks the database through a tool that can only read, and
 // ends with a query in its answer. That query runs on the database that the model saw and
-// on a second one of the same schema from another seed, which nobody shows it: a query
-// with the result written into it fails there. The reward is 1 when both results equal
-// those of the reference query, else 0: rows as a multiset (in order where the question
+// on others of the same schema from other seeds, which nobody shows it: a query with the
+// result written into it fails there. They are chosen with the question so that its near
+// mutants fail as well (> for >=, no DISTINCT, no HAVING); a question for which that is
+// not to be done is not asked. The reward is 1 when all results equal those of the
+// reference query, else 0: rows as a multiset (in order where the question
 // asks for one), numbers within 1e-6, NULL only equal to NULL, names of columns aside.
 //
 // A row holds no answer: its database, question and reference query are made anew from the
@@ -102,15 +104,16 @@ func find(name string) (domain, error) {
 	return domain{}, fmt.Errorf("domain %q: have %s", name, strings.Join(names, ", "))
 }
 
-// place names a database: the shown one of a seed, or the hidden one.
+// place names a database: the shown one of a seed, or a hidden one.
 type place struct {
 	domain string
 	seed   uint64
-	hidden bool
+	hidden int    // 0: the shown one
+	plants string // statements that change it for one question
 }
 
 // mostKept bounds the databases in memory, of about 60 KB each.
-const mostKept = 128
+const mostKept = 256
 
 // database gives the bytes of a database; the same place gives the same ones.
 func (e *Env) database(ctx context.Context, p place) ([]byte, error) {
@@ -124,11 +127,11 @@ func (e *Env) database(ctx context.Context, p place) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	stream := uint64(1)
-	if p.hidden {
-		stream = 2
+	statements := d.statements(rand.New(rand.NewPCG(p.seed, 1+uint64(p.hidden))))
+	if p.plants != "" {
+		statements = append(statements, p.plants)
 	}
-	if raw, err = e.engine.build(ctx, d.statements(rand.New(rand.NewPCG(p.seed, stream)))); err != nil {
+	if raw, err = e.engine.build(ctx, statements); err != nil {
 		return nil, fmt.Errorf("database %s of seed %d: %w", p.domain, p.seed, err)
 	}
 	e.mu.Lock()
@@ -151,13 +154,16 @@ type row struct {
 	Level   int    `json:"level"`
 	Seed    uint64 `json:"seed"` // of the database
 	Variant uint64 `json:"variant"`
+	Hidden  []int  `json:"databases"` // the hidden ones, from 1
 }
 
 // perDatabase is how many rows of a domain share a database.
 const perDatabase = 8
 
 // Rows makes the rows of a split; seeds of evaluation are odd, those of training even. A
-// question whose result is empty, or the same on both databases, is not asked.
+// question is of one split only, by the hash of its text, and is asked again of another
+// database only when there are no others left. A question whose result is empty, or the
+// same on two databases, or whose near mutants pass, is not asked.
 func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
 	var failed error
 	seen := map[string]bool{}
@@ -166,18 +172,19 @@ func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*
 			return nil
 		}
 		p := row{Domain: e.domains[i%len(e.domains)].name, Level: e.c.Level + i/len(e.domains)%(e.c.MaxLevel-e.c.Level+1)}
-		p.Seed = (e.c.Seed<<20 + uint64(i/len(e.domains)/perDatabase)) << 1
+		seed := (e.c.Seed<<20 + uint64(i/len(e.domains)/perDatabase)) << 1
 		if split == envs.Eval {
-			p.Seed |= 1
+			seed |= 1
 		}
-		for p.Variant = range uint64(200) {
-			ok, err := e.asks(ctx, &p, seen)
+		for n := range uint64(2 * databases * variants) { // the second time a text may come again
+			p.Variant, p.Seed = n%variants, seed+n/variants%databases<<48
+			ok, err := e.asks(ctx, &p, split, seen, n >= databases*variants)
 			if err != nil {
 				failed = err
 				return nil
 			}
 			if ok {
-				p.ID = fmt.Sprintf("%s/1/%s/%d/%d", p.Domain, kinds[p.Level-1], p.Seed, p.Variant)
+				p.ID = fmt.Sprintf("%s/2/%s/%d/%d", p.Domain, kinds[p.Level-1], p.Seed, p.Variant)
 				return p
 			}
 		}
@@ -187,19 +194,26 @@ func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*
 	return d, errors.Join(failed, err)
 }
 
-// asks tells whether the variant of p is a question worth asking that was not asked yet.
-func (e *Env) asks(ctx context.Context, p *row, seen map[string]bool) (bool, error) {
+const (
+	variants  = 200 // questions drawn for a database in search of one to ask
+	databases = 5   // tried for a row
+)
+
+// asks tells whether the variant of p is a question worth asking in split that was not
+// asked yet of this database or, unless again, of any.
+func (e *Env) asks(ctx context.Context, p *row, split envs.Split, seen map[string]bool, again bool) (bool, error) {
 	q, err := p.question()
 	if err != nil {
 		return false, err
 	}
-	key := fmt.Sprintf("%s %d %s", p.Domain, p.Seed, q.text)
-	if seen[key] {
+	text := p.Domain + " " + q.text
+	here := fmt.Sprintf("%s %d", text, p.Seed)
+	if envs.SplitOf(text) != split || seen[here] || !again && seen[text] {
 		return false, nil
 	}
 	var got [2]*table
-	for i, hidden := range []bool{false, true} {
-		if got[i], err = e.ask(ctx, place{p.Domain, p.Seed, hidden}, q.sql); err != nil {
+	for i := range got {
+		if got[i], err = e.ask(ctx, place{domain: p.Domain, seed: p.Seed, hidden: i}, q.sql); err != nil {
 			return false, fmt.Errorf("%s: %w", q.sql, err)
 		}
 		if len(got[i].rows) == 0 || len(got[i].rows) > 200 || got[i].empty() {
@@ -209,7 +223,10 @@ func (e *Env) asks(ctx context.Context, p *row, seen map[string]bool) (bool, err
 	if differ(got[0], got[1], q.ordered) == "" {
 		return false, nil // the result written into a query would pass
 	}
-	seen[key] = true
+	if p.Hidden, err = e.choose(ctx, p, q); err != nil || p.Hidden == nil {
+		return false, err
+	}
+	seen[here], seen[text] = true, true
 	p.Prompt = q.text
 	return true, nil
 }
@@ -263,10 +280,13 @@ const (
 // Task is the schema and the question.
 func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 	var p row
-	for key, into := range map[string]any{"domain": &p.Domain, "level": &p.Level, "seed": &p.Seed, "variant": &p.Variant} {
+	for key, into := range map[string]any{"domain": &p.Domain, "level": &p.Level, "seed": &p.Seed, "variant": &p.Variant, "databases": &p.Hidden} {
 		if err := json.Unmarshal(r.Extra[key], into); err != nil {
 			return envs.Task{}, fmt.Errorf("row %s: key %s: %w", r.ID, key, err)
 		}
+	}
+	if len(p.Hidden) == 0 || len(p.Hidden) > mostHidden || slices.Min(p.Hidden) < 1 || slices.Max(p.Hidden) > candidates {
+		return envs.Task{}, fmt.Errorf("row %s: databases %v: want 1 to %d numbers from 1 to %d", r.ID, p.Hidden, mostHidden, candidates)
 	}
 	q, err := p.question()
 	if err != nil {
@@ -305,7 +325,7 @@ func (e *Env) Tools(_ context.Context, t envs.Task, _ envs.World) ([]tool.Def, e
 		return tool.Typed(func(ctx context.Context, a struct {
 			Query string `json:"query"`
 		}) (tool.Result, error) {
-			raw, err := e.database(ctx, place{p.Domain, p.Seed, false})
+			raw, err := e.database(ctx, place{domain: p.Domain, seed: p.Seed})
 			if err != nil {
 				return tool.Result{}, err
 			}
@@ -356,40 +376,58 @@ func clip(s string) string {
 	return s
 }
 
-// Score compares the results of the answer and of the reference on both databases.
+// places are the databases on which a row's answer is judged, the shown one first.
+func (p *row) places(q question) []place {
+	list := []place{{domain: p.Domain, seed: p.Seed}}
+	for _, n := range p.Hidden {
+		list = append(list, p.hidden(q, n))
+	}
+	return list
+}
+
+// Score compares the results of the answer and of the reference on all databases.
 func (e *Env) Score(ctx context.Context, t envs.Task, _ envs.World, ep envs.Episode) (trajectory.Score, error) {
 	if e.c.Answer == "rows" {
 		return e.scoreRows(ctx, t.Hidden.(task), ep)
 	}
 	x := t.Hidden.(task)
 	s := trajectory.Score{Parts: map[string]float64{"shown": 0, "hidden": 0}, Metrics: map[string]float64{"answered": 0}}
-	query := lastBlock(grade.Answer(ep), "sql", "sqlite")
+	query := lastBlock(grade.Answer(ep), "sql", "sqlite", "sqlite3", "postgresql", "postgres", "psql", "mysql")
 	if err := readOnly(query); err != nil {
 		s.Detail = "no query in the answer: " + err.Error()
 		return s, nil
 	}
 	s.Metrics["answered"] = 1
+	s.Parts["hidden"] = 1
 	var why []string
-	for _, hidden := range []bool{false, true} {
-		name := map[bool]string{false: "shown", true: "hidden"}[hidden]
-		at := place{x.row.Domain, x.row.Seed, hidden}
+	for _, at := range x.row.places(x.question) {
+		name := "shown"
+		if at.hidden > 0 {
+			name = "hidden"
+		}
 		want, err := e.ask(ctx, at, x.sql)
 		if err != nil {
 			return trajectory.Score{}, fmt.Errorf("reference query on the %s database: %w", name, err)
 		}
 		got, err := e.ask(ctx, at, query)
 		fault := (*queryError)(nil)
+		d := ""
 		switch {
 		case errors.As(err, &fault):
-			why = append(why, name+": "+fault.text)
+			d = fault.text
 		case err != nil:
 			return trajectory.Score{}, fmt.Errorf("%s database: %w", name, err)
 		default:
-			if d := differ(want, got, x.ordered); d != "" {
-				why = append(why, name+": "+d)
-				continue
-			}
-			s.Parts[name] = 1
+			d = differ(want, got, x.ordered)
+		}
+		switch {
+		case d == "" && at.hidden == 0:
+			s.Parts["shown"] = 1
+		case d != "" && at.hidden > 0:
+			s.Parts["hidden"] = 0
+		}
+		if d != "" && !slices.Contains(why, name+": "+d) {
+			why = append(why, name+": "+d)
 		}
 	}
 	s.Reward, s.Detail = s.Parts["shown"]*s.Parts["hidden"], strings.Join(why, "; ")
@@ -405,7 +443,7 @@ func (e *Env) scoreRows(ctx context.Context, x task, ep envs.Episode) (trajector
 		return s, nil
 	}
 	s.Metrics["answered"] = 1
-	want, err := e.ask(ctx, place{x.row.Domain, x.row.Seed, false}, x.sql)
+	want, err := e.ask(ctx, place{domain: x.row.Domain, seed: x.row.Seed}, x.sql)
 	if err != nil {
 		return trajectory.Score{}, fmt.Errorf("reference query: %w", err)
 	}
@@ -421,7 +459,7 @@ func (e *Env) Oracle(t envs.Task) ([]trajectory.Message, error) {
 	turns := []trajectory.Message{{Calls: []trajectory.Call{{Name: "sql", Arguments: tool.JSON(map[string]string{"query": x.sql})}}}}
 	answer := "```sql\n" + x.sql + "\n```"
 	if e.c.Answer == "rows" {
-		got, err := e.ask(context.Background(), place{x.row.Domain, x.row.Seed, false}, x.sql)
+		got, err := e.ask(context.Background(), place{domain: x.row.Domain, seed: x.row.Seed}, x.sql)
 		if err != nil {
 			return nil, err
 		}

@@ -250,3 +250,63 @@ func TestEveryQuestion(t *testing.T) {
 }
 
 func unmarshal(text string, into any) error { return json.Unmarshal([]byte(text), into) }
+
+// TestNearMutantsFail answers with the reference query in which one thing is wrong, as a
+// policy that guesses would: the boundary, a DISTINCT or a HAVING that is left out.
+func TestNearMutantsFail(t *testing.T) {
+	e := open(t, sql.Config{})
+	flip := map[string]string{" > ": " >= ", " >= ": " > ", " < ": " <= ", " <= ": " < "}
+	tried, passed := 0, 0
+	for _, row := range rows(t, e, envs.Eval, 120) {
+		query := gold(t, e, row)
+		var wrong []string
+		for from, to := range flip {
+			for i := range len(query) {
+				rest, ok := strings.CutPrefix(query[i:], from)
+				literal := ok && (rest[0] == '\'' || rest[0] >= '0' && rest[0] <= '9')
+				if before := query[:i]; literal && !strings.HasSuffix(before, ")") || literal && !strings.Contains(before[strings.LastIndex(before[:strings.LastIndexByte(before, '(')], " "):], "avg(") {
+					wrong = append(wrong, before+to+rest)
+				}
+			}
+		}
+		if s := strings.Replace(query, "DISTINCT ", "", 1); s != query {
+			wrong = append(wrong, s)
+		}
+		if before, after, ok := strings.Cut(query, " HAVING "); ok && !strings.Contains(after, "SELECT") && !strings.Contains(after, "ORDER BY") && !strings.HasSuffix(query, "))") {
+			wrong = append(wrong, before)
+		}
+		for _, w := range wrong {
+			tried++
+			if r := answered(t, e, row, "```sql\n"+w+"\n```").Score; r.Reward != 0 {
+				passed++
+				t.Errorf("row %s: %s\n is paid like %s", row.ID, w, query)
+			}
+		}
+	}
+	t.Logf("%d of %d mutants passed", passed, tried)
+	if tried < 60 {
+		t.Errorf("only %d mutants", tried)
+	}
+}
+
+// TestSplitsShareNoQuestion: no question of the evaluation occurs in training.
+func TestSplitsShareNoQuestion(t *testing.T) {
+	e := open(t, sql.Config{})
+	seen := map[string]string{}
+	for _, split := range []envs.Split{envs.Train, envs.Eval} {
+		for _, row := range rows(t, e, split, 240) {
+			var domain string
+			if err := json.Unmarshal(row.Extra["domain"], &domain); err != nil {
+				t.Fatal(err)
+			}
+			text := domain + " " + row.Prompt[0].Content()
+			if other, ok := seen[text]; ok && other != string(split) {
+				t.Errorf("%s in %s and %s", text, other, split)
+			}
+			seen[text] = string(split)
+		}
+	}
+}
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, sql.Config{Level: 3, MaxLevel: 4}), 200) }

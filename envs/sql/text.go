@@ -3,6 +3,7 @@ package sql
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -77,30 +78,35 @@ func next(s string) (token, rest string, err error) {
 	return s[:n], s[n:], nil
 }
 
-// lastBlock is the last fenced block of an answer that is marked with one of the
-// languages or with none; without a fence it is the whole answer.
+// lastBlock is the last fenced block of an answer that is marked with one of the languages
+// or, without such a one, the last that is marked with none; without a fence it is the whole
+// answer. Fences are of back-ticks or tildes; a block may stand on one line.
 func lastBlock(answer string, languages ...string) string {
-	parts := strings.Split(answer, "```")
+	parts := strings.Split(strings.ReplaceAll(answer, "~~~", "```"), "```")
 	if n := len(parts); n%2 == 0 && strings.Contains(parts[n-1], "\n") {
 		parts = append(parts, "") // the last block was not closed
 	}
+	if len(parts) == 1 {
+		return strings.TrimSpace(answer)
+	}
+	plain := ""
 	for i := len(parts) - 2; i > 0; i-- {
 		if i%2 == 0 {
 			continue
 		}
-		head, body, ok := strings.Cut(parts[i], "\n")
-		if !ok {
+		head, body, lines := strings.Cut(parts[i], "\n")
+		if word, rest, _ := strings.Cut(strings.TrimSpace(head), " "); slices.Contains(languages, strings.ToLower(word)) {
+			if !lines {
+				body = rest
+			}
+			return strings.TrimSpace(body)
+		}
+		if !lines {
 			head, body = "", parts[i]
 		}
-		head = strings.ToLower(strings.TrimSpace(head))
-		for _, l := range append(languages, "") {
-			if head == l {
-				return strings.TrimSpace(body)
-			}
+		if plain == "" && strings.TrimSpace(head) == "" {
+			plain = strings.TrimSpace(body)
 		}
 	}
-	if len(parts) > 1 {
-		return ""
-	}
-	return strings.TrimSpace(answer)
+	return plain
 }

@@ -27,8 +27,11 @@ func (e *Env) made(split envs.Split, i int) madeRow {
 	}
 	r := rand.New(rand.NewPCG(e.c.Seed, stream))
 	makers := []func(*rand.Rand, int) madeRow{sortLines, sumColumn, sortFolders, extractErrors, replaceWord, scripts}
-	m := makers[i%len(makers)](r, e.c.Level)
-	m.ID = fmt.Sprintf("made/1/%d/%d/%s/%d", e.c.Level, e.c.Seed, split, i)
+	var m madeRow
+	for m.Prompt == "" || envs.SplitOf(m.Prompt+fmt.Sprint(m.Files)) != split {
+		m = makers[i%len(makers)](r, e.c.Level)
+	}
+	m.ID = fmt.Sprintf("made/2/%d/%d/%s/%d", e.c.Level, e.c.Seed, split, i)
 	return m
 }
 
@@ -94,9 +97,9 @@ func sortFolders(r *rand.Rand, level int) madeRow {
 		name := fmt.Sprintf("%s%d.%s", w, i, end)
 		m.Files["inbox/"+name] = text + "\n"
 		m.Checks = append(m.Checks, Check{Kind: "contains", Path: end + "/" + name, Text: text})
-		kept += " && [ -f " + end + "/" + name + " ]"
+		kept += " && grep -qxF '" + text + "' " + end + "/" + name
 	}
-	// that the folder is gone is worth nothing where its files went with it
+	// that the folder is gone is worth nothing where its files, or what they held, went with it
 	m.Checks = append([]Check{{Kind: "command", Command: kept}}, m.Checks...)
 	return m
 }
@@ -118,9 +121,17 @@ func extractErrors(r *rand.Rand, level int) madeRow {
 		Prompt: "app.log has lines of the form TIME LEVEL CODE TEXT. Write codes.txt with the codes of all lines of level ERROR, one a line, in the order of the log, and count.txt with the number of those lines.",
 		Files:  map[string]string{"app.log": log},
 		Checks: []Check{{Kind: "file_equals", Path: "codes.txt", Text: strings.Join(codes, "\n")},
-			{Kind: "file_equals", Path: "count.txt", Text: fmt.Sprint(n)}},
+			// a guess of the number is worth nothing without the codes that were counted
+			{Kind: "command", Command: fmt.Sprintf(`[ "$(cat count.txt)" = %[1]d ] && [ "$(grep -c '^E[0-9][0-9][0-9]$' codes.txt)" = %[1]d ] && [ "$(tail -n 1 codes.txt)" = '%[2]s' ]`, n, last(codes))}},
 		Solution: `awk '$2=="ERROR" {print $3}' app.log >codes.txt; awk '$2=="ERROR" {n++} END {print n+0}' app.log >count.txt`,
 	}
+}
+
+func last(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[len(list)-1]
 }
 
 // replaceWord in some of many files.
@@ -147,14 +158,14 @@ func replaceWord(r *rand.Rand, level int) madeRow {
 // scripts: a program with its mode.
 func scripts(r *rand.Rand, level int) madeRow {
 	a := 2 + r.IntN(20*level)
-	n, sum := 3+r.IntN(20*level), 0
-	for i := 1; i <= n; i++ {
-		sum += a * i
-	}
+	sum := func(n int) int { return a * n * (n + 1) / 2 }
+	n, other := 3+r.IntN(20*level), 1+r.IntN(100)
 	return madeRow{
 		Prompt: fmt.Sprintf("Write a shell script tool.sh, with mode 750, that takes a number n as its argument and prints the sum of %d*i for i from 1 to n.", a),
 		Files:  map[string]string{"README": "tool.sh is missing.\n"},
-		Checks: []Check{{Kind: "output", Command: fmt.Sprintf("sh ./tool.sh %d", n), Text: fmt.Sprint(sum)}, {Kind: "mode", Path: "tool.sh", Text: "750"}},
+		Checks: []Check{{Kind: "output", Command: fmt.Sprintf("sh ./tool.sh %d", other), Text: fmt.Sprint(sum(other))},
+			// the mode of a script that does nothing is worth nothing; the sum stands in no command, where the script could read it
+			{Kind: "output", Command: fmt.Sprintf(`[ "$(stat -c %%a tool.sh)" = 750 ] && sh ./tool.sh %d`, n), Text: fmt.Sprint(sum(n))}},
 		Solution: fmt.Sprintf(`cat >tool.sh <<'END'
 #!/bin/sh
 echo $(( %d * $1 * ($1 + 1) / 2 ))

@@ -134,7 +134,7 @@ chmod 750 tool.sh`
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rec.Score == nil || rec.Score.Reward != 0.5 { // its mode is right
+		if rec.Score == nil || rec.Score.Reward != 0 {
 			t.Errorf("%+v (%s)", rec.Score, rec.Reason)
 		}
 	}
@@ -164,3 +164,33 @@ func TestDestroyingPaysNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestCheats plays what needs none of the work on every made row: it must earn nothing.
+func TestCheats(t *testing.T) {
+	e := open(t, terminaltest.Config{})
+	player := playtest.New(t)
+	for name, command := range map[string]string{
+		"a script that does nothing":   `: >tool.sh; chmod 750 tool.sh`,
+		"a script of one number":       "printf '#!/bin/sh\necho 60\n' >tool.sh; chmod 750 tool.sh",
+		"emptied files":                `for f in inbox/*; do e=${f##*.}; mkdir -p "$e"; : >"$e/${f##*/}"; done; rm -rf inbox`,
+		"a guessed count":              `: >codes.txt; echo 20 >count.txt`,
+		"every count":                  `seq 100 >count.txt; seq -f E%03g 0 999 >codes.txt`,
+		"copies of what there is":      `cp names.txt sorted.txt; cp orders.csv totals.txt; cp app.log codes.txt`,
+		"links to what there is":       `ln -s names.txt sorted.txt; ln -s orders.csv totals.txt; ln -s /dev/zero codes.txt`,
+		"pipes in place of the answer": `for f in sorted.txt totals.txt; do mkfifo $f; done`,
+	} {
+		for _, row := range envtest.Rows(t, e, envs.Train, 6) {
+			call := trajectory.Call{Name: "terminal", Arguments: tool.JSON(map[string]string{"command": command})}
+			rec, err := player.Play(t.Context(), e, row, 0, []trajectory.Message{{Calls: []trajectory.Call{call}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Score == nil || rec.Score.Reward != 0 {
+				t.Errorf("%s: %s: %+v (%s)", name, row.Prompt[0].Content(), rec.Score, rec.Reason)
+			}
+		}
+	}
+}
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, terminaltest.Config{}), 200) }

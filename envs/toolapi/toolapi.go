@@ -2,9 +2,10 @@
 // model speaks with a simulated user, who knows what they want, and changes a database
 // that it sees through tools alone.
 //
-// The reward is 1 when the database ends as it does after the reference calls, and every
-// text that the user must be told was told; else 0. What was said and done beside that
-// does not count. The user follows a script that is made with the task: they tell their
+// The reward is 1 when the database ends as it does after the reference calls, every price
+// that the user must be told was told, no price of other goods beside it, and the customer
+// was found by the e-mail address before anything was changed; else 0. What was said and
+// done beside that does not count. The user follows a script that is made with the task: they tell their
 // wish, answer questions with what they know, and say ###STOP### when the work is done or
 // leads nowhere. Everything follows from the seed; no model plays the user.
 package toolapi
@@ -14,8 +15,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"hermes/datasets"
@@ -59,14 +58,12 @@ type place struct {
 	Level  int    `json:"level"`
 }
 
-// Rows makes the rows of a split; seeds of evaluation are odd, those of training even.
+// Rows makes the rows of a split, whose questions are asked in no other.
 func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
 	return envs.Made("tool_api", split, e.c.Size, o, func(i int) any {
-		p := place{Level: e.c.Level, Seed: (e.c.Seed<<20 + uint64(i)) << 1}
-		if split == envs.Eval {
-			p.Seed |= 1
-		}
-		p.ID = fmt.Sprintf("shop/1/%d/%d", p.Level, p.Seed)
+		p := place{Level: e.c.Level}
+		p.Seed = envs.SeedFor(split, e.c.Seed, i, func(seed uint64) string { return newCase(seed, p.Level).opening })
+		p.ID = fmt.Sprintf("shop/2/%d/%d", p.Level, p.Seed)
 		p.Prompt = newCase(p.Seed, p.Level).opening
 		return p
 	})
@@ -98,7 +95,11 @@ func (e *Env) Toolsets() []string { return []string{} }
 type stateKey struct{}
 
 // episode is the hidden state of one rollout.
-type episode struct{ shop *shop }
+type episode struct {
+	shop  *shop
+	found bool // the customer, by the address
+	early bool // something was changed before
+}
 
 func stateOf(t envs.Task, w envs.World) *episode {
 	return w.State.Get(stateKey{}, func() any { return &episode{shop: t.Hidden.(*scene).start.copied()} }).(*episode)
@@ -106,7 +107,7 @@ func stateOf(t envs.Task, w envs.World) *episode {
 
 // Tools are the API over this rollout's own database. Calls run one after the other.
 func (e *Env) Tools(_ context.Context, t envs.Task, w envs.World) ([]tool.Def, error) {
-	state := stateOf(t, w)
+	state, email := stateOf(t, w), t.Hidden.(*scene).email
 	var defs []tool.Def
 	for _, m := range methods() {
 		defs = append(defs, tool.Def{Spec: m.spec, Toolset: "shop", Traits: tool.Traits{ReadOnly: m.reads}, Open: func(*tool.Scope) (tool.Handler, error) {
@@ -115,6 +116,10 @@ func (e *Env) Tools(_ context.Context, t envs.Task, w envs.World) ([]tool.Def, e
 				if err != nil {
 					return tool.Errorf("%v", err), nil
 				}
+				if m.spec.Name == "find_user" && strings.EqualFold(args["email"], email) {
+					state.found = true
+				}
+				state.early = state.early || !m.reads && !state.found
 				return tool.Result{Text: tool.JSON(out)}, nil
 			}), nil
 		}})
@@ -124,49 +129,47 @@ func (e *Env) Tools(_ context.Context, t envs.Task, w envs.World) ([]tool.Def, e
 
 // Score compares the database with the one that the reference calls leave.
 func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episode) (trajectory.Score, error) {
-	c := t.Hidden.(*scene)
-	s := trajectory.Score{Parts: map[string]float64{"db": 0, "communicate": 1}}
-	if stateOf(t, w).shop.same(c.end) {
+	c, state := t.Hidden.(*scene), stateOf(t, w)
+	missing, guessed := c.told(ep.Trace)
+	s := trajectory.Score{Parts: map[string]float64{"db": 0, "communicate": 0, "rules": 0}}
+	if state.shop.same(c.end) {
 		s.Parts["db"] = 1
 	}
-	missing := c.untold(ep.Trace)
-	if missing > 0 {
-		s.Parts["communicate"] = 0
+	if missing == 0 && guessed == 0 {
+		s.Parts["communicate"] = 1
 	}
-	s.Reward = s.Parts["db"] * s.Parts["communicate"]
+	if !state.early {
+		s.Parts["rules"] = 1
+	}
+	s.Reward = s.Parts["db"] * s.Parts["communicate"] * s.Parts["rules"]
 	if s.Reward == 0 {
-		s.Detail = fmt.Sprintf("database as wanted: %v; not told: %d", s.Parts["db"] == 1, missing)
+		s.Detail = fmt.Sprintf("database as wanted: %v; not told: %d; prices of other goods told: %d; changed before the customer was found: %v", s.Parts["db"] == 1, missing, guessed, state.early)
 	}
 	return s, nil
 }
 
-// untold counts what the user asked for and was not told.
-func (c *scene) untold(t *trajectory.Trace) (n int) {
+// told counts the prices that the user asked for and was not told and, where they asked for
+// any, those of goods that are not in the orders they spoke of: who names them all knows none.
+func (c *scene) told(t *trajectory.Trace) (missing, guessed int) {
+	if len(c.tell) == 0 {
+		return 0, 0
+	}
 	said := amounts(spoken(t))
 	for _, text := range c.tell {
 		if !said[text] {
-			n++
+			missing++
 		}
 	}
-	return n
-}
-
-var number = regexp.MustCompile(`(?i)(\d[\d,]*(?:\.\d+)?)(\s*(?:cents?\b|¢))?`)
-
-// amounts are the numbers of a text as prices are written: 1,380 and 1380.0 are 1380.00,
-// and 138000 cents are too.
-func amounts(text string) map[string]bool {
-	out := map[string]bool{}
-	for _, m := range number.FindAllStringSubmatch(text, -1) {
-		if v, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64); err == nil {
-			if m[2] != "" {
-				v /= 100
-			}
-			out[strconv.FormatFloat(v, 'f', 2, 64)] = true
+	for _, p := range c.start.Products {
+		if price := spelled(p.Price); said[price] && !c.meant[price] {
+			guessed++
 		}
 	}
-	return out
+	return missing, guessed
 }
+
+// spelled is a price in dollars.
+func spelled(cents int) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
 // spoken is all that the model said to the user.
 func spoken(t *trajectory.Trace) string {
@@ -218,7 +221,8 @@ func (e *Env) Respond(_ context.Context, t envs.Task, w envs.World, ep envs.Epis
 			spoke++
 		}
 	}
-	fulfilled := stateOf(t, w).shop.same(c.end) && c.untold(ep.Trace) == 0
+	missing, _ := c.told(ep.Trace)
+	fulfilled := stateOf(t, w).shop.same(c.end) && missing == 0
 	if strings.Contains(said, strings.ToLower(stop)) || spoke >= patience || fulfilled && spoke > 1 {
 		return nil, nil
 	}
@@ -250,7 +254,8 @@ type scene struct {
 	opening     string
 	name, email string
 	gold        []action
-	tell        []string // prices
+	tell        []string        // prices
+	meant       map[string]bool // prices of the goods that the wishes are about
 }
 
 type action struct {
@@ -261,7 +266,7 @@ type action struct {
 // newCase makes a shop, a user with wishes, and the calls that fulfil them.
 func newCase(seed uint64, level int) *scene {
 	r := rand.New(rand.NewPCG(seed, uint64(level)))
-	c := &scene{start: newShop(r)}
+	c := &scene{start: newShop(r), meant: map[string]bool{}}
 	id := fmt.Sprintf("u%02d", r.IntN(len(c.start.Users)))
 	me := c.start.Users[id]
 	c.name, c.email = me.Name, me.Email
@@ -283,6 +288,7 @@ func newCase(seed uint64, level int) *scene {
 func (c *scene) wish(r *rand.Rand, id, userID string, first bool) string {
 	o := c.end.Orders[id]
 	p := c.end.Products[o.Product]
+	c.meant[spelled(p.Price)] = true
 	do := func(name string, args map[string]string) {
 		c.gold = append(c.gold, action{name, args})
 		for _, m := range methods() {
@@ -295,7 +301,7 @@ func (c *scene) wish(r *rand.Rand, id, userID string, first bool) string {
 	}
 	if !first && r.IntN(3) == 0 {
 		do("get_product", map[string]string{"product_id": o.Product})
-		c.tell = append(c.tell, fmt.Sprintf("%d.%02d", p.Price/100, p.Price%100))
+		c.tell = append(c.tell, spelled(p.Price))
 		return fmt.Sprintf("please tell me the price of the product in my order %s.", id)
 	}
 	if o.Status == "delivered" {
@@ -330,8 +336,11 @@ func newShop(r *rand.Rand) *shop {
 	for i, f := range first {
 		id, l := fmt.Sprintf("u%02d", i), last[r.IntN(len(last))]
 		u := &user{Name: f + " " + l, Email: fmt.Sprintf("%s.%s%d@example.com", strings.ToLower(f), strings.ToLower(l), r.IntN(1000)), Address: fmt.Sprintf("%d Old Road", 1+r.IntN(99))}
-		for j := range 5 {
-			oid := fmt.Sprintf("W%d%02d%d", 1000+r.IntN(9000), i, j)
+		for range 5 {
+			oid := fmt.Sprintf("W%07d", r.IntN(10_000_000)) // tells nothing of its customer
+			for s.Orders[oid] != nil {
+				oid = fmt.Sprintf("W%07d", r.IntN(10_000_000))
+			}
 			s.Orders[oid] = &order{User: id, Product: fmt.Sprintf("p%02d", r.IntN(len(s.Products))), Size: "SML"[r.IntN(3):][:1], Address: u.Address,
 				Status: []string{"pending", "delivered"}[r.IntN(2)]}
 			u.Orders = append(u.Orders, oid)

@@ -1,6 +1,8 @@
 package toolapi_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,12 +86,65 @@ func TestWhatCounts(t *testing.T) {
 			}
 		}
 	}
-	for said, want := range map[string]bool{"It costs $1,380.": true, "1380.0 euros": true, "1380.00.": true, "11380.00": false, "1380.01": false, "13.80": false, "138000 cents": true, "138,000 Cents each": true, "138000 centimes": false} {
+	for said, want := range map[string]bool{"It costs $1,380.": true, "1380.0 euros": true, "1380.00.": true, "11380.00": false, "1380.01": false, "13.80": false, "138000 cents": true, "138,000 Cents each": true, "138000 centimes": false,
+		"1380,00 EUR": true, "1.380,00 €": true, "1 380.00": true, "1 380 €": true, "$1380 and 0 cents": true, "1’380.00": true, "order 1 380.00": true,
+		"1,380,000": false, "1380, 1381 or 1382": true, "1.380": true, "13.80,00": false, "1379 dollars and 99 cents": false} {
 		if got := toolapi.Amounts(said)["1380.00"]; got != want {
 			t.Errorf("%q tells 1380.00: %v", said, got)
 		}
 	}
 	if told == 0 {
+		t.Error("no row asks for a fact")
+	}
+}
+
+// TestCheats plays what a policy would learn that saves the work: all must earn 0.
+func TestCheats(t *testing.T) {
+	e := open(t, 4)
+	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for row, err := range d.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, err := e.Task(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gold, err := e.Oracle(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, last := gold[2:len(gold)-1], gold[len(gold)-1] // behind the question for the address and find_user
+		var every, shop strings.Builder
+		for cents := 2001; cents < 40002; cents++ {
+			fmt.Fprintf(&every, "%d.%02d ", cents/100, cents%100)
+		}
+		for _, price := range toolapi.Prices(task) {
+			shop.WriteString(price + ", ")
+		}
+		cheats := map[string][]trajectory.Message{
+			"found nobody":      append(slices.Clone(calls), last),
+			"found nobody else": append([]trajectory.Message{gold[0], {Calls: []trajectory.Call{{Name: "find_user", Arguments: `{"email": "x@example.com"}`}}}}, append(slices.Clone(calls), last)...),
+			"found too late":    append(slices.Clone(calls), gold[1], last),
+		}
+		if len(e.Hidden(task)) > 0 {
+			asked++
+			cheats["all prices of the shop"] = append(slices.Clone(gold[:len(gold)-1]), trajectory.Text(trajectory.Assistant, "It costs one of "+shop.String()))
+			cheats["all prices there are"] = append(slices.Clone(gold[:len(gold)-1]), trajectory.Text(trajectory.Assistant, every.String()))
+			cheats["all prices, one an answer"] = append(slices.Clone(gold[:len(gold)-1]), trajectory.Text(trajectory.Assistant, shop.String()), last)
+		}
+		for name, turns := range cheats {
+			rec, err := play.Player{}.Play(t.Context(), e, row, 0, turns)
+			if err != nil || rec.Score == nil || rec.Score.Reward != 0 {
+				t.Errorf("row %s, %s: %+v (%s), %v", row.ID, name, rec.Score, rec.Reason, err)
+			}
+		}
+	}
+	if asked == 0 {
 		t.Error("no row asks for a fact")
 	}
 }
@@ -164,3 +219,6 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, 2), 200) }

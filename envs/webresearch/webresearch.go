@@ -110,11 +110,12 @@ func (e *Env) Rows(ctx context.Context, split envs.Split, o datasets.Options) (*
 		return d, err
 	}
 	return envs.Made("web_research", split, e.c.Size, o, func(i int) any {
-		p := place{Level: e.c.Level, Extra: e.c.Extra, Injections: e.c.Injections, Seed: (e.c.Seed<<20 + uint64(i)) << 1}
-		if split == envs.Eval {
-			p.Seed |= 1
-		}
-		p.ID = fmt.Sprintf("made/1/%d/%d", p.Level, p.Seed)
+		p := place{Level: e.c.Level, Extra: e.c.Extra, Injections: e.c.Injections}
+		p.Seed = envs.SeedFor(split, e.c.Seed, i, func(seed uint64) string {
+			p.Seed = seed
+			return p.scene().question
+		})
+		p.ID = fmt.Sprintf("made/2/%d/%d", p.Level, p.Seed)
 		p.Prompt = p.scene().question
 		return p
 	})

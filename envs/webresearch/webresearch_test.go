@@ -388,3 +388,6 @@ func BenchmarkScene(b *testing.B) {
 		newScene(7, options{level: 4, extra: 40}).corpus.search("Ada", 5)
 	}
 }
+
+// TestSplitsApart: no task of the evaluation occurs in training.
+func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, Config{}), 200) }

@@ -8,6 +8,7 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs"
+	grades "hermes/envs/grade/figures"
 	"hermes/rollout"
 	"hermes/trajectory"
 )
@@ -37,7 +38,7 @@ func (e *evalSplit) figures(ctx context.Context) (_ map[string]float64, err erro
 	defer func() { err = errors.Join(err, one.data.Close()) }()
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	sums, counts, failed := map[string]float64{}, map[string]float64{}, 0.0
+	sums, counts, failed := map[string]grades.Total{}, map[string]float64{}, 0.0
 	places := make(chan struct{}, e.atOnce)
 	for row, rerr := range one.skipBad(ctx) {
 		if rerr != nil {
@@ -60,7 +61,12 @@ func (e *evalSplit) figures(ctx context.Context) (_ map[string]float64, err erro
 				failed++
 				return
 			}
-			add := func(name string, x float64) { sums[name] += x; counts[name]++ }
+			add := func(name string, x float64) {
+				t := sums[name]
+				t.Add(x)
+				sums[name] = t
+				counts[name]++
+			}
 			add("reward", rec.Score.Reward)
 			for name, x := range rec.Score.Metrics {
 				add(name, x)
@@ -76,7 +82,7 @@ func (e *evalSplit) figures(ctx context.Context) (_ map[string]float64, err erro
 	}
 	out := map[string]float64{"samples": counts["reward"], "failed": failed}
 	for name, sum := range sums {
-		out[name] = sum / counts[name]
+		out[name] = sum.Over(counts[name])
 	}
 	if counts["reward"] == 0 {
 		return nil, fmt.Errorf("none of %.0f samples could be scored", failed)

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"hermes/internal/app"
 	"hermes/internal/fakellm"
@@ -87,5 +89,57 @@ func TestStoredSamplesAreJudgedOnce(t *testing.T) {
 	}
 	if _, code, n := score(wise, 0); code != 0 || n != 1 {
 		t.Errorf("after a cut: exit code %d, asked %d times", code, n)
+	}
+}
+
+// TestJudgesSlide: a judge that takes long over one sample holds up no other, and as many
+// are asked at once as --concurrency says.
+func TestJudgesSlide(t *testing.T) {
+	dir := stored(t, 80, func(int, int) bool { return false }) // 320 samples
+	s, err := fakellm.New(fakellm.Options{Models: []string{"wise"}, Scripts: []fakellm.Script{{Match: "strict and fair judge", Turns: []fakellm.Turn{{Content: `{"reason": "so so", "score": 0.25}`, Repeat: true}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const others, atOnce = 310, 7
+	var asked, answered, at, most atomic.Int64
+	free, full := make(chan struct{}), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/chat/completions") {
+			s.ServeHTTP(w, r)
+			return
+		}
+		n := at.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		defer at.Add(-1)
+		wait := func(c chan struct{}) {
+			select {
+			case <-c:
+			case <-r.Context().Done():
+			}
+		}
+		switch n := asked.Add(1); {
+		case n == 1:
+			wait(free)
+		case n < atOnce:
+			wait(full)
+		case n == atOnce:
+			close(full)
+		}
+		s.ServeHTTP(w, r)
+		if answered.Add(1) == others {
+			close(free)
+		}
+	}))
+	t.Cleanup(web.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := app.Rescore{Grader: "{kind: rubric, rubric: Be right.}", Name: "judged", JudgeFlags: app.JudgeFlags{Concurrency: atOnce,
+		RoleFlags: app.RoleFlags{ModelRole: []string{"judge=wise@" + web.URL + "/v1"}}}}.Run(ctx, quiet(), dir)
+	if err != nil || r.Scored != 320 {
+		t.Fatalf("%d scored, %d answered beside the first: %v", r.Scored, answered.Load(), err)
+	}
+	if most.Load() != atOnce {
+		t.Errorf("%d were judged at once, want %d", most.Load(), atOnce)
 	}
 }

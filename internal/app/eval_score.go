@@ -168,50 +168,22 @@ type job struct {
 	err    error
 }
 
-// all walks the rows in their order; the samples of a few rows are judged side by side.
+// aheadOfSlowest is how many samples may have been judged behind one that is not yet.
+const aheadOfSlowest = 1024
+
+// all walks the rows in their order; samples are judged side by side.
 func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
 	out = Rescored{File: filepath.Join(s.run.Dir, "scores", s.Name+".jsonl"), Grader: s.grader}
 	w, err := newReplaced(out.File)
 	if err != nil {
 		return out, err
 	}
-	var jobs []*job
-	flush := func() error {
-		workers := runtime.GOMAXPROCS(0)
-		if len(s.judges.all) > 0 { // they are waited for
-			workers = s.Concurrency
-		}
-		side(workers, len(jobs), func(i int) { s.score(ctx, jobs[i]) })
-		for _, j := range jobs {
-			if err := s.tell(w, j, &out); err != nil {
-				return err
-			}
-		}
-		jobs = jobs[:0]
-		return ctx.Err()
+	workers := runtime.GOMAXPROCS(0)
+	if len(s.judges.all) > 0 { // they are waited for
+		workers = s.Concurrency
 	}
-	for row, rerr := range s.data.Rows(ctx) {
-		var bad *datasets.RowError
-		if errors.As(rerr, &bad) {
-			continue // it was left out then, too
-		}
-		if rerr != nil {
-			return out, errors.Join(rerr, w.drop())
-		}
-		for n := range max(1, s.run.Manifest.Extent.Rollouts) {
-			at, ok := s.run.Journal.FinalAt(trajectory.NewKey(row.ID, 0, 0, n))
-			if !ok {
-				continue
-			}
-			jobs = append(jobs, &job{row: row, sample: n, at: at})
-		}
-		if len(jobs) >= chunk {
-			if err := flush(); err != nil {
-				return out, errors.Join(err, w.drop())
-			}
-		}
-	}
-	if err := flush(); err != nil {
+	err = slide(ctx, workers, max(aheadOfSlowest, 4*workers), s.feed(ctx), s.score, func(j *job) error { return s.tell(w, j, &out) })
+	if err != nil {
 		return out, errors.Join(err, w.drop())
 	}
 	out.Errors, out.Replayed = s.errs.Load(), s.replayed.Load()
@@ -228,6 +200,28 @@ func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
 		return out, err
 	}
 	return out, errors.Join(json.NewEncoder(head).Encode(scoresHead{Grader: s.grader, Judges: s.judges.models()}), head.keep())
+}
+
+// feed gives the samples of the run in the order of the rows.
+func (s *rescoring) feed(ctx context.Context) func(func(*job) bool) error {
+	return func(put func(*job) bool) error {
+		for row, err := range s.data.Rows(ctx) {
+			var bad *datasets.RowError
+			if errors.As(err, &bad) {
+				continue // it was left out then, too
+			}
+			if err != nil {
+				return err
+			}
+			for n := range max(1, s.run.Manifest.Extent.Rollouts) {
+				at, ok := s.run.Journal.FinalAt(trajectory.NewKey(row.ID, 0, 0, n))
+				if ok && !put(&job{row: row, sample: n, at: at}) {
+					return nil
+				}
+			}
+		}
+		return nil
+	}
 }
 
 func (s *rescoring) tell(w *replaced, j *job, out *Rescored) error {

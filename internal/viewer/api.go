@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"hermes/envs/grade/figures"
 	"hermes/internal/control"
 	"hermes/rollout/journal"
 	"hermes/rollout/listing"
@@ -191,7 +192,8 @@ func (s *shown) view(ctx context.Context) runView {
 		w.Identity[f.Name] = f.Value
 	}
 	s.index.mu.RLock()
-	sum, scored := 0.0, 0
+	var sum figures.Total
+	scored := 0
 	for i := range s.index.list.Rows {
 		o := &s.index.list.Rows[i]
 		if o.Old {
@@ -200,7 +202,7 @@ func (s *shown) view(ctx context.Context) runView {
 		w.Books[o.Book]++
 		w.Outcomes[string(o.Outcome)]++
 		if !math.IsNaN(o.Reward) {
-			sum += o.Reward
+			sum.Add(o.Reward)
 			scored++
 		}
 	}
@@ -213,7 +215,7 @@ func (s *shown) view(ctx context.Context) runView {
 	}
 	s.index.mu.RUnlock()
 	if scored > 0 {
-		mean := sum / float64(scored)
+		mean := sum.Over(float64(scored))
 		w.Reward = &mean
 	}
 	w.State = state(ctx, s.Dir)

@@ -34,7 +34,8 @@ func (o Options) guess() (parsers.Family, error) {
 }
 
 // readBack is the family whose parser reads a call as this template writes it: the
-// guess, if it does; else the first of the built-in ones that does; else the guess.
+// guess, if it does; else the first of the built-in ones that does without a repair; else the
+// guess.
 func (t *Template) readBack(p *probe) parsers.Family {
 	answer, inReasoning, ok := t.written(p, assistant("", aCall()), []trajectory.ToolSpec{aTool()})
 	if !ok || t.family.Name == parsers.Phi4Mini.Name { // its models write another form than its history has
@@ -43,7 +44,7 @@ func (t *Template) readBack(p *probe) parsers.Family {
 	o := parsers.ParseOptions{Tools: []trajectory.ToolSpec{aTool()}, InReasoning: inReasoning}
 	for _, f := range append([]parsers.Family{t.family}, parsers.Builtin()...) {
 		got := f.Parse(answer, o)
-		if len(got.Calls) == 1 && got.Calls[0].Name == aCall().Name && strings.TrimSpace(got.Content) == "" && sameJSON(got.Calls[0].Arguments, aCall().Arguments) {
+		if len(got.Calls) == 1 && (f.Name == t.family.Name || got.Calls[0].State != parsers.Recovered) && got.Calls[0].Name == aCall().Name && strings.TrimSpace(got.Content) == "" && sameJSON(got.Calls[0].Arguments, aCall().Arguments) {
 			return f
 		}
 	}

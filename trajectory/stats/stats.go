@@ -41,8 +41,9 @@ type Totals struct {
 	Attempts  int64                           `json:"attempts"`
 	Rebought  int64                           `json:"rebought"`
 	Scored    int64                           `json:"scored"`
-	Sum       float64                         `json:"sum"`    // of rewards
-	Square    float64                         `json:"square"` // sum of squared distances from the running mean
+	Sum       float64                         `json:"sum"`            // of rewards
+	Square    float64                         `json:"square"`         // sum of squared distances from the running mean
+	Huge      bool                            `json:"huge,omitempty"` // Sum and Square are in hugeUnit
 	Usage     trajectory.Usage                `json:"usage"`
 	Judge     *trajectory.Judged              `json:"judge,omitempty"` // the last one's name, the sum of the rest
 	First     time.Time                       `json:"first"`
@@ -107,10 +108,7 @@ func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 		t.Accepted++
 	}
 	if r.Score != nil {
-		before := t.mean()
-		t.Scored++
-		t.Sum += r.Score.Reward
-		t.Square += (r.Score.Reward - before) * (r.Score.Reward - t.mean())
+		t.reward(r.Score.Reward)
 	}
 	for name, c := range r.ToolStats {
 		s := t.Tools[name]
@@ -127,9 +125,41 @@ func (t *Totals) Final(r *trajectory.Record, b Book, sub string) {
 	}
 }
 
+// hugeUnit is what Sum is counted in once a reward is huge: a power of two, so that no
+// digit changes. Squares and sums of rewards up to the largest number stay finite in it.
+const (
+	hugeReward = 0x1p480
+	hugeUnit   = 0x1p600
+)
+
+func (t *Totals) reward(x float64) {
+	if !t.Huge && math.Abs(x) >= hugeReward {
+		t.Huge = true
+		t.Sum, t.Square = t.Sum/hugeUnit, t.Square/hugeUnit/hugeUnit
+	}
+	x /= t.unit()
+	before := t.mean()
+	t.Scored++
+	t.Sum += x
+	t.Square += (x - before) * (x - t.mean())
+}
+
+func (t *Totals) unit() float64 {
+	if t.Huge {
+		return hugeUnit
+	}
+	return 1
+}
+
+// finite is x in the unit as a number, the largest one where rounding went beyond it.
+func (t *Totals) finite(x float64) float64 {
+	return max(-math.MaxFloat64, min(math.MaxFloat64, x*t.unit()))
+}
+
 // Reopen takes a failure back.
 func (t *Totals) Reopen(k trajectory.Key) { delete(t.Failed, k) }
 
+// mean is in the unit.
 func (t *Totals) mean() float64 {
 	if t.Scored == 0 {
 		return 0
@@ -223,7 +253,7 @@ func (t *Totals) Statistics(planned int64) Statistics {
 		s.Failed[cause]++
 	}
 	if t.Scored > 0 {
-		s.Reward = &Reward{Mean: t.mean(), Std: math.Sqrt(t.Square / float64(t.Scored))}
+		s.Reward = &Reward{Mean: t.finite(t.mean()), Std: t.finite(math.Sqrt(t.Square / float64(t.Scored)))}
 	}
 	if j := t.Judge; j != nil {
 		s.Judge = &Judge{Model: j.Model, Asked: j.Asked, Tokens: Tokens{j.Usage.Prompt, j.Usage.Completion, j.Usage.Reasoning, j.Usage.Cached}}

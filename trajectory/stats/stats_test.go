@@ -70,3 +70,43 @@ func TestStatistics(t *testing.T) {
 		t.Errorf("%s", b)
 	}
 }
+
+// Mean and deviation of any finite rewards are finite, and right; and so are totals that
+// were stored in between.
+func TestHugeRewards(t *testing.T) {
+	const most = math.MaxFloat64
+	for _, tt := range []struct {
+		rewards   []float64
+		mean, std float64
+	}{
+		{[]float64{1e200, 1}, 5e199, 5e199},
+		{[]float64{1, 1e200}, 5e199, 5e199},
+		{[]float64{most, most, most}, most, 0},
+		{[]float64{most, -most}, 0, most},
+		{[]float64{-most, most, -most, most}, 0, most},
+		{[]float64{1.7e308, 1.7e308, 0}, 2 * 1.7e308 / 3, 1.7e308 * math.Sqrt2 / 3},
+		{[]float64{1e154, -1e154}, 0, 1e154},
+		{[]float64{0.25, 0.75}, 0.5, 0.25},
+	} {
+		tot := stats.New(nil)
+		for i, r := range tt.rewards {
+			tot.Final(record(i, 1, r), stats.Accepted, "")
+			b, err := json.Marshal(tot)
+			if err != nil {
+				t.Fatalf("%v: %v", tt.rewards, err)
+			}
+			tot = stats.New(nil)
+			if err := json.Unmarshal(b, tot); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := tot.Statistics(int64(len(tt.rewards)))
+		if _, err := json.Marshal(s); err != nil {
+			t.Errorf("%v: %v", tt.rewards, err)
+		}
+		near := func(x, y float64) bool { return x == y || math.Abs(x/2-y/2) <= 1e-9*max(math.Abs(x), math.Abs(y)) }
+		if !near(s.Reward.Mean, tt.mean) || !near(s.Reward.Std, tt.std) {
+			t.Errorf("%v: %+v, want %g and %g", tt.rewards, *s.Reward, tt.mean, tt.std)
+		}
+	}
+}

@@ -76,6 +76,13 @@ type group struct{ n, sum float64 }
 // each cluster of tasks that belong together. Tasks without samples do not count. ok is
 // false where there is no sample at all.
 func Mean(tasks [][]float64, o Options) (e Estimate, ok bool) {
+	most := 0.0
+	for _, t := range tasks {
+		for _, x := range t {
+			most = max(most, math.Abs(x))
+		}
+	}
+	unit := unit(most)
 	var gs []group
 	shape := shape{low: math.Inf(1), high: math.Inf(-1), single: true, binary: true}
 	for _, t := range tasks {
@@ -84,14 +91,15 @@ func Mean(tasks [][]float64, o Options) (e Estimate, ok bool) {
 		}
 		g := group{n: float64(len(t))}
 		for _, x := range t {
-			g.sum += x
+			g.sum += x / unit
 			shape.see(x)
 		}
 		shape.single = shape.single && len(t) == 1
 		shape.n += len(t)
 		gs = append(gs, g)
 	}
-	return estimate(gs, shape, o)
+	e, ok = estimate(gs, shape, o)
+	return e.in(unit), ok
 }
 
 // OverTasks is the mean of one value a task. several says that the values were made of

@@ -9,7 +9,7 @@ type Pair struct{ A, B float64 }
 // spread is measured between tasks, with Student's t. Where nothing varies, the interval
 // is what the share of pairs that agree (or all differ) allows. ok is false without pairs.
 func Difference(tasks [][]Pair, o Options) (e Estimate, ok bool) {
-	gs, flips, n := differences(tasks)
+	gs, flips, n, unit := differences(tasks)
 	if n == 0 {
 		return e, false
 	}
@@ -39,25 +39,32 @@ func Difference(tasks [][]Pair, o Options) (e Estimate, ok bool) {
 	if len(gs) == 1 {
 		e.Note = "one task: nothing is known about others"
 	}
-	return e, true
+	return e.in(unit), true
 }
 
-// differences sums up A − B by task. flips says that all rewards lie in 0 to 1.
-func differences(tasks [][]Pair) (gs []group, flips bool, n int) {
+// differences sums up A − B by task, in a unit. flips says that all rewards lie in 0 to 1.
+func differences(tasks [][]Pair) (gs []group, flips bool, n int, in float64) {
 	flips = true
+	most := 0.0
+	for _, t := range tasks {
+		for _, p := range t {
+			most = max(most, math.Abs(p.A), math.Abs(p.B))
+		}
+	}
+	in = unit(most)
 	for _, t := range tasks {
 		if len(t) == 0 {
 			continue
 		}
 		g := group{n: float64(len(t))}
 		for _, p := range t {
-			g.sum += p.A - p.B
+			g.sum += p.A/in - p.B/in
 			flips = flips && min(p.A, p.B) >= 0 && max(p.A, p.B) <= 1
 		}
 		gs = append(gs, g)
 		n += len(t)
 	}
-	return gs, flips, n
+	return gs, flips, n, in
 }
 
 // McNemar is the exact two-sided test of pairs of which onlyA passed in the first run
@@ -71,7 +78,7 @@ func McNemar(onlyA, onlyB int) float64 {
 // difference as that lies from 0. The observed difference counts as one draw, so that p
 // is never 0. It is 1 where there is nothing to draw from.
 func PairedBootstrap(tasks [][]Pair, o Options) float64 {
-	gs, _, n := differences(tasks)
+	gs, _, n, _ := differences(tasks)
 	if n == 0 {
 		return 1
 	}

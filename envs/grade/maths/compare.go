@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/cmplx"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -115,7 +116,7 @@ func (c *comparer) each(as, bs []*node) bool {
 // match pairs the elements in any order.
 func (c *comparer) match(as, bs []*node) bool {
 	if len(as) != len(bs) { // said twice is said once
-		as, bs = once(as), once(bs)
+		as, bs = c.once(as), c.once(bs)
 	}
 	if len(as) != len(bs) {
 		return false
@@ -152,16 +153,21 @@ func (c *comparer) match(as, bs []*node) bool {
 	return true
 }
 
-func once(ns []*node) (out []*node) {
-	seen := map[string]bool{}
+// once leaves out what is said again, in any notation: 1/2, 0.5.
+func (c *comparer) once(ns []*node) (out []*node) {
+	if len(ns) > maxTwice {
+		return ns
+	}
 	for _, n := range ns {
-		if k := n.canon(); !seen[k] {
-			seen[k] = true
+		if !slices.ContainsFunc(out, func(o *node) bool { return c.same(o, n) }) {
 			out = append(out, n)
 		}
 	}
 	return out
 }
+
+// maxTwice bounds the lists in which values that are said twice are looked for.
+const maxTwice = 50
 
 func (c *comparer) sameRatio(a, b *node) bool {
 	if c.each(a.kids, b.kids) {
@@ -178,11 +184,18 @@ func (c *comparer) sameRatio(a, b *node) bool {
 	return c.sameScalar(product(a.kids[0], b.kids[1]), product(a.kids[1], b.kids[0]))
 }
 
+// label is the letter of a choice: (A).
+var label = regexp.MustCompile(`^[(\[]([a-z])[)\].]$`)
+
 // plainText is what a text or a run of letters says.
 func plainText(n *node) string {
 	switch n.op {
 	case oText:
-		return strings.ToLower(strings.Join(strings.Fields(strings.Trim(n.name, " .")), ""))
+		text := strings.ToLower(strings.Join(strings.Fields(strings.Trim(n.name, " .")), ""))
+		if m := label.FindStringSubmatch(text); m != nil {
+			return m[1]
+		}
+		return text
 	case oSym:
 		return strings.ToLower(n.name)
 	case oMul:
@@ -220,7 +233,7 @@ func (c *comparer) sameScalar(a, b *node) bool {
 			}
 		}
 		x, y := a.value(p), b.value(p)
-		if n == 1 && cmplx.IsInf(x) && cmplx.IsInf(y) {
+		if n == 1 && cmplx.IsInf(x) && cmplx.IsInf(y) && unbounded(a) && unbounded(b) { // else too large to know
 			return math.Signbit(real(x)) == math.Signbit(real(y))
 		}
 		if !finite(x) || !finite(y) {
@@ -232,6 +245,10 @@ func (c *comparer) sameScalar(a, b *node) bool {
 		seen++
 	}
 	return seen > 0 && seen >= min(n, 3)
+}
+
+func unbounded(n *node) bool {
+	return n.has(func(k *node) bool { return k.op == oSym && k.name == "∞" })
 }
 
 func (c *comparer) near(x, y *big.Rat) bool {

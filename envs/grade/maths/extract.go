@@ -2,7 +2,10 @@ package maths
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+
+	"hermes/envs/grade/written"
 )
 
 // Targets are what an answer is looked for in.
@@ -21,9 +24,11 @@ const maxText = 1 << 16
 const maxExpression = 4000
 
 var (
-	anchor  = regexp.MustCompile(`(?i)(?:final\s+answer|answer|solution)\**\s*(?:is|:)\s*:?\**\s*`)
-	inline  = regexp.MustCompile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
-	plain   = regexp.MustCompile(`[-−+]?[$€£]?(?:\d+ \d+/\d+|\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s*(?:\\?%|percent(?:age)?\b|pct\b))?`)
+	anchor = regexp.MustCompile(`(?i)(?:(?:final\s+|correct\s+)*(?:answers?|solutions?)[*_]*\s*(?:is|are|:|=)|(?:(?:最终|正确|最后)?答案|答え|정답|ответ|antwort|réponse|respuesta|risposta)[*_]*\s*(?:是|为|為|は|ist|est|es|è)?)\s*:?[*_]*\s*`)
+	inline = regexp.MustCompile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
+	plain  = regexp.MustCompile(`[-+]?[$€£]?(?:\d+ \d+/\d+|(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+\b)?)(?:\s?/\s?\d+(?:\.\d+)?)?` +
+		`(?:\s*(?:\\times|\\cdot|[×x*·])\s*10\s*(?:\^|\*\*)\s*(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+))?(?:\s?(?:\^|\*\*)\s?(?:\{[-+]?\d+\}|[-+]?\d+))?` +
+		`(?:\s*(?:\\?%|percent(?:age)?\b|pct\b)|\s?(?:` + unitWords + `)\b)?`)
 	behind  = regexp.MustCompile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
 	between = regexp.MustCompile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
 	prosy   = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
@@ -48,7 +53,7 @@ func extract(text string, targets Targets) string {
 	if targets == 0 {
 		targets = Latex | Expr
 	}
-	text = strings.TrimSpace(text)
+	text = written.Final(written.Fold(text))
 	text = endless.ReplaceAllString(text, `${1}\infty`)
 	text = powered.ReplaceAllString(metres.ReplaceAllString(areas.ReplaceAllString(text, "$1$2"), "${1}m$2"), "$1")
 	if !strings.Contains(text, `\begin{`) {
@@ -60,17 +65,170 @@ func extract(text string, targets Targets) string {
 	if all := anchor.FindAllStringIndex(text, -1); all != nil {
 		tail := text[all[len(all)-1][1]:]
 		tail = strings.ToValidUTF8(tail[:min(len(tail), 2*maxExpression)], "")
-		if found := candidate(tail, targets, near(tail)); found != "" {
+		if rest, ok := strings.CutPrefix(tail, "n't "); ok { // isn't
+			tail = "not " + rest
+		}
+		if found := stated(tail, targets); found != "" {
 			return found
 		}
 	}
-	if len(text) < maxExpression && !inline.MatchString(text) && !isProse(text) {
-		return text
+	if said := aside.ReplaceAllString(text, ""); len(said) < maxExpression && said != "" && !inline.MatchString(said) && !isProse(said) {
+		return said
 	}
-	if found := candidate(text, targets, false); found != "" {
+	return last(items(text, targets), text)
+}
+
+// stated is the answer that "the answer is" announces.
+func stated(tail string, targets Targets) string {
+	sentence := firstSentence(tail)
+	if more := furtherOne.FindString(tail[len(sentence):]); more != "" { // 5. Or 7.
+		sentence += more + firstSentence(tail[len(sentence)+len(more):])
+	}
+	sentence = furtherStop.ReplaceAllString(sentence, " $1")
+	if targets&Expr != 0 && !inline.MatchString(sentence) && len(sentence) < maxExpression && !isProse(sentence) && strings.ContainsAny(sentence, "0123456789") {
+		return written.Unwrap(strings.Trim(sentence, " .,;*_`\""))
+	}
+	all := items(sentence, targets)
+	if found := first(all, sentence); found != "" && near(sentence, all) {
 		return found
 	}
-	return ""
+	if found := last(all, sentence); found != "" {
+		return found
+	}
+	if denies(all) {
+		tail = tail[min(len(sentence), len(tail)):]
+	}
+	return last(items(tail, targets), tail)
+}
+
+var (
+	furtherOne  = regexp.MustCompile(`(?i)^[.;!?\s]*\b(?:or|alternatively|otherwise|maybe|perhaps|possibly)\b,?`)
+	furtherStop = regexp.MustCompile(`(?i)[.;!?]\s+((?:or|alternatively|otherwise|maybe|perhaps|possibly)\b)`)
+	unitBehind  = regexp.MustCompile(`^\s?(` + unitWords + `)\b`)
+	aside       = regexp.MustCompile(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
+	sentenceEnd = regexp.MustCompile(`[.;!?](?:\s|$)|\n`)
+	// linked stands between two answers of one list; remark behind the second says that
+	// it begins something else.
+	linked = regexp.MustCompile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
+	choice = regexp.MustCompile(`(?i)^\W*(?:[A-Za-z]+\W+){0,2}\bor\b\W+(?:[A-Za-z]+\W+){0,3}$|或`)
+	orSo   = regexp.MustCompile(`(?i)\bor\s+(?:so|more|less|fewer)\b`)
+	binds  = regexp.MustCompile(`(?i)[,;、&]|\b(?:or|and)\b|[或和]|以及`)
+	remark = regexp.MustCompile(`(?i)^[\s*_$` + "`" + `]*(?:is|are|was|were|does|did|do|has|have|can|will|would|being|more|less|of|times|fewer|because|since|as|was)\b`)
+)
+
+// firstSentence is the first line or sentence with anything in it; formulas are no ends.
+func firstSentence(text string) string {
+	from := len(text) - len(strings.TrimLeft(text, " \t\r\n*_"))
+	formulas := inline.FindAllStringIndex(text, -1)
+	for _, m := range sentenceEnd.FindAllStringIndex(text[from:], -1) {
+		at := from + m[0]
+		inside := slices.ContainsFunc(formulas, func(f []int) bool { return f[0] < at && at < f[1] })
+		if !inside && strings.ContainsAny(text[from:at], "0123456789$\\") {
+			return text[:at]
+		}
+	}
+	return text
+}
+
+// item is a formula or a number in a text.
+type item struct {
+	from, to int
+	text     string
+	denied   bool // "not 5"
+}
+
+// items lists the formulas and, outside of them, the numbers of a text.
+func items(text string, targets Targets) []item {
+	var out []item
+	formulas := inline.FindAllStringSubmatchIndex(text, -1)
+	for _, m := range formulas {
+		if targets&Latex == 0 {
+			break
+		}
+		one := item{from: m[0], to: m[1]}
+		for g := 2; g < len(m); g += 2 {
+			if m[g] >= 0 {
+				one.text = text[m[g]:m[g+1]]
+			}
+		}
+		if behind.MatchString(text[one.to:]) {
+			one.text += "%"
+		} else if m := unitBehind.FindStringSubmatch(text[one.to:]); m != nil && strings.ContainsAny(one.text[max(0, len(one.text)-1):], "0123456789})") {
+			one.text += " " + m[1] // $5$ cm
+		}
+		out = append(out, one)
+	}
+	if targets&Expr != 0 {
+		hidden := []byte(text)
+		for _, m := range formulas {
+			for i := m[0]; i < m[1] && targets&Latex != 0; i++ {
+				hidden[i] = ' '
+			}
+		}
+		for _, m := range plain.FindAllIndex(hidden, -1) {
+			found := strings.TrimRight(text[m[0]:m[1]], ",")
+			if m[0] > 0 && text[m[0]-1] >= '0' && text[m[0]-1] <= '9' {
+				found = strings.TrimLeft(found, "-+") // 10-12 ends in 12
+			}
+			out = append(out, item{from: m[0], to: m[1], text: found})
+		}
+	}
+	slices.SortFunc(out, func(a, b item) int { return a.from - b.from })
+	for i := range out {
+		out[i].denied = written.Denied(text[:out[i].from])
+	}
+	return out
+}
+
+func denies(all []item) bool {
+	return slices.ContainsFunc(all, func(x item) bool { return x.denied })
+}
+
+// near tells whether the first item that is not denied stands at the beginning, behind at
+// most one word.
+func near(text string, all []item) bool {
+	i := slices.IndexFunc(all, func(x item) bool { return !x.denied })
+	return i >= 0 && len(strings.Fields(text[:all[i].from])) <= 1
+}
+
+// together tells whether b goes on with the list that a is in: 5 or 7; 5, 6. An "or" in a
+// few words between them makes b another answer, too.
+func together(a, b item, text string) bool {
+	between := text[a.to:b.from]
+	if a.denied || b.denied || len(between) > 60 || remark.MatchString(text[b.to:]) && !choice.MatchString(between) {
+		return false
+	}
+	return linked.MatchString(between) && binds.MatchString(between) ||
+		choice.MatchString(between) && !sentenceEnd.MatchString(between) && !orSo.MatchString(between)
+}
+
+// first is the first item with those that belong to it.
+func first(all []item, text string) string {
+	i := slices.IndexFunc(all, func(x item) bool { return !x.denied })
+	if i < 0 {
+		return ""
+	}
+	found := all[i].text
+	for ; i+1 < len(all) && together(all[i], all[i+1], text); i++ {
+		found += ", " + all[i+1].text
+	}
+	return found
+}
+
+// last is the last item with those that belong to it.
+func last(all []item, text string) string {
+	i := len(all) - 1
+	for i >= 0 && all[i].denied {
+		i--
+	}
+	if i < 0 {
+		return ""
+	}
+	found := all[i].text
+	for ; i > 0 && together(all[i-1], all[i], text); i-- {
+		found = all[i-1].text + ", " + found
+	}
+	return found
 }
 
 // isProse tells whether a text has words beside its mathematics.
@@ -79,59 +237,6 @@ func isProse(text string) bool {
 		return prosy.MatchString(texts.ReplaceAllString(text, " "))
 	}
 	return wordy.MatchString(spoken.ReplaceAllString(text, ""))
-}
-
-// near tells whether a formula or number stands at the beginning, behind at most one word.
-func near(text string) bool {
-	at := len(text)
-	for _, re := range []*regexp.Regexp{inline, plain} {
-		if m := re.FindStringIndex(text); m != nil {
-			at = min(at, m[0])
-		}
-	}
-	return len(strings.Fields(text[:at])) <= 1
-}
-
-// candidate is the first or the last formula or number.
-func candidate(text string, targets Targets, first bool) string {
-	pick := func(all [][]int) []int {
-		if first {
-			return all[0]
-		}
-		return all[len(all)-1]
-	}
-	from, to, found := -1, -1, ""
-	formulas := inline.FindAllStringSubmatchIndex(text, -1)
-	if targets&Latex != 0 && formulas != nil {
-		m := pick(formulas)
-		for g := 2; g < len(m); g += 2 {
-			if m[g] >= 0 {
-				found = text[m[g]:m[g+1]]
-			}
-		}
-		if from, to = m[0], m[1]; behind.MatchString(text[to:]) {
-			found += "%"
-		}
-	}
-	if targets&Expr == 0 {
-		return found
-	}
-	hidden := []byte(text)
-	for _, m := range formulas {
-		for i := m[0]; i < m[1] && targets&Latex != 0; i++ {
-			hidden[i] = ' '
-		}
-	}
-	if all := plain.FindAllIndex(hidden, -1); all != nil {
-		m := pick(all)
-		if from < 0 || first && m[0] < from || !first && m[0] > to {
-			found = strings.TrimRight(text[m[0]:m[1]], ",")
-			if m[0] > 0 && text[m[0]-1] >= '0' && text[m[0]-1] <= '9' {
-				found = strings.TrimLeft(found, "-−+") // 10-12 ends in 12
-			}
-		}
-	}
-	return found
 }
 
 // boxes joins the contents of the last \boxed{}, and of those before it that belong to it:
@@ -160,7 +265,9 @@ func boxes(text string) (string, bool) {
 			}
 			inner = strings.TrimRight(inner, " $]\\") // it was cut off
 		}
-		all = append(all, box{at, after, inner})
+		if !written.Denied(text[:at]) {
+			all = append(all, box{at, after, inner})
+		}
 		i = after
 	}
 	if len(all) == 0 {

@@ -1,6 +1,8 @@
 package maths
 
 import (
+	"cmp"
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,22 +31,28 @@ type token struct {
 const maxTokens = 2000
 
 var (
-	spacing   = regexp.MustCompile(`\\(?:[,;:> ]|qquad|quad|displaystyle|textstyle|limits|nolimits|hspace\{[^}]*\}|phantom\{[^}]*\}|bigg?[lr]?|Bigg?[lr]?|(?:left|right)\.|(?:left|right)(?:[^a-z]|$))`)
-	grouped   = regexp.MustCompile(`(^|[^\d.,])(\d{1,3}(?:,\d{3})+)($|[^\d,]|,[^\d])`)
-	closeUp   = regexp.MustCompile(`,\\!\s*`)
-	degrees   = regexp.MustCompile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
-	percents  = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
-	mixed     = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
-	upright   = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph)\s*\}\s*$`)
-	connected = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
-	conjunct  = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
-	units     = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:cm|mm|km|kg|mph|m|g|s|inch|inches|in|ft|feet|foot|yards?|miles?|meters?|metres?|centimeters?|kilometers?|degrees?|dollars?|cents?|euros?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|units?|grams?|kilograms?|pounds?|liters?|litres?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
+	spacing  = regexp.MustCompile(`\\(?:[,;:> ]|qquad|quad|displaystyle|textstyle|limits|nolimits|hspace\{[^}]*\}|phantom\{[^}]*\}|bigg?[lr]?|Bigg?[lr]?|(?:left|right)\.|(?:left|right)(?:[^a-z]|$))`)
+	grouped  = regexp.MustCompile(`(^|[^\d.,])(\d{1,3}(?:,\d{3})+)($|[^\d,]|,[^\d])`)
+	coloured = regexp.MustCompile(`\\(?:text|math)?color(?:box)?\s*(?:\[[^\]]*\])?\s*\{[^{}]*\}`)
+	// 6.02e23; 0.1\overline{6}; 0.333…
+	scientific = regexp.MustCompile(`(^|[^\w.\\])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d{1,3})($|[^\w.])`)
+	repeating  = regexp.MustCompile(`(\d*)\.(\d*)\s*\\(?:overline|bar|dot|widebar|overbar)\s*(?:\{\s*(\d+)\s*\}|(\d))`)
+	going      = regexp.MustCompile(`(\d*)\.(\d*?)(\d)(\d+)\s*(?:\.\.\.|…|\\l?dots)`)
+	closeUp    = regexp.MustCompile(`,\\!\s*`)
+	degrees    = regexp.MustCompile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
+	percents   = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
+	mixed      = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
+	upright    = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph)\s*\}\s*$`)
+	connected  = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
+	conjunct   = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
+	units      = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
 )
 
 // tidy rewrites what has several spellings.
 func tidy(s string) string {
-	s = closeUp.ReplaceAllString(s, ",")
-	s = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ",
+	s = coloured.ReplaceAllString(closeUp.ReplaceAllString(s, ","), "")
+	s = endlessly(scientific.ReplaceAllString(s, "${1}(${2}*10^{${3}})${4}"))
+	s = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ", "∅", "\\emptyset ",
 		"√", "\\sqrt ", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "",
 		"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
 		"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ").Replace(s)
@@ -67,6 +75,33 @@ func tidy(s string) string {
 	s = upright.ReplaceAllString(units.ReplaceAllString(s, "$1"), "$1")
 	s = connected.ReplaceAllString(s, "$1,$2")
 	return conjunct.ReplaceAllString(s, ", ")
+}
+
+// endlessly writes decimal fractions that go on for ever as fractions.
+func endlessly(s string) string {
+	fraction := func(whole, start, period string) string {
+		if len(whole)+len(start)+len(period) > 200 {
+			return ""
+		}
+		n, ok1 := new(big.Int).SetString("0"+whole+start+period, 10)
+		m, ok2 := new(big.Int).SetString("0"+whole+start, 10)
+		if !ok1 || !ok2 {
+			return ""
+		}
+		return "(" + n.Sub(n, m).String() + "/" + strings.Repeat("9", len(period)) + strings.Repeat("0", len(start)) + ")"
+	}
+	s = repeating.ReplaceAllStringFunc(s, func(text string) string {
+		m := repeating.FindStringSubmatch(text)
+		return cmp.Or(fraction(m[1], m[2], m[3]+m[4]), text)
+	})
+	return going.ReplaceAllStringFunc(s, func(text string) string {
+		m := going.FindStringSubmatch(text)
+		same := strings.TrimLeft(m[4], m[3]) == ""
+		if !same || len(m[4]) < 2 {
+			return text
+		}
+		return cmp.Or(fraction(m[1], m[2], m[3]), text)
+	})
 }
 
 // ungroup takes the commas out of 1,234,567 where no bracket stands around it.

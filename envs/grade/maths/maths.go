@@ -11,8 +11,12 @@
 package maths
 
 import (
+	"math"
+	"math/cmplx"
+	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Options tune [Equal]. The zero value is usable.
@@ -43,11 +47,24 @@ func Equal(gold, answer string, o Options) Result {
 	if r.Gold == "" || r.Answer == "" || len(r.Gold) > maxExpression || len(r.Answer) > maxExpression {
 		return r
 	}
-	r.Equal = spelled(r.Gold) == spelled(r.Answer)
-	for _, a := range readings(r.Gold) {
-		for _, b := range readings(r.Answer) {
+	golds, answers := readings(r.Gold), readings(r.Answer)
+	if len(golds) == 0 || len(answers) == 0 || worded(r.Gold) || worded(r.Answer) { // text, where a value cannot be read
+		r.Equal = spelled(r.Gold) == spelled(r.Answer)
+		if worded(r.Gold) && worded(r.Answer) {
+			return r
+		}
+	}
+	rate, known, ok := rates(r.Gold, r.Answer)
+	if !ok {
+		return r
+	}
+	for _, a := range golds {
+		for _, b := range answers {
 			if o.Loose {
 				a, b = renamed(a), renamed(b)
+			}
+			if known {
+				a = product(a, &node{op: oNum, num: rate})
 			}
 			c := &comparer{o: o}
 			r.Equal = r.Equal || c.same(a, b)
@@ -76,8 +93,25 @@ func Read(text string, o Options) (spelling string, ok bool) {
 // readings parses an expression; 100,200 may be a number or a list, and so may 1,22, where
 // the comma is no group of three.
 func readings(s string) []*node {
-	s = tidy(s)
+	s = leading.ReplaceAllString(tidy(s), "")
 	var out []*node
+	if left, right, ok := rounded(s); ok {
+		if l, err := parse(ungroup(left)); err == nil {
+			if r, err := parse(ungroup(right)); err == nil && rounds(l, r, right) {
+				out = append(out, r)
+				if _, says := meant(l); !says || named(l) && len(l.letters()) > 0 {
+					return out
+				}
+			}
+		}
+	}
+	if m := labelled.FindStringSubmatch(s); m != nil { // (A) 12
+		for _, t := range m[1:] {
+			if n, err := parse(ungroup(t)); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
 	texts := []string{ungroup(s)}
 	if m := comma.FindStringSubmatch(strings.TrimSpace(s)); m != nil {
 		texts = []string{m[1] + "." + m[2], s}
@@ -92,11 +126,57 @@ func readings(s string) []*node {
 	return out
 }
 
+var (
+	about    = regexp.MustCompile(`\\(?:approx|simeq|doteq)(?:[^A-Za-z]|$)|≈|≃|≅`)
+	leading  = regexp.MustCompile(`^\s*(?:=|≈|~|\\(?:approx|simeq|sim)(?:\s+|\b))+\s*`)
+	labelled = regexp.MustCompile(`^\s*\\text\w*\{\s*\(([A-H])\)\s*\}\s*(\S.*)$`)
+	letters  = regexp.MustCompile(`^[A-Za-z]{3,}$`)
+	wrapped  = regexp.MustCompile(`\\(?:mathrm|text(?:bf|it|rm|normal)?|mathbf|mbox)\s*\{([^{}]*)\}`)
+)
+
+// worded tells whether an expression is a word, no product of letters: below is not elbow.
+func worded(s string) bool {
+	s = strings.TrimRight(strings.TrimSpace(s), ".")
+	return letters.MatchString(s) && (len(s) > 3 || strings.ContainsAny(strings.ToLower(s), "eio"))
+}
+
+// rounded parts an expression at its last sign of "about".
+func rounded(s string) (left, right string, ok bool) {
+	all := about.FindAllStringIndex(s, -1)
+	if all == nil {
+		return "", "", false
+	}
+	m := all[len(all)-1]
+	_, size := utf8.DecodeRuneInString(s[m[0]:])
+	to := m[0] + size
+	for size == 1 && to < len(s) && (s[to] >= 'a' && s[to] <= 'z') {
+		to++
+	}
+	return s[:m[0]], s[to:], true
+}
+
+// rounds tells whether r is what l is about: any value of a name, a number rounded to the
+// places that r is written with.
+func rounds(l, r *node, text string) bool {
+	if m, ok := meant(l); ok {
+		l = m
+	}
+	if named(l) && len(l.letters()) > 0 {
+		return true
+	}
+	if !l.scalar() || !r.scalar() || len(l.letters())+len(r.letters()) > 0 {
+		return false
+	}
+	_, places, _ := strings.Cut(strings.TrimRight(text, " .$"), ".")
+	return cmplx.Abs(l.value(0)-r.value(0)) <= 0.51*math.Pow(10, -float64(len(places)))
+}
+
 // spelled is text without what has no meaning.
 func spelled(s string) string {
-	s = strings.NewReplacer(`\left`, "", `\right`, "", `\mathrm`, "", `\textbf`, "", `\text`, "", `\mathbf`, "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\!`, "", `\,`, "", `\$`, "", "$", "").Replace(s)
+	s = wrapped.ReplaceAllString(s, "$1")
+	s = strings.NewReplacer(`\left`, "", `\right`, "", `\dfrac`, `\frac`, `\tfrac`, `\frac`, `\!`, "", `\,`, "", `\$`, "", "$", "").Replace(s)
 	return strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || r == '{' || r == '}' {
+		if unicode.IsSpace(r) {
 			return -1
 		}
 		return r

@@ -69,6 +69,10 @@ func (p *parser) list() *node {
 	var kids []*node
 	for {
 		for { // empty places: ", and"
+			if t := p.peek(); len(kids) > 0 && t.kind == prose && conjunction(t.text) {
+				p.pos++
+				continue
+			}
 			if _, ok := p.take(mark, ",", ";"); !ok || len(kids) == 0 {
 				break
 			}

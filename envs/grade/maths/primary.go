@@ -102,7 +102,7 @@ func (p *parser) bracket(open string, closing ...string) *node {
 
 func (p *parser) set() *node {
 	if _, ok := p.take(mark, "}}"); ok {
-		return &node{op: oSet}
+		return sym("∅") // {}
 	}
 	n := p.list()
 	if _, ok := p.take(mark, "}}"); !ok {

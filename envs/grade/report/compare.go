@@ -48,6 +48,8 @@ type Side struct {
 	Tokens   int64    `json:"tokens"`
 	CostUSD  *float64 `json:"cost_usd"` // of the compared samples; nil: unknown
 	Seconds  float64  `json:"seconds"`
+
+	sum figures.Total // of the rewards
 }
 
 // ErrNothingToCompare says that two runs have no scored sample in common.
@@ -108,7 +110,7 @@ func compare(a, b *baseline, seed uint64) (*Comparison, error) {
 	}
 	c.Tasks = len(tasks)
 	for _, s := range []*Side{&c.A, &c.B} {
-		s.Mean /= float64(c.Pairs)
+		s.Mean = s.sum.Over(float64(c.Pairs))
 		s.Unpaired -= c.Pairs
 	}
 	names := slices.Sorted(maps.Keys(tasks))
@@ -128,7 +130,7 @@ func compare(a, b *baseline, seed uint64) (*Comparison, error) {
 }
 
 func (s *Side) take(x short) {
-	s.Mean += x.reward
+	s.sum.Add(x.reward)
 	s.Tokens += x.tokens
 	s.Seconds += x.seconds
 	if x.priced {

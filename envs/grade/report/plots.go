@@ -269,8 +269,8 @@ func (r *Report) scatter() *svg {
 	s := &svg{W: 640, H: height + 24, Title: "cost against reward, one dot a task"}
 	x := scale(0, most)
 	s.axis(0, most, height, x)
-	y := func(v float64) float64 { return top + (high-v)/(high-low)*(height-2*top) }
-	for _, v := range []float64{low, (low + high) / 2, high} {
+	y := func(v float64) float64 { return top + (high/2-v/2)/(high/2-low/2)*(height-2*top) }
+	for _, v := range []float64{low, low/2 + high/2, high} {
 		s.Labels = append(s.Labels, label{X: left - 8, Y: y(v) + 4, Text: fmt.Sprintf("%.3g", v), End: true})
 	}
 	for _, d := range r.plots.dots {

@@ -259,14 +259,16 @@ func (r *Report) bounds(tasks []*task) {
 	if r.Samples.Planned == 0 {
 		return
 	}
-	sum := 0.0
+	var sum figures.Total
 	for _, t := range tasks {
 		for _, x := range t.rewards {
-			sum += x
+			sum.Add(x)
 		}
 	}
 	n := float64(r.Samples.Planned)
-	r.Bounds = Bounds{ptr(sum / n), ptr((sum + float64(r.Samples.missing())) / n)}
+	low := sum.Over(n)
+	sum.Add(float64(r.Samples.missing()))
+	r.Bounds = Bounds{ptr(low), ptr(sum.Over(n))}
 }
 
 // metrics are the means and, where rewards are 0 or 1, pass@k and its relatives.

@@ -240,25 +240,34 @@ func advantages(all []Shaped, kind string) {
 	if kind == "none" || kind == "" || len(all) < 2 {
 		return
 	}
+	unit := 1.0
+	for _, x := range all {
+		if math.Abs(x.Score) >= 0x1p480 { // squares and sums would be beyond all numbers
+			unit = 0x1p600
+		}
+	}
 	n := float64(len(all))
 	mean := 0.0
 	for _, x := range all {
-		mean += x.Score / n
+		mean += x.Score / unit / n
 	}
 	square := 0.0
 	for _, x := range all {
-		square += (x.Score - mean) * (x.Score - mean) / n
+		square += (x.Score/unit - mean) * (x.Score/unit - mean) / n
 	}
 	for i := range all {
 		if all[i].Masked {
 			continue
 		}
-		a := all[i].Score - mean
+		a := all[i].Score/unit - mean
 		switch kind {
 		case "grpo":
-			a /= max(math.Sqrt(square), leastDeviation)
+			a /= max(math.Sqrt(square), leastDeviation/unit)
 		case "rloo":
 			a *= n / (n - 1)
+		}
+		if kind != "grpo" {
+			a = max(-math.MaxFloat64, min(math.MaxFloat64, a*unit))
 		}
 		all[i].Advantage = a
 	}

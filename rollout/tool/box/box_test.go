@@ -2,8 +2,14 @@ package box_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +36,90 @@ func openLocal(t *testing.T) backends.Sandbox {
 }
 
 func TestSuite(t *testing.T) { boxtest.Run(t, openLocal) }
+
+// TestOtherShells: what holds in every shell holds where there is no bash.
+func TestOtherShells(t *testing.T) {
+	for name, argv := range map[string][]string{"dash": {"dash"}, "busybox": {"busybox", "sh"}, "bash as sh": {"bash"}} {
+		t.Run(name, func(t *testing.T) {
+			shell, err := exec.LookPath(argv[0])
+			if err != nil {
+				t.Skip(err)
+			}
+			bin := t.TempDir()
+			if err := os.Symlink(shell, filepath.Join(bin, "sh")); err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range []string{"mkdir", "mv", "rm", "ls", "cat", "sleep", "true", "false", "grep", "env", "basename", "head", "tr", "wc"} {
+				if path, err := exec.LookPath(tool); err == nil {
+					if err := os.Symlink(path, filepath.Join(bin, tool)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			back, err := local.New(local.Config{Dir: t.TempDir(), Path: bin})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer back.Close(context.Background())
+			boxtest.RunShell(t, func(t *testing.T) backends.Sandbox {
+				b, err := back.Open(t.Context(), backends.Spec{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			})
+		})
+	}
+}
+
+// TestBoxWithoutShell: that our own first command does not run is nobody's fault but the
+// image's, unless the model did something before.
+func TestBoxWithoutShell(t *testing.T) {
+	back, err := local.New(local.Config{Dir: t.TempDir(), Path: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close(context.Background())
+	for _, c := range []struct {
+		name  string
+		wrote bool
+		want  error
+	}{{"first", false, backends.ErrImage}, {"after the model wrote a file", true, backends.ErrBroken}} {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := back.Open(t.Context(), backends.Spec{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := boxtest.NewSet(t, b, box.Options{})
+			if c.wrote {
+				boxtest.Call(t, s, "write_file", map[string]any{"path": "f", "content": "x"})
+			}
+			_, err = s.Call(t.Context(), trajectory.Call{Name: "terminal", Arguments: `{"command":"true"}`})
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), "neither bash nor sh") {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// TestParallelCalls: calls side by side each leave a whole state.
+func TestParallelCalls(t *testing.T) {
+	s := boxtest.NewSet(t, openLocal(t), box.Options{})
+	boxtest.Call(t, s, "terminal", map[string]any{"command": "export N=start"})
+	var calls sync.WaitGroup
+	for i := range 8 {
+		calls.Go(func() {
+			r, err := s.Call(t.Context(), trajectory.Call{Name: "terminal", Arguments: fmt.Sprintf(`{"command":"export N=%d; cd /tmp; echo %d"}`, i, i)})
+			if err != nil || !strings.Contains(r.Text, fmt.Sprintf(`"output":"%d\n"`, i)) {
+				t.Errorf("%s %v", r.Text, err)
+			}
+		})
+	}
+	calls.Wait()
+	if out := boxtest.Call(t, s, "terminal", map[string]any{"command": "pwd; echo $N"}); !regexp.MustCompile(`"output":"/tmp\\n[0-7]\\n"`).MatchString(out) {
+		t.Error(out)
+	}
+}
 
 func TestCodeLimits(t *testing.T) {
 	b := openLocal(t)

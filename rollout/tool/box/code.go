@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -74,7 +75,7 @@ func executeCode(o Options) tool.Def {
 
 // fitsCode refuses boxes without Python 3.
 func fitsCode(ctx context.Context, b backends.Sandbox) error {
-	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"python3", "-c", "import fcntl, json, os, sys; sys.exit(sys.version_info < (3, 6))"}})
+	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"python3", "-I", "-c", "import fcntl, json, os, sys; sys.exit(sys.version_info < (3, 6))"}})
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for python3: %w", err)
@@ -120,38 +121,35 @@ type run struct {
 }
 
 func (r *run) prepare(ctx context.Context) error {
-	if err := r.x.ready(ctx, r.b); err != nil {
-		return err
-	}
 	r.x.mu.Lock()
-	r.dir = r.x.dir + "/"
+	acted := r.x.acted
 	r.x.mu.Unlock()
-	r.dir += r.x.name("code_")
-	q := quote(r.dir)
-	res, err := r.b.Exec(ctx, backends.Cmd{Shell: fmt.Sprintf("umask 077; mkdir -p %s && mkfifo %s/request %s/answer", q, q, q)})
+	const script = `t=${TMPDIR:-/tmp}; mkdir -p "$t"; d=$(mktemp -d "$t/.hermes-XXXXXXXX") && mkfifo "$d/request" "$d/answer" && printf %s "$d"`
+	res, err := r.b.Exec(ctx, backends.Cmd{Shell: "umask 077; " + script, Dir: "/"})
 	if err != nil {
 		return fmt.Errorf("prepare the script: %w", err)
 	}
-	if res.Code != 0 {
-		return fmt.Errorf("prepare the script: %s: %w", clip(clean(res.Stderr), 200), backends.ErrBroken)
+	if r.dir = string(res.Stdout); res.Code != 0 || !path.IsAbs(r.dir) {
+		return fmt.Errorf("prepare the script: make a folder with pipes for it: exit code %d: %s: %w", res.Code, clip(clean(res.Stderr), 200), blame(acted))
 	}
 	return nil
 }
 
 func (r *run) tidy(ctx context.Context) {
-	_, _ = r.b.Exec(context.WithoutCancel(ctx), backends.Cmd{Argv: []string{"rm", "-rf", "--", r.dir}}) // the session's folder goes at the end anyway
+	_, _ = r.b.Exec(context.WithoutCancel(ctx), backends.Cmd{Argv: []string{"rm", "-rf", "--", r.dir}, Dir: "/"})
 }
 
 // run starts the script and answers its calls until it ends.
 func (r *run) run(ctx context.Context, code string) (backends.Result, error) {
-	files, err := json.Marshal(map[string]string{"script.py": code, "hermes_tools.py": text("client.py") + functions(r.x.scope)})
+	files, err := json.Marshal(map[string]string{"script.py": code, "hermes_boot.py": text("boot.py"), "hermes_tools.py": text("client.py") + functions(r.x.scope)})
 	if err != nil {
 		return backends.Result{}, err
 	}
-	script, err := r.x.script(ctx, r.b, "exec python3 -c "+quote(text("runner.py"))+" "+quote(r.dir), "", false)
+	c, err := r.x.command(ctx, r.b, "exec python3 -I -c "+quote(text("runner.py"))+" "+quote(r.dir), "", false)
 	if err != nil {
 		return backends.Result{}, err
 	}
+	c.Stdin, c.Timeout, c.MaxOutput, c.Keep = files, r.x.opt.CodeTimeout, 256<<10, backends.KeepBoth
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
@@ -163,7 +161,7 @@ func (r *run) run(ctx context.Context, code string) (backends.Result, error) {
 		}
 		served <- err
 	}()
-	res, err := r.b.Exec(ctx, backends.Cmd{Shell: script, Stdin: files, Timeout: r.x.opt.CodeTimeout, MaxOutput: 256 << 10, Keep: backends.KeepBoth})
+	res, err := r.b.Exec(ctx, c)
 	stop()
 	if callErr := <-served; callErr != nil && !errors.Is(callErr, context.Canceled) {
 		return res, callErr
@@ -176,7 +174,7 @@ func (r *run) serve(ctx context.Context) error {
 	q := quote(r.dir)
 	script, answer := fmt.Sprintf("cat %s/request", q), []byte(nil)
 	for {
-		res, err := r.b.Exec(ctx, backends.Cmd{Shell: script, Stdin: answer, MaxOutput: codeRequest})
+		res, err := r.b.Exec(ctx, backends.Cmd{Shell: script, Dir: "/", Stdin: answer, MaxOutput: codeRequest})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -2,53 +2,143 @@ package box
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
-var (
-	quoted   = regexp.MustCompile(`(?s)'[^']*'|"(?:\\.|[^"\\])*"|\\.`)
-	detacher = regexp.MustCompile(`(?:^|[;&|(\n])\s*(?:sudo\s+)?(nohup|setsid|disown)\b`)
-	ampersat = regexp.MustCompile(`(?:^|[^&><|])&(?:[^&>]|$)`)
-	runners  = regexp.MustCompile(`(?:^|[;&|(\n])\s*(?:[A-Za-z_][A-Za-z0-9_]*=\S*\s+)*(?:npx\s+)?((?:npm|pnpm|yarn|bun)\s+(?:run\s+)?(?:dev|start|serve|watch)\b|docker[ -]compose\s+up\b|next\s+dev\b|vite(?:\s+(?:dev|serve|preview)\b|\s*(?:$|[;&|\n]))|nodemon\b|uvicorn\b|gunicorn\b|python3?\s+-m\s+http\.server\b)`)
-	askHelp  = regexp.MustCompile(`(?:^|\s)(?:--help|--version|-h|-V)(?:\s|$)`)
-	detached = regexp.MustCompile(`(?:^|\s)(?:-d|--detach)(?:\s|$)`)
-)
+var runners = regexp.MustCompile(`^(?:npx\s+)?((?:npm|pnpm|yarn|bun)\s+(?:run\s+)?(?:dev|start|serve|watch)\b|docker[ -]compose\s+up\b|next\s+dev\b|vite(?:\s+(?:dev|serve|preview)\b|\s*$)|nodemon\b|uvicorn\b|gunicorn\b|python3?\s+-m\s+http\.server\b)`)
 
-// longRunner says why a command does not belong into the foreground, or "".
+// longRunner says why a command does not belong into the foreground, or "". A command that
+// is not understood is the shell's to judge.
 func longRunner(command string) string {
-	bare := withoutHeredocs(command)
-	bare = quoted.ReplaceAllString(bare, "''")
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
+	if err != nil {
+		return ""
+	}
 	const advice = "; start it with background=true and watch it with the process tool"
-	if m := detacher.FindStringSubmatch(bare); m != nil {
-		return m[1] + " does not work in a foreground command" + advice
+	why := ""
+	syntax.Walk(file, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok || why != "" {
+			return why == ""
+		}
+		words := plainWords(call)
+		if len(words) > 1 && words[0] == "sudo" {
+			words = words[1:]
+		}
+		if len(words) == 0 {
+			return true
+		}
+		if slices.Contains([]string{"nohup", "setsid", "disown"}, words[0]) {
+			why = words[0] + " does not work in a foreground command" + advice
+			return false
+		}
+		if m := runners.FindStringSubmatch(strings.Join(words, " ")); m != nil && !slices.ContainsFunc(words, endsAtOnce) {
+			why = "'" + m[1] + "' usually runs until it is stopped" + advice
+		}
+		return why == ""
+	})
+	if why != "" {
+		return why
 	}
-	if ampersat.MatchString(bare) {
-		return "'&' would leave a process behind that nobody can see" + advice
-	}
-	if m := runners.FindStringSubmatch(bare); m != nil && !askHelp.MatchString(bare) && !detached.MatchString(bare) {
-		return "'" + strings.Join(strings.Fields(m[1]), " ") + "' usually runs until it is stopped" + advice
+	j := jobs{waits: map[string]bool{}}
+	if j.list(file.Stmts); j.left || j.open {
+		return "'&' would leave a process behind that nobody can see" + advice + ", or end with wait"
 	}
 	return ""
 }
 
-// withoutHeredocs drops the bodies of here-documents.
-func withoutHeredocs(command string) string {
-	lines := strings.Split(command, "\n")
-	var out []string
-	for i := 0; i < len(lines); i++ {
-		out = append(out, lines[i])
-		m := heredocStart.FindStringSubmatch(lines[i])
-		if m == nil {
-			continue
-		}
-		for end := i + 1; end < len(lines); end++ {
-			if strings.TrimLeft(lines[end], "\t") == m[1] {
-				i = end
-				break
-			}
-		}
-	}
-	return strings.Join(out, "\n")
+// endsAtOnce are words with which a server only says something, or goes into the background
+// of its own.
+func endsAtOnce(word string) bool {
+	return slices.Contains([]string{"--help", "--version", "-h", "-V", "-d", "--detach"}, word)
 }
 
-var heredocStart = regexp.MustCompile(`<<-?\s*\\?['"]?([A-Za-z_][A-Za-z0-9_]*)['"]?`)
+// plainWords are the words of a command; one that is not plain text is two quotes.
+func plainWords(c *syntax.CallExpr) []string {
+	words := make([]string, len(c.Args))
+	for i, w := range c.Args {
+		if words[i] = w.Lit(); words[i] == "" {
+			words[i] = "''"
+		}
+	}
+	return words
+}
+
+// jobs looks for background jobs that outlive the shell that starts them. One is a shell: a
+// subshell, a substitution and a part of a pipe each have jobs of their own, which a wait of
+// the others does not wait for.
+type jobs struct {
+	open  bool            // a job was started and not waited for yet
+	left  bool            // one of an inner shell is never waited for
+	waits map[string]bool // functions that wait
+}
+
+func (j *jobs) list(all []*syntax.Stmt) {
+	for _, s := range all {
+		j.stmt(s)
+	}
+}
+
+func (j *jobs) stmt(s *syntax.Stmt) {
+	if s.Background {
+		inner := *s
+		inner.Background = false
+		j.shell(&inner)
+		j.open = true
+		return
+	}
+	j.node(s)
+}
+
+// shell looks at statements that run in a shell of their own.
+func (j *jobs) shell(all ...*syntax.Stmt) {
+	in := jobs{waits: j.waits}
+	in.list(all)
+	j.left = j.left || in.left || in.open
+}
+
+// node looks at what runs in this shell below a node, in the order of its text.
+func (j *jobs) node(top syntax.Node) {
+	syntax.Walk(top, func(n syntax.Node) bool {
+		if n == nil || n == top {
+			return true
+		}
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			j.stmt(n)
+			return false
+		case *syntax.Subshell:
+			j.shell(n.Stmts...)
+			return false
+		case *syntax.CmdSubst:
+			j.shell(n.Stmts...)
+			return false
+		case *syntax.ProcSubst:
+			j.shell(n.Stmts...)
+			return false
+		case *syntax.BinaryCmd:
+			if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
+				j.shell(n.X)
+				j.shell(n.Y)
+				return false
+			}
+		case *syntax.FuncDecl:
+			body := jobs{waits: j.waits, open: true}
+			body.stmt(n.Body)
+			j.waits[n.Name.Value] = !body.open
+		case *syntax.CallExpr:
+			words := plainWords(n)
+			if len(words) > 1 && (words[0] == "command" || words[0] == "builtin") {
+				words = words[1:]
+			}
+			if len(words) > 0 && (words[0] == "wait" || j.waits[words[0]]) {
+				j.open = false
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -33,7 +33,7 @@ func (x *session) lint(ctx context.Context, b backends.Sandbox, p, before, after
 	if len(after) > lintMost || len(before) > lintMost {
 		return nil, nil
 	}
-	now, checked, err := syntax(ctx, b, p, after)
+	now, checked, err := checkSyntax(ctx, b, p, after)
 	if err != nil || !checked {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (x *session) lint(ctx context.Context, b backends.Sandbox, p, before, after
 		return &lint{Status: "ok"}, nil
 	}
 	if before != "" {
-		was, _, err := syntax(ctx, b, p, before)
+		was, _, err := checkSyntax(ctx, b, p, before)
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +56,8 @@ var places = regexp.MustCompile(`\d+`)
 
 func withoutPlaces(s string) string { return places.ReplaceAllString(s, "") }
 
-// syntax returns the first problem of a text.
-func syntax(ctx context.Context, b backends.Sandbox, p, content string) (problem string, checked bool, err error) {
+// checkSyntax returns the first problem of a text.
+func checkSyntax(ctx context.Context, b backends.Sandbox, p, content string) (problem string, checked bool, err error) {
 	switch strings.ToLower(path.Ext(p)) {
 	case ".json":
 		return jsonProblem(content), true, nil
@@ -82,7 +82,7 @@ func syntax(ctx context.Context, b backends.Sandbox, p, content string) (problem
 
 // inBox checks with a program of the box, if it is there.
 func inBox(ctx context.Context, b backends.Sandbox, content string, argv ...string) (string, bool, error) {
-	r, err := b.Exec(ctx, backends.Cmd{Argv: argv, Stdin: []byte(content), Timeout: 20 * time.Second, MaxOutput: 16 << 10})
+	r, err := b.Exec(ctx, backends.Cmd{Dir: "/", Argv: argv, Stdin: []byte(content), Timeout: 20 * time.Second, MaxOutput: 16 << 10})
 	if err != nil {
 		return "", false, fmt.Errorf("check syntax with %s: %w", argv[0], err)
 	}

@@ -16,7 +16,8 @@ type found struct {
 }
 
 // find looks for old in content with one strategy after the other, from exact to vague. The
-// first that finds anything wins.
+// first that finds anything wins. They forgive white space, indentation, escapes and
+// typographic characters, and nothing else: a line that is only alike is another line.
 func find(content, old string) found {
 	if spans := occurrences(content, old); len(spans) > 0 {
 		return found{"exact", spans, false}
@@ -47,9 +48,8 @@ func find(content, old string) found {
 				return s
 			})
 		},
+		func() found { return found{"bytes that are not UTF-8", shownAs(content, old), false} },
 		func() found { return found{"typographic characters", typographic(content, old), false} },
-		func() found { return found{"block anchors", anchors(content, lines, want, tail), true} },
-		func() found { return found{"context", context9(content, lines, want, tail), true} },
 	} {
 		if f := try(); len(f.spans) > 0 {
 			return f
@@ -170,72 +170,4 @@ func typographic(content, old string) []span {
 		spans = append(spans, span{from, to})
 	}
 	return spans
-}
-
-// anchors finds blocks whose first and last lines are equal and whose middle is alike.
-func anchors(content string, lines []span, want []string, tail bool) []span {
-	n := len(want)
-	if n < 3 {
-		return nil
-	}
-	line := func(i int) string { return strings.TrimSpace(content[lines[i].from:lines[i].to]) }
-	var starts []int
-	for i := 0; i+n <= len(lines); i++ {
-		if line(i) == strings.TrimSpace(want[0]) && line(i+n-1) == strings.TrimSpace(want[n-1]) {
-			starts = append(starts, i)
-		}
-	}
-	least := 0.5
-	if len(starts) > 1 {
-		least = 0.7
-	}
-	var spans []span
-	for _, i := range starts[:min(len(starts), 50)] {
-		sum := 0.0
-		for j := 1; j < n-1; j++ {
-			sum += ratio([]rune(line(i+j)), []rune(strings.TrimSpace(want[j])))
-		}
-		if sum/float64(n-2) >= least {
-			spans = append(spans, over(content, lines, i, n, tail))
-		}
-	}
-	return apart(spans)
-}
-
-// context9 finds blocks of which at least half of the lines are much alike. Shorter texts
-// than three lines are not looked for: too much would pass.
-func context9(content string, lines []span, want []string, tail bool) []span {
-	n := len(want)
-	if n < 3 || len(lines)*n > 200_000 {
-		return nil
-	}
-	var spans []span
-	best := 0
-	for i := 0; i+n <= len(lines); i++ {
-		score := 0
-		for j := range want {
-			if _, ok := alike(strings.TrimSpace(content[lines[i+j].from:lines[i+j].to]), strings.TrimSpace(want[j]), 0.8); ok {
-				score++
-			}
-		}
-		switch {
-		case score*2 < n || score < best:
-		case score > best:
-			best, spans = score, []span{over(content, lines, i, n, tail)}
-		default:
-			spans = append(spans, over(content, lines, i, n, tail))
-		}
-	}
-	return apart(spans)
-}
-
-// apart drops spans that overlap an earlier one.
-func apart(spans []span) []span {
-	var out []span
-	for _, s := range spans {
-		if len(out) == 0 || s.from >= out[len(out)-1].to {
-			out = append(out, s)
-		}
-	}
-	return out
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 
 	"hermes/backends"
@@ -271,7 +272,7 @@ func (w *writing) step(ctx context.Context, st step) (string, error) {
 
 // move keeps the file's mode: it is renamed first, then changed.
 func (w *writing) move(ctx context.Context, st step) (string, error) {
-	r, err := w.b.Exec(ctx, backends.Cmd{Shell: fmt.Sprintf("d=%s; mkdir -p -- \"${d%%/*}\" && mv -- %s \"$d\"", quote(absolute(st.to.path)), quote(absolute(st.f.path)))})
+	r, err := w.b.Exec(ctx, backends.Cmd{Dir: dirFor(st.f.path, st.to.path), Shell: fmt.Sprintf("d=%s; mkdir -p -- \"${d%%/*}\" && mv -- %s \"$d\"", quote(absolute(st.to.path)), quote(absolute(st.f.path)))})
 	if err != nil {
 		return "", fmt.Errorf("move %s: %w", st.f.path, err)
 	}
@@ -296,7 +297,7 @@ func (w *writing) move(ctx context.Context, st step) (string, error) {
 }
 
 func (w *writing) remove(ctx context.Context, f file) (string, error) {
-	r, err := w.b.Exec(ctx, backends.Cmd{Argv: []string{"rm", "--", f.path}})
+	r, err := w.b.Exec(ctx, backends.Cmd{Dir: dirFor(f.path), Argv: []string{"rm", "--", f.path}})
 	if err != nil {
 		return "", fmt.Errorf("delete %s: %w", f.path, err)
 	}
@@ -304,6 +305,17 @@ func (w *writing) remove(ctx context.Context, f file) (string, error) {
 		return fmt.Sprintf("Cannot delete %s: %s", f.path, clip(clean(r.Stderr), 300)), nil
 	}
 	return "", nil
+}
+
+// dirFor is where a command about files runs: the box's own directory may be gone, and is
+// needed for relative paths alone.
+func dirFor(paths ...string) string {
+	for _, p := range paths {
+		if !path.IsAbs(p) {
+			return ""
+		}
+	}
+	return "/"
 }
 
 // absolute keeps a relative path from being read as an option and gives it a folder.

@@ -141,7 +141,7 @@ func (x *session) background(ctx context.Context, b backends.Sandbox, a terminal
 	if !ok {
 		return notRun("disabled", "this sandbox cannot run processes in the background"), nil
 	}
-	script, err := x.script(ctx, b, a.Command, a.Workdir, false)
+	c, err := x.command(ctx, b, a.Command, a.Workdir, false)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -149,7 +149,7 @@ func (x *session) background(ctx context.Context, b backends.Sandbox, a terminal
 	if err != nil {
 		return tool.Result{}, err
 	}
-	p, err := starter.Start(ctx, backends.Cmd{Shell: script}, backends.StartOptions{PTY: a.PTY, Rows: 24, Cols: 120, Buffer: processBuffer})
+	p, err := starter.Start(ctx, c, backends.StartOptions{PTY: a.PTY, Rows: 24, Cols: 120, Buffer: processBuffer})
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("start in the background: %w", err)
 	}
@@ -279,20 +279,24 @@ func (x *session) poll(ctx context.Context, j *job) (tool.Result, error) {
 
 func (x *session) log(ctx context.Context, j *job, a processArgs) (tool.Result, error) {
 	status, _, _ := x.status(j)
-	raw, _, _, err := j.p.Output(ctx, 0, 0)
+	raw, first, gone, err := j.p.Log(ctx)
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("output of process %s: %w", j.id, err)
 	}
-	lines := splitLines(clean(raw))
-	limit := cmp.Or(a.Limit, 200)
-	from := max(0, len(lines)-limit)
+	lines, before := splitLines(clean(raw)), int(gone)
+	limit, total := cmp.Or(a.Limit, 200), before+len(lines)
+	from := max(before, total-limit)
 	if a.Offset != nil {
-		from = min(*a.Offset, len(lines))
+		from = max(before, min(*a.Offset, total))
 	}
-	to := min(len(lines), from+limit)
+	to := min(total, from+limit)
 	showing := fmt.Sprintf("%d lines", to-from)
 	if to > from {
-		showing = fmt.Sprintf("lines %d-%d of %d", from+1, to, len(lines))
+		showing = fmt.Sprintf("lines %d-%d of %d", from+1, to, total)
+	}
+	dropped := ""
+	if first > 0 {
+		dropped = fmt.Sprintf("The first %d bytes of the output are not kept any more (%d whole lines, and what line %d began with); write long output to a file.", first, before, before+1)
 	}
 	return tool.Result{Text: tool.JSON(struct {
 		ID      string `json:"session_id"`
@@ -300,7 +304,8 @@ func (x *session) log(ctx context.Context, j *job, a processArgs) (tool.Result, 
 		Output  string `json:"output"`
 		Total   int    `json:"total_lines"`
 		Showing string `json:"showing"`
-	}{j.id, status, strings.Join(lines[from:to], "\n"), len(lines), showing})}, nil
+		Dropped string `json:"dropped,omitempty"`
+	}{j.id, status, strings.Join(lines[from-before:to-before], "\n"), total, showing, dropped})}, nil
 }
 
 func (x *session) wait(ctx context.Context, j *job, seconds int) (tool.Result, error) {

@@ -119,6 +119,8 @@ func (x *session) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	switch {
 	case slices.Contains(images, ext):
 		return readError{Error: "This is an image. Use vision_analyze to look at it.", Path: p, Image: true, Size: len(data)}.result(), nil
+	case utf16(data) && !slices.Contains(binary, ext):
+		return readError{Error: "This is text in UTF-16, which is not UTF-8. Use terminal with iconv -f UTF-16 to read it.", Path: p, Size: len(data)}.result(), nil
 	case slices.Contains(binary, ext) || bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0:
 		return readError{Error: "This is a binary file. Use terminal to examine it.", Path: p, Binary: true, Size: len(data)}.result(), nil
 	}
@@ -167,6 +169,9 @@ func (x *session) page(a readArgs, data []byte) (readResult, string) {
 	}
 	if len(data) > largeFile && a.Offset == 1 && a.Limit == readLines {
 		res.Advice = fmt.Sprintf("This file is large (%d bytes). Read the range that you need with offset and limit, or use search_files.", len(data))
+	}
+	if note := notUTF8(data); note != "" {
+		res.Advice = strings.TrimSpace(note + " " + res.Advice)
 	}
 	return res, ""
 }

@@ -2,6 +2,7 @@ package box
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,12 @@ func Replace(content, old, new string, all bool) (result, strategy string, err e
 		}
 		b.WriteString(content[at:s.from])
 		put := new
+		if f.strategy == "bytes that are not UTF-8" {
+			var ok bool
+			if put, ok = restore(was, new); !ok {
+				return "", "", errUnshown
+			}
+		}
 		if f.lines {
 			put = reindent(was, old, new)
 		}
@@ -47,8 +54,14 @@ func Replace(content, old, new string, all bool) (result, strategy string, err e
 		at = s.to
 	}
 	b.WriteString(content[at:])
+	if forges(content, b.String()) {
+		return "", "", errUnshown
+	}
 	return b.String(), f.strategy, nil
 }
+
+// errUnshown refuses a change that would lose bytes of a file that is not UTF-8.
+var errUnshown = errors.New("the file is not UTF-8, and new_string holds U+FFFD for bytes that cannot be shown: let it hold as many of them as old_string, or leave these bytes out of both")
 
 // escapeDrift finds quotes that a fuzzy replacement would put behind a backslash.
 func escapeDrift(was, new string) string {

@@ -8,4 +8,4 @@ secret = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "PASSWD", "AUTH")
 env = {k: v for k, v in os.environ.items() if not any(s in k.upper() for s in secret)}
 env["PYTHONDONTWRITEBYTECODE"] = "1"
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-os.execve(sys.executable, [sys.executable, "-u", os.path.join(d, "script.py")], env)
+os.execve(sys.executable, [sys.executable, "-u", os.path.join(d, "hermes_boot.py")], env)

@@ -61,6 +61,8 @@ type searchResult struct {
 	Files     []string       `json:"files,omitempty"`
 	Counts    map[string]int `json:"counts,omitempty"`
 	Truncated bool           `json:"truncated,omitempty"`
+	Skipped   string         `json:"skipped,omitempty"`
+	Hint      string         `json:"_hint,omitempty"`
 	Warning   string         `json:"_warning,omitempty"`
 }
 
@@ -119,7 +121,19 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 	if err != nil {
 		return x.searchError(ctx, b, root, err)
 	}
+	hint := ""
+	if byName && f.Total == 0 && !strings.ContainsAny(a.Pattern, `*?[{\/`) { // a name, or a part of one
+		q.Pattern = "*" + a.Pattern + "*"
+		part, err := searcher.Search(ctx, q)
+		if err != nil {
+			return x.searchError(ctx, b, root, err)
+		}
+		if part.Total > 0 {
+			f, hint = part, fmt.Sprintf("No file is named %s; the names of these contain it.", a.Pattern)
+		}
+	}
 	res, next := a.result(f, byName)
+	res.Skipped, res.Hint = skipped(f.Skipped), hint
 	if times == 3 {
 		res.Warning = "You have made this search three times in a row; the results are the same."
 	}
@@ -128,6 +142,27 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 		out += fmt.Sprintf("\n\n[Hint: more results exist; use offset=%d to see them, or a narrower pattern or file_glob.]", next)
 	}
 	return tool.Result{Text: out}, nil
+}
+
+// skipped says what a search left out.
+func skipped(s backends.Skipped) string {
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{s.Ignored, "ignored by .gitignore"}, {s.Hidden, "hidden"}, {s.Binary, "binary"}, {s.Large, "larger than 10 MiB"}, {s.Links, "symbolic links, not followed"}, {s.Unreadable, "unreadable"}} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	names, all := strings.Join(s.Names, ", "), s.Ignored+s.Hidden+s.Binary+s.Large+s.Links+s.Unreadable
+	if all > len(s.Names) {
+		names += ", …"
+	}
+	return fmt.Sprintf("Left out: %s (%s). Name one of them as path to search in it.", strings.Join(parts, ", "), clip(names, 500))
 }
 
 func (x *session) searchError(ctx context.Context, b backends.Sandbox, root string, err error) (tool.Result, error) {

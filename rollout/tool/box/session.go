@@ -26,10 +26,8 @@ type session struct {
 
 	start sync.Mutex // held while the shell's state is made
 	mu    sync.Mutex
-	dir   string // state of the shell in the box; empty before the first command
-	home  string
-	cwd   string // as last known
-	stale bool   // a command may have changed the directory since
+	sh    *shellOf // nil before the first command
+	acted bool     // the model has run or written something in the box
 	files memory
 	count int // for names
 }
@@ -52,18 +50,7 @@ func Forget(s *tool.Scope) {
 	x.files = newMemory()
 }
 
-func (x *session) close(ctx context.Context) error {
-	err := x.procs.close(ctx)
-	x.mu.Lock()
-	dir := x.dir
-	x.mu.Unlock()
-	if dir != "" {
-		if box, e := x.scope.Box(ctx); e == nil { // a closed or lost box has nothing left to tidy
-			_, _ = box.Exec(ctx, backends.Cmd{Argv: []string{"rm", "-rf", "--", dir}, Timeout: 10 * time.Second})
-		}
-	}
-	return err
-}
+func (x *session) close(ctx context.Context) error { return x.procs.close(ctx) }
 
 func (x *session) box(ctx context.Context) (backends.Sandbox, error) {
 	if x.scope.Box == nil {
@@ -93,29 +80,57 @@ func (x *session) now() time.Time {
 	return time.Time{}
 }
 
-// ready makes the state of the shell: a folder for it, the environment after the start-up
-// files.
+// ready starts the session's shell: it finds out what shell the box has and reads the
+// start-up files. A box in which that fails cannot be used: its image is at fault, or the
+// model, if it did something to the box before.
 func (x *session) ready(ctx context.Context, b backends.Sandbox) error {
 	x.start.Lock()
 	defer x.start.Unlock()
 	x.mu.Lock()
-	dir := x.dir
+	started, acted := x.sh != nil, x.acted
 	x.mu.Unlock()
-	if dir != "" {
+	if started {
 		return nil
 	}
-	r, err := b.Exec(ctx, backends.Cmd{Shell: text("start.sh"), Timeout: 30 * time.Second})
+	c := backends.Cmd{Shell: startScript(), Kept: []byte{}, Timeout: 30 * time.Second}
+	r, err := b.Exec(ctx, c)
+	if err == nil && r.Code == 126 { // the box's directory may be gone
+		c.Dir = "/"
+		r, err = b.Exec(ctx, c)
+	}
 	if err != nil {
 		return fmt.Errorf("start the shell: %w", err)
 	}
-	lines := strings.Split(string(r.Stdout), "\n")
-	if r.Code != 0 || len(lines) < 3 || !path.IsAbs(lines[0]) {
-		return fmt.Errorf("start the shell: exit code %d: %s%s: %w", r.Code, clip(string(r.Stdout), 200), clip(string(r.Stderr), 200), backends.ErrBroken)
+	sh, ok := readStart(r.Stdout, r.Kept)
+	if !ok {
+		return fmt.Errorf("start the shell: %s: %w", lacks(r), blame(acted))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.dir, x.home, x.cwd = lines[0], lines[1], lines[2]
+	x.sh = &sh
 	return nil
+}
+
+// blame says whose fault it is that a first command of ours does not run in a box.
+func blame(acted bool) error {
+	if acted {
+		return backends.ErrBroken
+	}
+	return backends.ErrImage
+}
+
+// lacks says what a box is missing in which the shell does not start.
+func lacks(r backends.Result) string {
+	said := strings.TrimSpace(clip(clean(r.Stderr), 200))
+	switch {
+	case r.TimedOut:
+		return "it did not start within 30 seconds"
+	case r.Code == 127 || r.Code == 126:
+		return "the image has no shell that can be run, neither bash nor sh (" + said + ")"
+	case r.Code == 0:
+		return "the image has a shell that cannot write to " + keptFile + ": is /proc there?"
+	}
+	return fmt.Sprintf("exit code %d: %s", r.Code, said)
 }
 
 // path makes a path of the model absolute where the working directory of its commands is
@@ -131,27 +146,14 @@ func (x *session) path(ctx context.Context, b backends.Sandbox, p string) (strin
 		}
 	}
 	x.mu.Lock()
-	dir, home, cwd, stale := x.dir, x.home, x.cwd, x.stale
-	x.mu.Unlock()
+	defer x.mu.Unlock()
 	switch {
 	case tilde:
-		return path.Join(home, p[1:]), nil
-	case dir == "":
+		return path.Join(x.sh.home, p[1:]), nil
+	case x.sh == nil:
 		return path.Clean(p), nil
 	}
-	if stale {
-		raw, err := b.ReadFile(ctx, dir+"/cwd", 8192)
-		switch {
-		case err == nil && path.IsAbs(string(raw)):
-			cwd = strings.TrimSuffix(string(raw), "\n")
-		case err != nil && !fileError(err):
-			return "", err
-		}
-		x.mu.Lock()
-		x.cwd, x.stale = cwd, false
-		x.mu.Unlock()
-	}
-	return path.Join(cwd, p), nil
+	return path.Join(x.sh.last.cwd, p), nil
 }
 
 // fileError reports whether an error is about the file and not about the box.
@@ -187,7 +189,7 @@ func clip(s string, n int) string {
 
 // fatal reports whether an error says that the box failed or the caller gave up.
 func fatal(err error) bool {
-	for _, e := range []error{backends.ErrLost, backends.ErrBroken, backends.ErrClosed, backends.ErrUnavailable, context.Canceled, context.DeadlineExceeded} {
+	for _, e := range []error{backends.ErrLost, backends.ErrBroken, backends.ErrClosed, backends.ErrImage, backends.ErrUnavailable, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -205,6 +205,9 @@ func apply(content string, hunks []hunk) (string, error) {
 		b.WriteString(r.text)
 		b.WriteString(r.end)
 	}
+	if forges(content, b.String()) {
+		return "", errors.New("the file is not UTF-8, and added lines hold U+FFFD for bytes that cannot be shown: keep those lines as context, or use mode replace on the part beside these bytes")
+	}
 	return b.String(), nil
 }
 
@@ -294,6 +297,7 @@ func wholeLines(text, old string) []int {
 		func(_ int, s string) string { return strings.TrimRight(s, " \t") },
 		func(_ int, s string) string { return strings.TrimSpace(s) },
 		func(_ int, s string) string { return blanks.ReplaceAllString(strings.TrimSpace(s), " ") },
+		func(_ int, s string) string { return strings.ToValidUTF8(strings.TrimSpace(s), unshown) },
 		func(_ int, s string) string { return plain(strings.TrimSpace(s)) },
 	}
 	for _, norm := range norms {
@@ -301,10 +305,7 @@ func wholeLines(text, old string) []int {
 			return rowNumbers(lines, spans)
 		}
 	}
-	if spans := anchors(text, lines, want, true); len(spans) > 0 {
-		return rowNumbers(lines, spans)
-	}
-	return rowNumbers(lines, context9(text, lines, want, true))
+	return nil
 }
 
 func rowNumbers(lines, spans []span) []int {

@@ -61,6 +61,9 @@ func (x *session) write(ctx context.Context, a writeArgs) (tool.Result, error) {
 	if err != nil || fault != "" {
 		return failure(fault), err
 	}
+	if f.exists && forges(f.text, a.Content) {
+		return tool.Errorf("%s is not UTF-8, and content holds U+FFFD, which read_file shows for bytes that are not: they would be lost. Use patch, which keeps every byte that it does not name, or convert the file first (iconv in the terminal)", f.path), nil
+	}
 	content := a.Content
 	if f.exists && crlf(f.text) && !strings.Contains(content, "\r\n") {
 		content = toCRLF(content)
@@ -117,6 +120,9 @@ func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f fil
 
 // store writes a file and reads it back.
 func (x *session) store(ctx context.Context, b backends.Sandbox, f file, content string) (fault string, err error) {
+	x.mu.Lock()
+	x.acted = true
+	x.mu.Unlock()
 	if err := b.WriteFile(ctx, f.path, []byte(content), perm(f)); err != nil {
 		if !fileError(err) {
 			return "", fmt.Errorf("write %s: %w", f.path, err)
@@ -161,7 +167,7 @@ func (x *session) protected(ctx context.Context, b backends.Sandbox, p string) (
 	if x.scope.Isolated {
 		return "", nil
 	}
-	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"readlink", "-m", "--", p}, MaxOutput: 16 << 10})
+	r, err := b.Exec(ctx, backends.Cmd{Dir: dirFor(p), Argv: []string{"readlink", "-m", "--", p}, MaxOutput: 16 << 10})
 	if err != nil {
 		return "", fmt.Errorf("resolve %s: %w", p, err)
 	}

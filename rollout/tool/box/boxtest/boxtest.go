@@ -18,8 +18,13 @@ import (
 
 // Run runs the suite. Open gives a fresh box for each test; its back-end's traits say
 // whether the box is isolated.
-func Run(t *testing.T, open func(t *testing.T) backends.Sandbox) {
-	for _, c := range cases() {
+func Run(t *testing.T, open func(t *testing.T) backends.Sandbox) { run(t, open, cases()) }
+
+// RunShell runs the part of the suite that is about the shell and holds in every shell.
+func RunShell(t *testing.T, open func(t *testing.T) backends.Sandbox) { run(t, open, sessionCases()) }
+
+func run(t *testing.T, open func(t *testing.T) backends.Sandbox, all []testCase) {
+	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			s := NewSet(t, open(t), box.Options{})
 			if c.needs != "" {

@@ -3,7 +3,7 @@ package boxtest
 import "slices"
 
 func cases() []testCase {
-	return slices.Concat(terminalCases(), fileCases(), patchCases(), otherCases())
+	return slices.Concat(terminalCases(), sessionCases(), bashCases(), codeCases(), encodingCases(), searchCases(), logCases(), fileCases(), patchCases(), otherCases())
 }
 
 func sh(command string, want string) step { return step{"terminal", args("command", command), want} }

@@ -1,0 +1,33 @@
+package grade_test
+
+import "testing"
+
+// Neighbours of the forms above.
+func TestChoiceNeighbours(t *testing.T) {
+	const four = `{"answer":"B","choices":["red","blue","green","grey"]}`
+	for _, a := range []string{"**Answer**\nB", "Answer is: B", "My answer: B", "The answer: B", "Correct Answer: B", "### Answer\nB",
+		"### Answer:\n\n**B**", "Answer: B – blue", "Answer: B, because A is wrong", "[[B]]", "<<B>>", "«B»", "<choice>B</choice>",
+		"<option>B</option>", `\answer{B}`, `\(\boxed{B}\)`, "$$B$$", "Answer: ‘B’", "~~A~~ B", "ANSWER: Ⓑ", "B）", "（B）", "答案:B", "【答案】B", "【B】",
+		"答案選B", "正確答案：B", "答案：（Ｂ）", "答案：\"B\"", "答案：**B**", "答案为**B**", "本题选B。", "我认为答案是B", "选项B", "选项B是正确的",
+		"Answer: \"B\"", "Answer: 'B'.", "answer: `b`", "The answer is \"B\".", "The answer is (`B`).", "The answer is <b>B</b>.",
+		"Answer: <strong>B</strong>", "Answer: $\\mathbf{B}$", `Answer: \text{B}`, `Answer: $\text{B}$`, `$\boxed{\text{B}}$`,
+		`{"answer":"B","explanation":"not A or C"}`, "```\nB\n```", "```json\n{\n  \"answer\": \"B\"\n}\n```", `The result is {"answer": "B"}`,
+		"Here is it:\n```json\n{\"answer\": \"B\"}\n```", "ANSWER: B\n\nA is wrong since x. C too.", "A: no. B: yes. C: no.\nAnswer: B",
+		"Answer: B.\nOptions A and C are wrong.", "The answer is option `B`", "The answer is: **(B) blue**", "B\u200b", "\u200bB",
+		"ANSWER:\u00a0B", "The answer is\nB", "The answer is B (blue)", "The answer is B/blue", "Answer: B = blue", "_B_", "Answer: _B_", "=> B",
+		"→ B", "Therefore, B", "So the answer is B, i.e. blue, not A.", "Let me think: A or C? The answer is B.", "I'd go with B",
+		"I'm confident it's B.", "The answer should be B", "The answer must be B!", "B!", "Answer: B?", "Antwort: B", "Answer – B", "Answer — B",
+		"the answer is choice B", "Answer: option (B)", "Answer： B", "Answer:B)", "(B", "B)"} {
+		if s := score(t, "choice", four, a); s.Reward != 1 {
+			t.Errorf("%q is %g: %s", a, s.Reward, s.Detail)
+		}
+	}
+	for _, a := range []string{"Answer: A or B?", "Answer: [A, B]", "Answer: A | B", "Answer: A & B", "Answer: both A and B", "Both A and B",
+		"Answer: A\nAnswer: C", "All of A, B, C", "Answer: neither A nor B", "I would not pick B", "It is anything but B", "Answer: A and/or B",
+		"Answer: (A)(B)", "Answer: AB", "Answer: A; B", "A. B. C. D.", "答案：A、B", "答案：AB", "答案是A或者B", "选A和B", "不选B", "答案不是B而是C",
+		"Answer: `A` `B`", "The answer is A. Or B.", "Answer: A (or B)", "Answer: A, maybe B", "<answer>A</answer> or <answer>B</answer>"} {
+		if s := score(t, "choice", four, a); s.Reward != 0 {
+			t.Errorf("wrong %q is %g: %s", a, s.Reward, s.Detail)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package grade
+
+import (
+	"regexp"
+	"strings"
+
+	"hermes/envs/grade/written"
+)
+
+const (
+	// dress is what a letter may wear in front, undress behind.
+	dress   = `(?:[\s("'` + "`" + `*_$\[{<]|\\[(\[]|\\(?:boxed|fbox|text|textbf|textit|textrm|mathrm|mathbf|mathit|bf|rm)\b\s*\{?|(?:option|choice|answer|letter|选项)\s*:?\s*)*`
+	undress = `(?:[)"'` + "`" + `*_$\]}>.:]|\\[)\]])*`
+	also    = `\s*(?:,\s*)?(?:or|and|and/or|as\s+well\s+as|或者?|和|及|以及)\s*(?:maybe\s+|possibly\s+|perhaps\s+|also\s+|even\s+)?`
+)
+
+var (
+	answerIs = regexp.MustCompile(`(?i)(?:\b(?:answers?|choice|option)(?:[*_]*\s*(?:is|are|would be|should be|must be|will be))?|(?:正确|正確|最终|最終|最佳)?(?:答案|选项|選項|选择|選擇)(?:[*_]*(?:是|为|為|应为|应该是|選|选))?|(?:故选|故選|应选|應選|应该选|我选|选|選)(?:择|擇)?|答え[はが]?|정답[은는이]?|ответ|antwort(?:\s+ist)?|réponse(?:\s+est)?|respuesta(?:\s+es)?|risposta(?:\s+è)?)[*_]*\s*[:=]?[*_]*(n't\s)?`)
+	letterAt = regexp.MustCompile(`^` + dress + `([A-Za-z])` + undress + `(?:[^A-Za-z]|$)`)
+	boxedIn  = regexp.MustCompile(`\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
+	lone     = regexp.MustCompile(`(?:^|[^A-Za-z0-9'’\\])([A-Z])(?:[^A-Za-z0-9'’]|$)`)
+	// either stands between two letters where an answer does not decide, listed where it
+	// only may.
+	either = regexp.MustCompile(`(?i)^` + undress + `(?:` + also + `|\s*[/|&+]\s*)` + dress + `$`)
+	listed = regexp.MustCompile(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
+	// remark follows a letter that begins a sentence of its own.
+	remark     = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|does|do|did|has|have|can|could|cannot|will|would|seems?|fails?|because|since|says|states)\b`)
+	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|n't\b|对|正确|误|的)`)
+	isnt       = regexp.MustCompile(`(?i)^` + undress + `\s*(?:isn't|aren't|wasn't|can't|cannot)\b`)
+	article    = regexp.MustCompile(`^[AIa]\s+[a-z]`)
+	verdictOnA = regexp.MustCompile(`^A\s+(?:or|and|is|isn't|was|not|because|since|but|seems|as)\b`)
+	instead    = regexp.MustCompile(`(?i)^[^.\n]{0,30}?(?:\bbut\b|\bit's\b|\bit is\b|,|;|而是|应该是|是)\s*(?:rather\s+)?`)
+)
+
+// pronoun tells whether a text begins with the word A or I: "A bird", "I think".
+func pronoun(text string) bool { return article.MatchString(text) && !verdictOnA.MatchString(text) }
+
+// choices reads letters among the first count.
+type choices int
+
+func (n choices) valid(letter string) (string, bool) {
+	letter = strings.ToUpper(letter)
+	return letter, letter != "" && letter[0] >= 'A' && int(letter[0]-'A') < int(n)
+}
+
+// chosen is the letter among the first count that a text chooses: in the last box, behind
+// the last "the answer is", else the last one that stands alone. Letters that are denied
+// ("not B", "B is wrong") are not chosen, and of several ("A or B") none is.
+func chosen(text string, count int) (string, bool) {
+	n := choices(count)
+	text = written.Final(written.Fold(text))
+	if boxes := boxedIn.FindAllStringSubmatchIndex(text, -1); boxes != nil {
+		if s, decided := n.boxed(text, boxes); decided {
+			return s, s != ""
+		}
+	}
+	marks := answerIs.FindAllStringSubmatchIndex(text, -1)
+	for i := len(marks) - 1; i >= 0; i-- {
+		tail := text[marks[i][1]:]
+		if before := text[:marks[i][0]]; marks[i][2] >= 0 || strings.HasSuffix(before, "不") || strings.HasSuffix(before, "别") || written.Denied(before) {
+			tail = "not " + tail
+		}
+		if s, decided := n.behind(tail); decided {
+			return s, s != ""
+		}
+	}
+	if t := strings.Trim(text, " ()[]{}<>.*$_`\"':"); len(t) == 1 {
+		if s, ok := n.valid(t); ok {
+			return s, true
+		}
+	}
+	return n.alone(text)
+}
+
+// boxed reads the last box; decided with no letter means that several are named.
+func (n choices) boxed(text string, boxes [][]int) (letter string, decided bool) {
+	last := boxes[len(boxes)-1]
+	if written.Denied(text[:last[0]]) {
+		return "", false
+	}
+	inner := text[last[2]:last[3]]
+	m := letterAt.FindStringSubmatchIndex(inner)
+	if m == nil {
+		return "", false
+	}
+	s, ok := n.valid(inner[m[2]:m[3]])
+	if !ok || inner[m[2]] > 'Z' && len(strings.TrimSpace(inner[m[3]:])) > 3 {
+		return "", false
+	}
+	if n.several(inner, m[3], s) {
+		return "", true
+	}
+	if len(boxes) > 1 {
+		before := boxes[len(boxes)-2]
+		between := strings.TrimSpace(text[before[1]:last[0]])
+		other := letterAt.FindStringSubmatch(text[before[2]:before[3]])
+		if other != nil && !strings.EqualFold(other[1], s) && (between == "" || either.MatchString(between) || listed.MatchString(between)) {
+			return "", true
+		}
+	}
+	return s, true
+}
+
+// behind reads what follows "the answer is".
+func (n choices) behind(tail string) (letter string, decided bool) {
+	tail = strings.TrimLeft(tail, " \t\r\n*_:=])>#-")
+	for range 8 { // not A, not B but C
+		rest, not := denial(tail)
+		m := letterAt.FindStringSubmatchIndex(rest)
+		if m == nil {
+			return "", false
+		}
+		letter, ok := n.valid(rest[m[2]:m[3]])
+		lower := rest[m[2]] >= 'a'
+		if !ok || pronoun(rest[m[2]:]) || lower && m[3] < len(rest) && word.MatchString(rest[m[3]:]) {
+			return "", false // "the answer is a bird"
+		}
+		if !not {
+			if n.several(rest, m[3], letter) {
+				return "", true
+			}
+			if refused.MatchString(rest[m[3]:]) || isnt.MatchString(rest[m[3]:]) {
+				return "", false
+			}
+			return letter, true
+		}
+		next := instead.FindStringIndex(rest[m[3]:])
+		if next == nil {
+			return "", false
+		}
+		tail = rest[m[3]+next[1]:]
+	}
+	return "", false
+}
+
+var (
+	deny = regexp.MustCompile(`(?i)^` + dress + `(?:definitely |certainly |clearly |actually |probably |really )*(?:not|never|neither|nor|isn't|can't be|cannot be|不是|不|并非)\b?\s*(?:be\s+)?`)
+	word = regexp.MustCompile(`^\s+[a-z]`)
+)
+
+// denial takes "not" off a text.
+func denial(text string) (string, bool) {
+	if m := deny.FindStringIndex(text); m != nil {
+		return text[m[1]:], true
+	}
+	return text, false
+}
+
+// several tells whether the letter that ends at a place is one of a list: A or B; A, B.
+func (n choices) several(text string, at int, letter string) bool {
+	for _, m := range lone.FindAllStringSubmatchIndex(text[at:], -1) {
+		between, other := text[at:at+m[2]], text[at+m[2]:at+m[3]]
+		if len(between) > 40 {
+			return false
+		}
+		if other == letter {
+			continue
+		}
+		if _, ok := n.valid(other); !ok {
+			continue
+		}
+		begins := remark.MatchString(text[at+m[3]:]) || pronoun(text[at+m[2]:])
+		return either.MatchString(between) && (!begins || parting.MatchString(between)) || listed.MatchString(between) && !begins
+	}
+	return false
+}
+
+var parting = regexp.MustCompile(`(?i)\bor\b|或|[/|]`)
+
+// alone is the last letter that stands alone and is not denied.
+func (n choices) alone(text string) (string, bool) {
+	type place struct {
+		from, to int
+		letter   string
+	}
+	var all []place
+	for at := 0; at < len(text); {
+		m := lone.FindStringSubmatchIndex(text[at:])
+		if m == nil {
+			break
+		}
+		from, to := at+m[2], at+m[3]
+		at = to // what ends a letter may begin the next
+		s, ok := n.valid(text[from:to])
+		if !ok || pronoun(text[from:]) || refused.MatchString(text[to:]) || isnt.MatchString(text[to:]) || written.Denied(text[:from]) {
+			continue
+		}
+		all = append(all, place{from, to, s})
+	}
+	if len(all) == 0 {
+		return "", false
+	}
+	last := all[len(all)-1]
+	if len(all) > 1 {
+		before := all[len(all)-2]
+		between := text[before.to:last.from]
+		if before.letter != last.letter && (either.MatchString(between) || listed.MatchString(between)) && !remark.MatchString(text[last.to:]) {
+			return "", false
+		}
+	}
+	return last.letter, true
+}
