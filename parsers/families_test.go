@@ -159,3 +159,46 @@ func lateMiss(c lateCase, a parseAnswer) string {
 	}
 	return ""
 }
+
+// TestNewestPeers: what vLLM 0.33 and SGLang 0.5.23 make of texts that they read in another way
+// than we do.
+func TestNewestPeers(t *testing.T) {
+	const cutGLM = "<tool_call>ls\n<arg_key>n</arg_key>\n<arg_value>3</arg_value>\n"
+	for _, tt := range []struct {
+		dialect    parsers.Dialect
+		family, in string
+		content    string
+		calls      []string
+	}{
+		{parsers.VLLM, "mistral", `[TOOL_CALLS]ls[ARGS]{"o": [{"name": "x"}]}`, "", []string{`ls {"o": [{"name": "x"}]}`}},
+		{parsers.VLLM, "reasoning:mistral+mistral", "I think so.[/THINK]\n\n[TOOL_CALLS]now[ARGS]{}", "I think so.\n\n", []string{"now {}"}},
+		{parsers.VLLM, "reasoning:qwen3+hermes", `<think>a <tool_call>{"name": "now", "arguments": {}}</tool_call> b</think>c`, "", []string{"now {}"}},
+		{parsers.Ours, "reasoning:qwen3+hermes", `<think>a <tool_call>{"name": "now", "arguments": {}}</tool_call> b</think>c`, "c", nil},
+		{parsers.VLLM, "granite", `Sure.<|tool_call|>[{"name": "now", "arguments": {}}]`, "Sure.", []string{"now {}"}},
+		{parsers.VLLM, "muse_glimmer", "to=ls<|message|><atem:function_calls><atem:invoke name=\"ls\"><atem:parameter name=\"path\">12</atem:parameter></atem:invoke></atem:function_calls><|eom|>", "", []string{`ls {"path": 12}`}},
+		{parsers.Ours, "muse_glimmer", "to=ls<|message|><atem:function_calls><atem:invoke name=\"ls\"><atem:parameter name=\"path\">12</atem:parameter></atem:invoke></atem:function_calls><|eom|>", "", []string{`ls {"path": "12"}`}},
+		{parsers.VLLM, "poolside_v1", cutGLM, cutGLM, nil},
+		{parsers.VLLM, "poolside_v1", "<tool_call>ls\n<arg_key>zz</arg_key>\n<arg_value>5</arg_value>\n</tool_call>", "", []string{`ls {"zz": 5}`}},
+		{parsers.SGLang, "glm47", "<tool_call>ls<arg_key>zz</arg_key><arg_value>5</arg_value><arg_key>path</arg_key><arg_value>null</arg_value></tool_call>", "", []string{`ls {"zz": 5, "path": "null"}`}},
+		{parsers.VLLM, "hermes", `<tool_call>{"name": "ls", "arguments": "{\"n\": 3}"}</tool_call>`, "", []string{`ls "{\"n\": 3}"`}},
+		{parsers.SGLang, "qwen", "<tool_call>\n{\"name\": \"ls\", \"arguments\": \"{}\"}\n</tool_call>", "", []string{`ls "{}"`}},
+		{parsers.Ours, "hermes", `<tool_call>{"name": "ls", "arguments": "{\"n\": 3}"}</tool_call>`, "", []string{`ls {"n": 3}`}},
+		{parsers.VLLM, "k2_horizon", "<ifm|tool_calls><ifm|tool_call>now</ifm|tool_call>", "<ifm|tool_calls><ifm|tool_call>now</ifm|tool_call>", nil},
+		{parsers.SGLang, "k2_horizon", "<ifm|tool_calls><ifm|tool_call>now</ifm|tool_call>", "", []string{"now {}"}},
+		{parsers.SGLang, "spark25", "a\n<tool_call>now\n</tool_call>\nb", "a\n\nb", []string{"now {}"}},
+		{parsers.Ours, "reasoning:ernie45+ernie45", `hm <tool_call>{"name": "now", "arguments": {}}</tool_call>`, "", []string{"now {}"}},
+		{parsers.Ours, "reasoning:step3p5+step3p5", "<think>hm\n<tool_call>\n<function=now>\n</function>\n</tool_call>", "", []string{"now {}"}},
+	} {
+		p := familyOf(t, tt.family).Parse(tt.in, parsers.ParseOptions{Tools: probeTools, Dialect: tt.dialect})
+		var calls []string
+		for _, c := range p.Calls {
+			calls = append(calls, c.Name+" "+c.Arguments)
+		}
+		if !reflect.DeepEqual(calls, tt.calls) || p.Content != tt.content {
+			t.Errorf("%v %s %q: calls %q, content %q, faults %+v", tt.dialect, tt.family, tt.in, calls, p.Content, p.Faults)
+		}
+		if err := checkLaws(tt.in, p); err != nil {
+			t.Errorf("%v %s %q: %v", tt.dialect, tt.family, tt.in, err)
+		}
+	}
+}

@@ -113,11 +113,20 @@ func (s *Set) reasoning(name string) (Family, error) {
 		f.Name = g.name
 		return f, nil
 	}
+	family := g.think
 	g.think = r.think
 	read := g.read
 	alone := !both
+	var marks []string // a call of the family ends open reasoning in our dialect
+	if both && len(r.markers) == 0 && r.close == family.close {
+		marks = family.markers
+	}
 	r.loses = r.loses && alone
 	g.reason = func(p *parse) {
+		r := r
+		if p.opt.Dialect == Ours && len(marks) > 0 {
+			r.think = r.until(marks...)
+		}
 		r.split(p)
 		if alone {
 			p.own = true
@@ -165,8 +174,7 @@ func (r reasoning) block(p *parse) {
 	case r.bare && p.opt.Dialect == VLLM && open < 0 && !inside && end >= 0:
 		p.content(0, end)
 		p.frame(end, end+closeLen)
-		p.content(end+closeLen, len(p.text))
-		p.pos = len(p.text)
+		p.pos = end + closeLen
 		return
 	case r.keep && p.opt.Dialect == VLLM && open >= 0 && end < 0 && r.marker(p, open) < 0:
 		p.content(0, open)
@@ -216,6 +224,13 @@ func (r reasoning) block(p *parse) {
 			if p.opt.Dialect == Ours {
 				p.fault(end, end, "unclosed_reasoning", "reasoning is not closed")
 			}
+		}
+	}
+	if p.opt.Dialect == VLLM && p.gram.base != "" { // a call begins inside closed thinking: it is read
+		if m := r.marker(p, from); m >= 0 && m < end {
+			end, closeLen = m, 0
+			p.loose = true
+			p.fault(m, m, "call_in_reasoning", "this dialect reads a call inside reasoning")
 		}
 	}
 	end = max(end, from)
