@@ -15,7 +15,7 @@ var ErrUnknown = errors.New("unknown family")
 func Builtin() []Family {
 	return []Family{
 		Hermes, Qwen, Granite4, Longcat, Ernie45, Minimax, Jamba, HunyuanA13B, XLAM, Apertus, Dots, Cohere3, Cohere4, JSONArray,
-		Llama3, Llama4, Mistral, Phi4Mini, Granite, Granite20bFC, InternLM, Gigachat3, Gigachat35, Plamo3,
+		Llama3, Llama4, Mistral, Phi4Mini, Granite, Granite20bFC, InternLM, Gigachat3, Gigachat35, Plamo3, SolarOpen, NemotronV2,
 		DeepSeekV3, DeepSeekV31, DeepSeekV32, DeepSeekV4, DeepSeekV41, KimiK2, KimiK3,
 		Qwen3Coder, Qwen3XML, NemotronV3, MiMo, SeedOSS, Step3p5, Step5, GLM45, GLM47, Ling3, Spark25, IQuestQ1, K2Horizon, PoolsideV1, HyV3, HyV4, MinimaxM2, MinimaxM3, Step3, MiniCPM5,
 		Gemma4, FunctionGemma, MuseGlimmer, Muse, Pythonic, Llama4Pythonic, Olmo3, LFM2, Harmony, Beam, Inkling, Plain,

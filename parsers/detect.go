@@ -20,6 +20,8 @@ var clues = []clue{
 	{family: "muse_glimmer", all: []string{"atem:function_calls"}},
 	{family: "plamo3", all: []string{"begin_tool_request"}},
 	{family: "k2_horizon", all: []string{"<ifm|tool_call"}},
+	{family: "solar_open", all: []string{"<|tool_call:begin|>"}},
+	{family: "nemotron_nano_v2", all: []string{"<TOOLCALL>"}},
 	{family: "iquest_q1", all: []string{"<iquest_tool_call>"}},
 	{family: "gigachat35", all: []string{"｜GCML｜"}},
 	{family: "deepseek_v41", all: []string{"｜DSML｜ "}},

@@ -161,6 +161,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	"beam":              channels,
 	"response_template": channels,
 	"plamo3":            func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
+	"solar_open":        func(d Dialect, k *Knobs) { k.NeedClose = false },
 	"k2_horizon": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
 		k.DropUnknown = d == VLLM || d == SGLang

@@ -63,6 +63,8 @@ func TestLateFamilies(t *testing.T) {
 			"<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|call|>", "", "hm", []string{`ls {"path": "a\nb", "n": 3} complete`}, false},
 		{"an element that the next closes", "beam", " to=ls<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"path\">\na\n<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|end|><|start|>assistant",
 			"", "", []string{`ls {"path": "a", "n": 3} recovered`}, true},
+		{"an id of its own", "solar_open", "Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "", three, false},
+		{"a list between tags", "nemotron_nano_v2", "<think>hm</think><TOOLCALL>[{\"name\": \"ls\", \"arguments\": {\"n\": 3}}]</TOOLCALL>", "", "hm", three, false},
 		{"values as they are", "mimo", "<tool_call>\n<function=ls>\n<parameter=path>a\n</parameter>\n</function>\n</tool_call>", "", "", []string{`ls {"path": "a\n"} complete`}, false},
 		{"blanks are content", "step5", "Hi.\n\n<tool_call>\n<function=ls>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>", "Hi.\n\n", "", three, false},
 		{"Seed with newlines around every value", "seed_oss", "<seed:tool_call>\n<function=ls>\n<parameter=path>\n/a\n</parameter>\n<parameter=n>\n3\n</parameter>\n</function>\n</seed:tool_call>", "", "",
@@ -95,12 +97,18 @@ type lateCase struct {
 	Accept string `json:"accept"`
 }
 
-// TestCasesOfLate2026 reads the cases beside vLLM 0.33 and SGLang 0.5.23 in our dialect.
+// TestCasesOfLate2026 reads the cases beside vLLM 0.33 and SGLang 0.5.23 in our dialect: one of
+// each kind and family here, and all of them where the shared data is.
 func TestCasesOfLate2026(t *testing.T) {
+	t.Run("essential", func(t *testing.T) { lateCases(t, "testdata/late.jsonl") })
+	t.Run("all", func(t *testing.T) { lateCases(t, sharedData(t, "reports/parsers-new.jsonl")) })
+}
+
+func lateCases(t *testing.T, path string) {
 	known := knownMisses(t)
 	set := parsers.Standard()
 	total, hit := 0, 0
-	readJSONL(t, sharedData(t, "reports/parsers-new.jsonl"), func(c lateCase) {
+	readJSONL(t, path, func(c lateCase) {
 		total++
 		req := map[string]any{"id": c.ID, "family": c.Parser, "tools": c.Tools, "options": c.Options, "text": c.Text}
 		for k, raw := range map[string]json.RawMessage{"tools": c.Tools, "options": c.Options} {

@@ -16,7 +16,7 @@ var thinkBlocks = map[string][2]string{"longcat": {"<longcat_think>", "</longcat
 
 // noThink are families without a block of reasoning, or with a channel for it.
 var noThink = map[string]bool{"jamba": true, "phi4_mini_json": true, "granite": true, "granite-20b-fc": true, "gigachat3": true, "json_array": true,
-	"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true, "muse": true, "beam": true}
+	"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true, "muse": true, "beam": true, "solar_open": true}
 
 // TestThinkMarksAreText: a mark of reasoning in an argument, or in the content behind the
 // reasoning, loses no call in any family.

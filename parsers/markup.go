@@ -24,6 +24,8 @@ var openings = []opening{
 	{"<iquest_tool_call>", []string{"iquest_q1"}},
 	{"<ifm|tool_calls>", []string{"k2_horizon"}},
 	{"<ifm|tool_call>", []string{"k2_horizon"}},
+	{"<TOOLCALL>", []string{"nemotron_nano_v2"}},
+	{"<|tool_calls|>", []string{"solar_open"}},
 	{"<longcat_tool_call>", []string{"longcat"}},
 	{"<seed:tool_call>", []string{"seed_oss"}},
 	{"<minimax:tool_call>", []string{"minimax_m2"}},
@@ -80,7 +82,7 @@ var openings = []opening{
 
 // openingAt finds the opening that stands at i.
 func openingAt(text string, i int) (opening, bool) {
-	if i+4 > len(text) || strings.IndexByte("<[]f", text[i]) < 0 || text[i] == '<' && strings.IndexByte("tfslmidal|a\xef", text[i+1]) < 0 {
+	if i+4 > len(text) || strings.IndexByte("<[]f", text[i]) < 0 || text[i] == '<' && strings.IndexByte("tfslmidal|aT\xef", text[i+1]) < 0 {
 		return opening{}, false
 	}
 	for _, o := range openings {
