@@ -18,6 +18,7 @@ import (
 	"hermes/internal/hfhub"
 	"hermes/parsers"
 	"hermes/parsers/chattemplate"
+	"hermes/parsers/modelfiles"
 	"hermes/parsers/tokenizer"
 	"hermes/rollout/journal"
 	"hermes/rollout/policy"
@@ -154,11 +155,22 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 		return nil, fmt.Errorf("--template: %w", err)
 	}
 	if f.Family == "" {
-		m.family = m.tmpl.Family()
+		if m.family, err = familyOf(m.tmpl, files); err != nil {
+			return nil, fmt.Errorf("--model-files: %w", err)
+		}
 	}
 	m.templateID = digest(text + "\x00" + files.BOS + "\x00" + files.EOS + "\x00" + f.TemplateKwargs)
 	m.tokenizerID = tokenizerDigest(m.tok)
 	return m, nil
+}
+
+// familyOf is the family that the chat template tells, or else that of the model's response
+// template.
+func familyOf(tmpl *chattemplate.Template, files *modelfiles.Files) (parsers.Family, error) {
+	if f := tmpl.Family(); f.Name != parsers.Plain.Name || len(files.Response) == 0 {
+		return f, nil
+	}
+	return parsers.FromResponseTemplate(files.Response)
 }
 
 // namedFamily is the built-in family of that name, or the one that a file describes: a

@@ -130,6 +130,9 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 		said[0] = "family: " + o.Family.Name + ", as asked"
 	case traits.Family != "":
 		o.Family, err = parsers.Standard().Get(traits.Family)
+	case len(files.Response) > 0:
+		o.Family, err = parsers.FromResponseTemplate(files.Response)
+		said[0] = "family: " + o.Family.Name + " (tokenizer_config.json has one)"
 	}
 	out.Parts = append(out.Parts, said...)
 	o.Thinking, o.Stops = traits.Think == modelfiles.ThinkOpen, traits.Stops
