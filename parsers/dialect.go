@@ -180,8 +180,8 @@ var choices = map[string]func(Dialect, *Knobs){
 	"glm45":     glmChoices,
 	"glm47":     func(d Dialect, k *Knobs) { glmChoices(d, k); k.KeepNull = d == SGLang },
 	"ling3":     glmChoices,
-	"spark25":   func(d Dialect, k *Knobs) { glmChoices(d, k); k.Before = Verbatim; keepAfter(d, k) },
-	"iquest_q1": func(d Dialect, k *Knobs) { glmChoices(d, k); k.Before = Verbatim; keepAfter(d, k) },
+	"spark25":   keptText,
+	"iquest_q1": keptText,
 	"poolside_v1": func(d Dialect, k *Knobs) {
 		engine(d, k)
 		k.EatFrames = false
@@ -286,6 +286,12 @@ func glmChoices(d Dialect, k *Knobs) {
 	k.Before = Strip
 	k.StripValues = d == Upstream
 	k.JSONUndeclared = d == SGLang
+}
+
+// keptText is GLM's choices where all text beside the calls is content.
+func keptText(d Dialect, k *Knobs) {
+	glmChoices(d, k)
+	k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
 }
 
 func deepseekBefore(d Dialect) Text {

@@ -40,7 +40,7 @@ func TestLateFamilies(t *testing.T) {
 			"value>", "value:6124c78e>", "call>", "call:6124c78e>", "calls>", "calls:6124c78e>").Replace("<tool_calls><tool_call>ls"+keys+"</tool_call></tool_calls>"), "", "hm", both, false},
 		{"a suffix, no group", "hy_v3", "Hi.\n<tool_call:ab>ls<tool_sep:ab>\n<arg_key:ab>n</arg_key:ab>\n<arg_value:ab>3</arg_value:ab>\n</tool_call:ab>", "Hi.", "",
 			[]string{`ls {"n": 3} recovered`}, true},
-		{"a call between sentences", "spark25", "Hi.\n<tool_call>ls\n" + keys + "\n</tool_call>", "Hi.", "", both, false},
+		{"a call between sentences", "spark25", "Hi.\n<tool_call>ls\n" + keys + "\n</tool_call>\nSo.", "Hi.\n\nSo.", "", both, false},
 		{"values verbatim", "iquest_q1", "<iquest_tool_call>ls\n<arg_key>path</arg_key> <arg_value>  \"1\"\n</arg_value>\n</iquest_tool_call>", "", "", []string{`ls {"path": "  \"1\"\n"} complete`}, false},
 		{"foreign text in the body", "iquest_q1", "<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value>and so on</iquest_tool_call>",
 			"<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value>and so on</iquest_tool_call>", "", nil, true},
