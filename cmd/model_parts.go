@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -14,11 +15,16 @@ type modelParse struct {
 	List    bool   `nokey:"" help:"Print the families as JSON."`
 	JSONL   bool   `name:"jsonl" nokey:"" help:"One JSON object a line on stdin, one on stdout."`
 	Dialect string `nokey:"" placeholder:"NAME" help:"Reproduce the choices of vllm, sglang or upstream (default: ours)."`
+
+	ResponseTemplate string `nokey:"" placeholder:"FILE" help:"A model's response_template, or the tokenizer_config.json that holds it: the family response_template."`
 }
 
 // Run reads what models wrote.
 func (c *modelParse) Run(h *host) error {
-	set := parsers.Standard()
+	set, err := c.families()
+	if err != nil {
+		return Usage("--response-template: %w", err)
+	}
 	if c.List {
 		var names []string
 		for _, f := range set.Families() {
@@ -34,6 +40,22 @@ func (c *modelParse) Run(h *host) error {
 		return Usage("want --jsonl (lines on stdin) or --list")
 	}
 	return parsers.Lines(h.stdin(), h.Stdio.Out, set, d)
+}
+
+// families is the set of families, with that of the response template if one is named.
+func (c *modelParse) families() (*parsers.Set, error) {
+	if c.ResponseTemplate == "" {
+		return parsers.Standard(), nil
+	}
+	source, err := os.ReadFile(c.ResponseTemplate)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parsers.FromResponseTemplate(source)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.ResponseTemplate, err)
+	}
+	return parsers.NewSet(append(parsers.Builtin(), f)...)
 }
 
 // modelRender is `hermes model render`.

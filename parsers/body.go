@@ -98,11 +98,7 @@ func (p *parse) fromMembers(text string, ms []member, keys jsonKeys) body {
 		b.state = Malformed
 	}
 	if b.args[0] == '"' {
-		if inner, ok := unquote(b.args); ok && strings.HasPrefix(strings.TrimSpace(inner), "{") && isJSON(inner) {
-			b.args, b.state = inner, Recovered // an object printed into a string
-		} else {
-			b.state = Malformed
-		}
+		b.state = Malformed // the peers give the text on, spelled as JSON once more
 	}
 	return b
 }

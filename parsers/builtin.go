@@ -15,10 +15,10 @@ var ErrUnknown = errors.New("unknown family")
 func Builtin() []Family {
 	return []Family{
 		Hermes, Qwen, Granite4, Longcat, Ernie45, Minimax, Jamba, HunyuanA13B, XLAM, Apertus, Dots, Cohere3, Cohere4, JSONArray,
-		Llama3, Llama4, Mistral, Phi4Mini, Granite, Granite20bFC, InternLM, Gigachat3,
-		DeepSeekV3, DeepSeekV31, DeepSeekV32, DeepSeekV4, KimiK2, KimiK3,
-		Qwen3Coder, Qwen3XML, NemotronV3, SeedOSS, Step3p5, GLM45, GLM47, Ling3, PoolsideV1, HyV3, MinimaxM2, MinimaxM3, Step3, MiniCPM5,
-		Gemma4, FunctionGemma, MuseGlimmer, Pythonic, Llama4Pythonic, Olmo3, LFM2, Harmony, Inkling, Plain,
+		Llama3, Llama4, Mistral, Phi4Mini, Granite, Granite20bFC, InternLM, Gigachat3, Gigachat35, Plamo3, SolarOpen, NemotronV2,
+		DeepSeekV3, DeepSeekV31, DeepSeekV32, DeepSeekV4, DeepSeekV41, KimiK2, KimiK3,
+		Qwen3Coder, Qwen3XML, NemotronV3, MiMo, SeedOSS, Step3p5, Step5, GLM45, GLM47, Ling3, Spark25, IQuestQ1, K2Horizon, PoolsideV1, HyV3, HyV4, MinimaxM2, MinimaxM3, Step3, MiniCPM5,
+		Gemma4, FunctionGemma, MuseGlimmer, Muse, Pythonic, Llama4Pythonic, Olmo3, LFM2, Harmony, Beam, Inkling, Plain,
 	}
 }
 
@@ -27,9 +27,10 @@ var aliases = map[string]string{
 	"qwen25": "qwen", "qwen2_5": "qwen", "trinity": "hermes", "chatml": "hermes",
 	"llama3": "llama3_json", "llama": "llama3_json", "phi4": "phi4_mini_json",
 	"deepseekv3": "deepseek_v3", "deepseek_v31": "deepseek_v3_1", "deepseekv31": "deepseek_v3_1", "deepseekv32": "deepseek_v32",
-	"deepseek_v3_2": "deepseek_v32", "deepseekv4": "deepseek_v4", "mimo": "qwen3_coder", "qwen3coder": "qwen3_coder",
-	"nemotron_3": "nemotron_v3", "nemotron": "nemotron_v3", "glm": "glm45", "hunyuan": "hy_v3", "minimax-m2": "minimax_m2", "minimax-m3": "minimax_m3",
-	"apertus2509": "apertus", "granite_20b_fc": "granite-20b-fc", "interns1": "internlm", "gpt-oss": "openai", "gpt_oss": "openai", "harmony": "openai",
+	"deepseek_v3_2": "deepseek_v32", "deepseekv4": "deepseek_v4", "deepseekv41": "deepseek_v41", "deepseek_v4_1": "deepseek_v41", "nanbeige": "qwen3_coder", "qwen3coder": "qwen3_coder",
+	"nemotron_3": "nemotron_v3", "nemotron": "nemotron_v3", "glm": "glm45", "hunyuan": "hy_v3",
+	"apertus2509": "apertus", "granite_20b_fc": "granite-20b-fc", "qwen3_json": "hermes", "musespark1x": "muse", "muse_spark": "muse", "openai_gptoss": "openai",
+	"hyv4": "hy_v4", "hunyuan4": "hy_v4", "spark_25": "spark25", "iquest": "iquest_q1", "k2horizon": "k2_horizon", "k2_v3": "k2_horizon", "ifm": "k2_horizon", "gigachat_35": "gigachat35", "interns1": "internlm", "gpt_oss": "openai", "harmony": "openai",
 	"cohere": "cohere_command4", "kimi": "kimi_k2", "ernie": "ernie45", "poolside": "poolside_v1",
 	"hyv3": "hy_v3", "olmo": "olmo3", "none": "plain", "identity": "plain",
 }
@@ -85,8 +86,10 @@ func (s *Set) Get(name string) (Family, error) {
 	if f, ok := s.byName[name]; ok {
 		return f, nil
 	}
-	if f, ok := s.byName[aliases[strings.ToLower(name)]]; ok {
-		return f, nil
+	for _, other := range []string{plainName(name), aliases[plainName(name)]} {
+		if f, ok := s.byName[other]; ok {
+			return f, nil
+		}
 	}
 	names := make([]string, 0, len(s.list))
 	for _, f := range s.list {
@@ -94,6 +97,10 @@ func (s *Set) Get(name string) (Family, error) {
 	}
 	return Family{}, fmt.Errorf("%w %q (nearest: %s)", ErrUnknown, name, strings.Join(nearest(name, names), ", "))
 }
+
+// plainName is a name as the aliases have it: small letters, and no hyphens, which some servers
+// write for underscores.
+func plainName(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
 
 // nearest lists the five names with the smallest edit distance.
 func nearest(name string, names []string) []string {

@@ -15,6 +15,15 @@ func (p *parse) coerce(tool, key, raw string) string {
 	if p.k.Ladder == ByGuess {
 		return guess(raw)
 	}
+	if p.k.JSONUndeclared && p.tools.params(tool).prop(key) == nil {
+		if text := strings.TrimSpace(raw); isJSON(text) {
+			return text
+		}
+		return quote(raw)
+	}
+	if p.k.KeepNull && strings.TrimSpace(raw) == "null" && slices.Equal(p.tools.params(tool).prop(key).types(p.tools.params(tool)), []string{"string"}) {
+		return quote(raw)
+	}
 	if p.opt.Dialect == SGLang && strings.EqualFold(strings.TrimSpace(raw), "null") {
 		if p.k.Ladder == BySGLang {
 			return "null"

@@ -25,20 +25,23 @@ type corpusCase struct {
 	HasText   bool            `json:"content_asserted"`
 	Reasoning *string         `json:"expect_reasoning"`
 	HasReason bool            `json:"reasoning_asserted"`
-	Calls     []struct {
-		ID      *string         `json:"id"`
-		Name    *string         `json:"name"`
-		Args    json.RawMessage `json:"arguments"`
-		Raw     *string         `json:"arguments_raw"`
-		Partial bool            `json:"arguments_partial"`
-	} `json:"expect_calls"`
-	CallsNull bool `json:"-"`
-	AtLeast   bool `json:"calls_at_least"`
+	Calls     []expectedCall  `json:"expect_calls"`
+	CallsNull bool            `json:"-"`
+	AtLeast   bool            `json:"calls_at_least"`
+}
+
+type expectedCall struct {
+	ID      *string         `json:"id"`
+	Name    *string         `json:"name"`
+	Args    json.RawMessage `json:"arguments"`
+	Raw     *string         `json:"arguments_raw"`
+	Partial bool            `json:"arguments_partial"`
 }
 
 type parseAnswer struct {
 	Content, Reasoning *string
 	Calls              []parsers.Call
+	Faults             []parsers.Fault
 	Error              string
 }
 

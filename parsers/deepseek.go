@@ -7,12 +7,13 @@ import (
 )
 
 // DeepSeekV3 is V3-0324 and R1-0528, DeepSeekV31 is V3.1 and V3.2-Exp, DeepSeekV32
-// is V3.2 and DeepSeekV4 is V4.
+// is V3.2, DeepSeekV4 is V4 and DeepSeekV41 is V4.1, which writes a blank in every tag.
 var (
 	DeepSeekV3  = deepseekGrammar("deepseek_v3", readFenced, "function<｜tool▁sep｜>", "\n```json\n", "\n```").family()
 	DeepSeekV31 = deepseekGrammar("deepseek_v3_1", readSeparated, "", "<｜tool▁sep｜>", "").family()
-	DeepSeekV32 = dsml("deepseek_v32", "<｜DSML｜function_calls>", "</｜DSML｜function_calls>").family()
-	DeepSeekV4  = dsml("deepseek_v4", "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>").family()
+	DeepSeekV32 = dsml("deepseek_v32", "｜DSML｜", "function_calls", "tool_calls", "_tool_calls").family()
+	DeepSeekV4  = dsml("deepseek_v4", "｜DSML｜", "tool_calls", "function_calls", "_tool_calls").family()
+	DeepSeekV41 = dsml("deepseek_v41", "｜DSML｜ ", "calls", "tool_calls", "function_calls").family()
 )
 
 var deepseekMarks = frameMarks{"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"}
@@ -103,34 +104,40 @@ func (p *parse) rawCall(a, b int, name, args string, closed bool) bool {
 	return true
 }
 
-// dsml is the markup of V3.2 and V4; a parameter says whether it is text.
-func dsml(name, open, close string) grammar {
+// dsml is the markup of V3.2 and later; a parameter says whether it is text. mark stands in
+// every tag, block is the name of the tag around the calls, and others are names that models
+// write in its place.
+func dsml(name, mark, block string, others ...string) grammar {
+	open, end := "<"+mark, "</"+mark
+	x := xmlish{open: open + block + ">", close: end + block + ">", fn: open + "invoke name=", fnClose: end + "invoke>", needOpen: true,
+		par: open + "parameter name=", parClose: end + "parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap}
+	for _, o := range others {
+		x.others = append(x.others, [2]string{open + o + ">", end + o + ">"})
+	}
 	return grammar{
 		name:  name,
-		think: plainThink.until(open).cut("\n"),
-		read: xmlish{open: open, close: close, fn: "<｜DSML｜invoke name=", fnClose: "</｜DSML｜invoke>", needOpen: true,
-			par: "<｜DSML｜parameter name=", parClose: "</｜DSML｜parameter>", value: dsmlValue, selfClosing: true, json: true, finish: dsmlUnwrap,
-			others: [][2]string{{"<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"}, {"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"}, {"<｜DSML｜_tool_calls>", "</｜DSML｜_tool_calls>"}}}.read,
+		think: plainThink.until(x.open).cut("\n"),
+		read:  x.read,
 		format: func(content string, calls []Call) string {
 			if len(calls) == 0 {
 				return content
 			}
-			return content + open + "\n" + join("", calls, "\n", dsmlText) + "\n" + close
+			return content + x.open + "\n" + join("", calls, "\n", func(_ int, c Call) string { return dsmlText(x, c) }) + "\n" + x.close
 		},
 	}
 }
 
-func dsmlText(_ int, c Call) string {
+func dsmlText(x xmlish, c Call) string {
 	var b strings.Builder
-	b.WriteString("<｜DSML｜invoke name=\"" + c.Name + "\">\n")
+	b.WriteString(x.fn + "\"" + c.Name + "\">\n")
 	for _, a := range arguments(c) {
 		flag := "false"
 		if a.isText {
 			flag = "true"
 		}
-		b.WriteString("<｜DSML｜parameter name=\"" + a.key + "\" string=\"" + flag + "\">" + a.text + "</｜DSML｜parameter>\n")
+		b.WriteString(x.par + "\"" + a.key + "\" string=\"" + flag + "\">" + a.text + x.parClose + "\n")
 	}
-	b.WriteString("</｜DSML｜invoke>")
+	b.WriteString(x.fnClose)
 	return b.String()
 }
 

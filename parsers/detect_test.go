@@ -18,6 +18,17 @@ func TestDetectFamily(t *testing.T) {
 		{"<｜tool▁calls▁begin｜> ```json", "deepseek_v3"},
 		{"<｜tool▁calls▁begin｜>", "deepseek_v3_1"},
 		{"<|im_start|>{{ content }}<|im_end|>", ""},
+		{"<｜DSML｜ calls>", "deepseek_v41"},
+		{"<｜GCML｜tool_calls>", "gigachat35"},
+		{"<ifm|tool_calls><ifm|tool_call>", "k2_horizon"},
+		{"<iquest_tool_call>{{ name }}<arg_key>", "iquest_q1"},
+		{"<|plamo:begin_tool_requests:plamo|>", "plamo3"},
+		{"<|channel|>analysis <|message|><rfl:parameter name=", "beam"},
+		{"<atem:function_calls> to=commentary", "muse"},
+		{`<function name="f"><param name="k"> never <tool_sep>`, "minicpm5"},
+		{`{{ '<tool_sep{}>'.format(HYTK) }}`, "hy_v3"},
+		{`{{ '<arg_key{}>'.format(HYTK) }}`, "hy_v4"},
+		{"<role>ASSISTANT</role><tool_call>{{ name }}<arg_key>{{ k }}</arg_key>", "ling3"},
 	} {
 		got, why, ok := parsers.DetectFamily(c.template)
 		if got != c.want || ok != (c.want != "") || ok && !strings.Contains(c.template, why) {

@@ -98,6 +98,10 @@ type Knobs struct {
 	EatStray                       bool // markers vanish around text that is no call
 	DropCut                        bool // a cut parameter is left out
 	Bare                           bool // inner markers count without the outer one
+	NoCut                          bool // a call that the text ends in is none
+	JSONUndeclared                 bool // a parameter that the schema does not declare is read as JSON
+	JSONValues                     bool // values are read as JSON, whatever the schema says
+	KeepNull                       bool // null for a declared text is a text
 }
 
 // Knobs looks the family's choices up in the table.
@@ -119,15 +123,20 @@ var base = [...]Knobs{
 
 // choices changes the base for single families: what reference and measurements say.
 var choices = map[string]func(Dialect, *Knobs){
-	"hermes":      func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM; k.NeedClose = false },
-	"qwen":        func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
-	"granite4":    func(d Dialect, k *Knobs) { k.NeedArgs, k.Between, k.After = d == VLLM, Verbatim, Verbatim },
-	"ernie45":     func(d Dialect, k *Knobs) { k.Before, k.NoCall = StripLines, StripLines },
-	"minimax":     func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NeedArgs = Strip, false, d == VLLM },
-	"jamba":       func(d Dialect, k *Knobs) { k.NeedClose = true },
-	"xlam":        func(d Dialect, k *Knobs) { k.Before, k.After = Strip, Strip },
-	"apertus":     func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
-	"dots":        func(d Dialect, k *Knobs) { k.DropUnknown, k.EatStray, k.AllOrNothing = d == VLLM, d == VLLM, false },
+	"hermes": func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM; k.NeedClose = false },
+	"qwen":   func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
+	"granite4": func(d Dialect, k *Knobs) {
+		k.NeedArgs, k.Between, k.After, k.NeedClose = d == VLLM, Verbatim, Verbatim, k.NeedClose || d == VLLM
+	},
+	"ernie45": func(d Dialect, k *Knobs) { k.Before, k.NoCall = StripLines, StripLines },
+	"minimax": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NeedArgs = Strip, false, d == VLLM },
+	"jamba":   func(d Dialect, k *Knobs) { k.NeedClose = true },
+	"xlam":    func(d Dialect, k *Knobs) { k.Before, k.After = Strip, Strip },
+	"apertus": func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
+	"dots": func(d Dialect, k *Knobs) {
+		k.DropUnknown, k.EatStray, k.AllOrNothing = d == VLLM, d == VLLM, false
+		k.NoCut = d == VLLM
+	},
 	"llama3_json": llamaChoices,
 	"llama4_json": llamaChoices,
 	"mistral":     mistralChoices,
@@ -139,27 +148,47 @@ var choices = map[string]func(Dialect, *Knobs){
 	"deepseek_v3_1": func(d Dialect, k *Knobs) {
 		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
 	},
-	"deepseek_v32": func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
-	"deepseek_v4":  func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
-	"kimi_k2":      kimiChoices,
-	"kimi_k3":      channels,
-	"openai":       func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
-	"inkling":      channels,
-	"muse_glimmer": channels,
-	"qwen3_coder":  qwenChoices,
-	"qwen3_xml":    func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
-	"nemotron_v3":  qwenChoices,
-	"step3p5":      func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects, k.Before = true, Verbatim },
+	"deepseek_v32":      func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"deepseek_v4":       func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"deepseek_v41":      func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"gigachat35":        func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
+	"kimi_k2":           kimiChoices,
+	"kimi_k3":           func(d Dialect, k *Knobs) { channels(d, k); k.NoCut = d == VLLM },
+	"openai":            func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
+	"inkling":           channels,
+	"muse_glimmer":      museChoices,
+	"muse":              museChoices,
+	"beam":              channels,
+	"response_template": channels,
+	"plamo3":            func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
+	"solar_open":        func(d Dialect, k *Knobs) { k.NeedClose = false },
+	"k2_horizon": func(d Dialect, k *Knobs) {
+		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
+		k.DropUnknown = d == VLLM || d == SGLang
+	},
+	"qwen3_coder": qwenChoices,
+	"qwen3_xml":   func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
+	"nemotron_v3": qwenChoices,
+	"mimo":        qwenChoices,
+	"step5":       func(d Dialect, k *Knobs) { qwenChoices(d, k); k.Before, k.KeepBlank = Verbatim, true },
+	"step3p5":     func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects, k.Before = true, Verbatim },
 	"seed_oss": func(d Dialect, k *Knobs) {
 		if qwenChoices(d, k); d == VLLM { // its parser of calls leaves think blocks in the content
 			k.Think, k.Before = false, Verbatim
 		}
 	},
-	"glm45":       glmChoices,
-	"glm47":       glmChoices,
-	"ling3":       glmChoices,
-	"poolside_v1": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim; k.NeedEnd = d != VLLM },
-	"hy_v3":       engine,
+	"glm45":     glmChoices,
+	"glm47":     func(d Dialect, k *Knobs) { glmChoices(d, k); k.KeepNull = d == SGLang },
+	"ling3":     glmChoices,
+	"spark25":   keptText,
+	"iquest_q1": keptText,
+	"poolside_v1": func(d Dialect, k *Knobs) {
+		engine(d, k)
+		k.EatFrames = false
+		k.Before, k.NeedEnd, k.NoCut, k.JSONUndeclared, k.KeepNull = Verbatim, true, d == VLLM, d == VLLM || d == SGLang, d == SGLang
+	},
+	"hy_v3": engine,
+	"hy_v4": engine,
 	"step3": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
 	},
@@ -184,7 +213,7 @@ var choices = map[string]func(Dialect, *Knobs){
 			k.After = Verbatim
 		}
 	},
-	"functiongemma": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
+	"functiongemma": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NoCut = Strip, false, d == VLLM },
 	"pythonic": func(d Dialect, k *Knobs) {
 		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
 		k.NeedClose = d != Ours
@@ -195,6 +224,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	},
 	"olmo3": func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
 	"lfm2": func(d Dialect, k *Knobs) {
+		k.NoCut = d == VLLM
 		k.Before, k.After, k.Between = Strip, Verbatim, DropText
 		if d == SGLang {
 			k.After = DropText
@@ -255,6 +285,13 @@ func glmChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before = Strip
 	k.StripValues = d == Upstream
+	k.JSONUndeclared = d == SGLang
+}
+
+// keptText is GLM's choices where all text beside the calls is content.
+func keptText(d Dialect, k *Knobs) {
+	glmChoices(d, k)
+	k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
 }
 
 func deepseekBefore(d Dialect) Text {
@@ -293,6 +330,11 @@ func mistralChoices(d Dialect, k *Knobs) {
 	case VLLM:
 		k.AllOrNothing = false
 	}
+}
+
+func museChoices(d Dialect, k *Knobs) {
+	channels(d, k)
+	k.NoCut, k.JSONValues = d == VLLM, d == VLLM
 }
 
 // channels keeps every text that a channel format gives to the user.

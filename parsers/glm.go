@@ -4,19 +4,21 @@ import "strings"
 
 // GLM45 is GLM-4.5 and 4.6, GLM47 is GLM-4.7 and 5, Ling3 is Ling 3.
 var (
-	GLM45 = glmGrammar("glm45", "\n").family()
-	GLM47 = glmGrammar("glm47", "").family()
-	Ling3 = glmGrammar("ling3", "").family()
+	GLM45 = glmGrammar("glm45", "tool_call", "\n").family()
+	GLM47 = glmGrammar("glm47", "tool_call", "").family()
+	Ling3 = glmGrammar("ling3", "tool_call", "").family()
 )
 
-func glmGrammar(name, nl string) grammar {
+// glmGrammar is the calls of GLM in the tag of that name; nl stands behind the name of a tool
+// and every part of an argument.
+func glmGrammar(name, tag, nl string) grammar {
+	g := keyValue{open: "<" + tag + ">", close: "</" + tag + ">", key: "<arg_key>", keyClose: "</arg_key>", val: "<arg_value>", valClose: "</arg_value>", strict: tag == "iquest_tool_call"}
 	return grammar{
 		name:  name,
-		think: plainThink.until("<tool_call>"),
-		read: keyValue{open: "<tool_call>", close: "</tool_call>", key: "<arg_key>", keyClose: "</arg_key>",
-			val: "<arg_value>", valClose: "</arg_value>"}.read,
+		think: plainThink.until(g.open),
+		read:  g.read,
 		format: func(content string, calls []Call) string {
-			return join(content, calls, "\n", func(_ int, c Call) string { return keyValueText("<tool_call>", "</tool_call>", nl, c) })
+			return join(content, calls, "\n", func(_ int, c Call) string { return keyValueText(g.open, g.close, nl, c) })
 		},
 	}
 }

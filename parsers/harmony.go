@@ -5,7 +5,7 @@ import "strings"
 // Harmony is the channel format of gpt-oss.
 var Harmony = grammar{
 	name: "openai",
-	read: readHarmony,
+	read: func(p *parse) { readChannels(p, nil) },
 	format: func(content string, calls []Call) string {
 		out := ""
 		if content != "" {
@@ -17,7 +17,9 @@ var Harmony = grammar{
 	},
 }.family()
 
-func readHarmony(p *parse) {
+// readChannels reads messages in channels. call, if it is not nil, reads the message to a tool
+// whose header begins at a and whose text begins at from, and returns its end.
+func readChannels(p *parse, call func(p *parse, a, from int, to string) int) {
 	p.own, p.join = true, "\n"
 	const message = "<|message|>"
 	at := p.pos
@@ -35,9 +37,13 @@ func readHarmony(p *parse) {
 			}
 		}
 		from := m + len(message)
-		end, next := harmonyEnd(p, harmonyBody(p, from))
 		header := p.text[at:m]
 		to := recipient(header)
+		if call != nil && to != "" && to != "assistant" && to != "user" {
+			at = call(p, at, from, to)
+			continue
+		}
+		end, next := harmonyEnd(p, harmonyBody(p, from))
 		switch {
 		case !strings.Contains(header, "<|channel|>") && to == "" && strings.TrimSpace(strings.TrimPrefix(header, "<|start|>assistant")) != "":
 			p.fault(at, m, "malformed_header", "a message without a channel")

@@ -7,7 +7,12 @@ type keyValue struct {
 	outer, outerClose string // around all calls; may be empty
 	open, close, sep  string
 	key, keyClose     string
+	kind, kindClose   string // around the type of a value, between key and value; may be empty
 	val, valClose     string
+	json              bool // an object {"name", "arguments"} may stand in place of name and pairs
+	bare              bool // in our dialect: calls without the marks around all calls are recovered
+	strict            bool // a call that holds other text is none
+	loose             bool // the marks around all calls are not whole
 }
 
 func (g keyValue) read(p *parse) {
@@ -18,6 +23,16 @@ func (g keyValue) read(p *parse) {
 	}
 	for {
 		i := p.index(first, at)
+		if b := -1; g.bare && p.opt.Dialect == Ours {
+			if b = p.index(g.open, at); b >= 0 && (i < 0 || b < i) {
+				p.content(at, b)
+				one := g
+				one.loose = true
+				at = one.call(p, b)
+				p.odd = false
+				continue
+			}
+		}
 		if i < 0 {
 			p.content(at, len(p.text))
 			return
@@ -39,6 +54,10 @@ func (g keyValue) group(p *parse, i int) int {
 		return len(p.text)
 	}
 	p.frame(i, at)
+	if g.bare && p.opt.Dialect == Ours && p.index(g.outerClose, at) < 0 {
+		g.loose = true
+		defer func() { p.odd = false }()
+	}
 	for {
 		j := p.skipSpace(at)
 		switch {
@@ -66,6 +85,10 @@ func (g keyValue) group(p *parse, i int) int {
 
 func (g keyValue) call(p *parse, i int) int {
 	at := i + len(g.open)
+	p.odd = p.odd || g.loose
+	if j := p.skipSpace(at); g.json && j < len(p.text) && p.text[j] == '{' {
+		return tagged{open: g.open, close: g.close, keys: nameArguments}.block(p, i)
+	}
 	stop := len(p.text)
 	for _, m := range []string{g.sep, g.key, g.close, g.open, "\n", `\n<`} {
 		if m == "" {
@@ -143,6 +166,13 @@ func (g keyValue) pairs(p *parse, i int, name string, at int) int {
 					next = j
 				}
 			}
+			if g.strict {
+				if c := p.index(g.close, k); c >= 0 {
+					next = c + len(g.close)
+				}
+				p.refuse(i, next, "malformed", "text between the parameters of %q", name)
+				return next
+			}
 			p.fault(k, next, "stray_text", "text between the parameters of %q", name)
 			at, state = next, worse(state, Recovered)
 		}
@@ -166,6 +196,11 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	}
 	key := strings.TrimSpace(p.text[from:end])
 	v := g.skip(p, end+len(g.keyClose))
+	kind := ""
+	if e := p.index(g.kindClose, v); p.at(g.kind, v) && e >= 0 {
+		kind = strings.TrimSpace(p.text[v+len(g.kind) : e])
+		v = g.skip(p, e+len(g.kindClose))
+	}
 	if !p.at(g.val, v) {
 		if p.opt.Dialect == Ours {
 			return nil, v, worse(Malformed, cutAt(v, len(p.text))) // a key without its value
@@ -178,9 +213,12 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 		return nil, next, st
 	}
 	raw := p.text[v:end]
-	p.keep(key, v, end)
+	p.keep(key+" "+kind, v, end)
 	if !p.keyLike(tool, key) {
 		st = worse(st, Malformed)
+	}
+	if kind != "" && p.tools.params(tool).prop(key) == nil { // the text says the type that the schema does not
+		return []pair{{key, p.declared(schema{"type": kind}, nil, raw)}}, next, st
 	}
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
 }

@@ -188,17 +188,11 @@ func TestTruncatedIsNeverComplete(t *testing.T) {
 }
 
 func TestThinkBlocksAreNotExecuted(t *testing.T) {
-	blocks := map[string][2]string{"longcat": {"<longcat_think>", "</longcat_think>"}, "seed_oss": {"<seed:think>", "</seed:think>"},
-		"mistral": {"[THINK]", "[/THINK]"}, "minimax_m3": {"<mm:think>", "</mm:think>"}, "gemma4": {"<|channel>thought\n", "<channel|>"},
-		"apertus": {"<|inner_prefix|>", "<|inner_suffix|>"}, "cohere_command3": {"<|START_THINKING|>", "<|END_THINKING|>"}, "cohere_command4": {"<|START_THINKING|>", "<|END_THINKING|>"}}
-	// These families have no think block, or a channel that other tests cover.
-	none := map[string]bool{"jamba": true, "phi4_mini_json": true, "granite": true, "granite-20b-fc": true, "gigachat3": true, "json_array": true,
-		"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true}
 	for _, f := range families() {
-		if none[f.Name] {
+		if noThink[f.Name] {
 			continue
 		}
-		b, ok := blocks[f.Name]
+		b, ok := thinkBlocks[f.Name]
 		if !ok {
 			b = [2]string{"<think>", "</think>"}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"hermes/trajectory"
@@ -43,6 +44,7 @@ type lineOptions struct {
 	Prompt    string                     `json:"prompt"`
 	Tail      string                     `json:"prompt_tail"`
 	Fill      bool                       `json:"force_nonempty_content"`
+	Response  json.RawMessage            `json:"response_template"`
 }
 
 type answer struct {
@@ -111,7 +113,7 @@ func reply(line []byte, set *Set, d Dialect) any {
 		return lineError{orNull(only.ID), "request: " + err.Error()}
 	}
 	q.ID = orNull(q.ID)
-	f, err := set.Get(q.Family)
+	f, err := q.family(set)
 	if err != nil {
 		return lineError{q.ID, err.Error()}
 	}
@@ -135,6 +137,14 @@ func reply(line []byte, set *Set, d Dialect) any {
 		a.Faults = []Fault{}
 	}
 	return a
+}
+
+// family is the family of that name, or that of the response template which the options hold.
+func (q request) family(set *Set) (Family, error) {
+	if len(q.Options.Response) > 0 && slices.Contains([]string{"", "response_template", "hf"}, q.Family) {
+		return FromResponseTemplate(q.Options.Response)
+	}
+	return set.Get(q.Family)
 }
 
 func orNull(id json.RawMessage) json.RawMessage {

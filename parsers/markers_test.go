@@ -11,11 +11,12 @@ import (
 // thinkBlocks are the blocks of families that have another one than <think>.
 var thinkBlocks = map[string][2]string{"longcat": {"<longcat_think>", "</longcat_think>"}, "seed_oss": {"<seed:think>", "</seed:think>"},
 	"mistral": {"[THINK]", "[/THINK]"}, "minimax_m3": {"<mm:think>", "</mm:think>"}, "gemma4": {"<|channel>thought\n", "<channel|>"},
-	"apertus": {"<|inner_prefix|>", "<|inner_suffix|>"}, "cohere_command3": {"<|START_THINKING|>", "<|END_THINKING|>"}, "cohere_command4": {"<|START_THINKING|>", "<|END_THINKING|>"}}
+	"apertus": {"<|inner_prefix|>", "<|inner_suffix|>"}, "cohere_command3": {"<|START_THINKING|>", "<|END_THINKING|>"}, "cohere_command4": {"<|START_THINKING|>", "<|END_THINKING|>"},
+	"plamo3": {"<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"}, "k2_horizon": {"<ifm|think_fast>", "</ifm|think_fast>"}}
 
 // noThink are families without a block of reasoning, or with a channel for it.
 var noThink = map[string]bool{"jamba": true, "phi4_mini_json": true, "granite": true, "granite-20b-fc": true, "gigachat3": true, "json_array": true,
-	"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true}
+	"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true, "muse": true, "beam": true, "solar_open": true}
 
 // TestThinkMarksAreText: a mark of reasoning in an argument, or in the content behind the
 // reasoning, loses no call in any family.

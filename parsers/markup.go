@@ -18,9 +18,14 @@ type opening struct {
 var openings = []opening{
 	{"<tool_call>", []string{"hermes", "qwen3_coder", "glm47", "glm45"}},
 	{"<function=", []string{"qwen3_coder"}},
-	{"<tool_calls>", []string{"minimax", "jamba", "hy_v3", "minimax_m2"}},
-	{"<tool_calls:", []string{"hy_v3"}},
-	{"<tool_call:", []string{"hy_v3"}},
+	{"<tool_calls>", []string{"minimax", "jamba", "hy_v3", "hy_v4", "minimax_m2"}},
+	{"<tool_calls:", []string{"hy_v3", "hy_v4"}},
+	{"<tool_call:", []string{"hy_v3", "hy_v4"}},
+	{"<iquest_tool_call>", []string{"iquest_q1"}},
+	{"<ifm|tool_calls>", []string{"k2_horizon"}},
+	{"<ifm|tool_call>", []string{"k2_horizon"}},
+	{"<TOOLCALL>", []string{"nemotron_nano_v2"}},
+	{"<|tool_calls|>", []string{"solar_open"}},
 	{"<longcat_tool_call>", []string{"longcat"}},
 	{"<seed:tool_call>", []string{"seed_oss"}},
 	{"<minimax:tool_call>", []string{"minimax_m2"}},
@@ -54,11 +59,16 @@ var openings = []opening{
 	{"<|channel|>commentary <|constrain|>", []string{"openai"}},
 	{"<|channel|>commentary json", []string{"openai"}},
 	{"<|channel|>commentary<|message|>{", []string{"openai"}},
-	{"<|start|>assistant to=", []string{"openai", "muse_glimmer"}},
+	{"<|start|>assistant to=", []string{"openai", "muse_glimmer", "beam"}},
 	{"<｜DSML｜tool_calls>", []string{"deepseek_v4"}},
 	{"<｜DSML｜_tool_calls>", []string{"deepseek_v4"}},
 	{"<｜DSML｜function_calls>", []string{"deepseek_v32"}},
 	{"<｜DSML｜invoke", []string{"deepseek_v4"}},
+	{"<｜DSML｜ calls>", []string{"deepseek_v41"}},
+	{"<｜DSML｜ invoke", []string{"deepseek_v41"}},
+	{"<｜GCML｜tool_calls>", []string{"gigachat35"}},
+	{"<｜GCML｜invoke", []string{"gigachat35"}},
+	{"<|plamo:begin_tool_requests:plamo|>", []string{"plamo3"}},
 	{"<｜tool▁calls▁begin｜>", []string{"deepseek_v3", "deepseek_v3_1"}},
 	{"<｜tool▁call▁begin｜>", []string{"deepseek_v3", "deepseek_v3_1"}},
 	{"<｜tool_calls_begin｜>", []string{"step3"}},
@@ -72,7 +82,7 @@ var openings = []opening{
 
 // openingAt finds the opening that stands at i.
 func openingAt(text string, i int) (opening, bool) {
-	if i+4 > len(text) || strings.IndexByte("<[]f", text[i]) < 0 || text[i] == '<' && strings.IndexByte("tfslmidal|a\xef", text[i+1]) < 0 {
+	if i+4 > len(text) || strings.IndexByte("<[]f", text[i]) < 0 || text[i] == '<' && strings.IndexByte("tfslmidal|aT\xef", text[i+1]) < 0 {
 		return opening{}, false
 	}
 	for _, o := range openings {
@@ -325,7 +335,9 @@ func (q *prose) nextIn(a, b int) (int, opening) {
 //	qwen3_coder, qwen3_xml, nemotron_v3, step3p5   <tool_call> and <function=, or <function= alone
 //	glm45, glm47, ling3, poolside_v1  <tool_call>, a name and <arg_key> or the closing tag
 //	minimax, jamba, hunyuan_a13b      <tool_calls> and objects or a list
-//	hy_v3                             <tool_calls> (with a suffix or not) and <tool_call
+//	hy_v3, hy_v4                      <tool_calls> (with a suffix or not) and <tool_call
+//	iquest_q1, k2_horizon, plamo3     <iquest_tool_call>; <ifm|tool_calls>, <ifm|tool_call>; <|plamo:begin_tool_requests:plamo|>
+//	deepseek_v41, gigachat35          <｜DSML｜ calls>, <｜DSML｜ invoke; <｜GCML｜tool_calls>, <｜GCML｜invoke
 //	deepseek_v3, deepseek_v3_1        <｜tool▁calls▁begin｜> or <｜tool▁call▁begin｜>
 //	deepseek_v32, deepseek_v4         <｜DSML｜function_calls>, <｜DSML｜tool_calls>, <｜DSML｜invoke
 //	kimi_k2, kimi_k3                  <|tool_calls_section_begin|>, <|tool_call_begin|>; <|open|>tools

@@ -56,7 +56,11 @@ func mistralFallback(p *parse, i, j int) int {
 	if p.opt.Dialect != VLLM || p.opt.Variant.MistralNew || p.text[j] == '[' || p.text[j] == '{' {
 		return 0
 	}
-	if k := p.index("[{", j); k >= 0 && k < stop {
+	begun := strings.IndexByte(p.text[j:stop], '{') // a list inside the arguments is none of calls
+	if a := strings.Index(p.text[j:stop], "[ARGS]"); a >= 0 && a < begun {
+		begun = a
+	}
+	if k := p.index("[{", j); k >= 0 && k < stop && k-j < begun {
 		if end, err := p.jsonList(k, nameArguments); err == nil {
 			p.frame(i, k)
 			return end

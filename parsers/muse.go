@@ -2,37 +2,47 @@ package parsers
 
 import "strings"
 
-// MuseGlimmer writes messages to recipients: itself, the user, or a tool.
-var MuseGlimmer = grammar{
-	name: "muse_glimmer",
-	read: readMuse,
-	format: func(content string, calls []Call) string {
-		out := ""
-		if content != "" {
-			out = "to=user<|message|>" + content + "<|eom|>"
-		}
-		return join(out, calls, "", func(_ int, c Call) string {
-			return "<|start|>assistant to=" + c.Name + "<|message|><atem:function_calls>\n" + xmlText("", "", `<atem:invoke name="%">`+"\n", "</atem:invoke>",
-				`<atem:parameter name="%">`, "</atem:parameter>\n", "", []Call{c}) + "\n</atem:function_calls><|eom|>"
-		})
-	},
-}.family()
+// MuseGlimmer writes messages to recipients: itself, the user, or a tool. Muse is Muse Spark,
+// which also writes comments for the user, messages to its developer, which are no part of the
+// answer, and messages without a recipient, which are for itself.
+var (
+	MuseGlimmer = museGrammar("muse_glimmer", map[string]SpanKind{"self": InReasoning, "user": InContent}).family()
+	Muse        = museGrammar("muse", map[string]SpanKind{"self": InReasoning, "user": InContent, "commentary": InContent, "developer": InFault, "": InReasoning}).family()
+)
+
+// museGrammar says what the messages to each recipient are; those to others are calls.
+func museGrammar(name string, to map[string]SpanKind) grammar {
+	return grammar{
+		name: name,
+		read: func(p *parse) { readMuse(p, to) },
+		format: func(content string, calls []Call) string {
+			out := ""
+			if content != "" {
+				out = "to=user<|message|>" + content + "<|eom|>"
+			}
+			return join(out, calls, "", func(_ int, c Call) string {
+				return "<|start|>assistant to=" + c.Name + "<|message|><atem:function_calls>\n" + xmlText("", "", `<atem:invoke name="%">`+"\n", "</atem:invoke>",
+					`<atem:parameter name="%">`, "</atem:parameter>\n", "", []Call{c}) + "\n</atem:function_calls><|eom|>"
+			})
+		},
+	}
+}
 
 var museCalls = xmlish{open: "<atem:function_calls>", close: "</atem:function_calls>", fn: "<atem:invoke name=", fnClose: "</atem:invoke>",
 	par: "<atem:parameter name=", parClose: "</atem:parameter>", value: func(p *parse, tool, key, _, raw string) string {
-		if p.tools.params(tool).prop(key) == nil && isJSON(raw) {
+		if (p.k.JSONValues || p.tools.params(tool).prop(key) == nil) && isJSON(raw) {
 			return strings.TrimSpace(raw)
 		}
 		return p.coerce(tool, key, raw)
 	}}
 
-func readMuse(p *parse) {
+func readMuse(p *parse, recipients map[string]SpanKind) {
 	p.own = true
 	const message = "<|message|>"
 	for at := p.pos; at < len(p.text); {
 		m := p.index(message, at)
 		end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, museBody(p, max(at, m), m))
-		if m < 0 || recipient(p.text[at:m]) == "" {
+		if _, bare := recipients[""]; m < 0 || recipient(p.text[at:m]) == "" && !(bare && museBare(p.text[at:m])) {
 			if t := strings.TrimSpace(p.text[at:end]); strings.HasPrefix(t, "<|start|>") || strings.HasPrefix(t, "to=") {
 				p.frame(at, end)
 				if p.opt.Dialect == Ours && t != "<|start|>assistant" {
@@ -47,17 +57,25 @@ func readMuse(p *parse) {
 		}
 		from := m + len(message)
 		p.frame(at, from)
-		switch recipient(p.text[at:m]) {
-		case "self":
+		switch kind := recipients[recipient(p.text[at:m])]; kind {
+		case InReasoning:
 			p.reason(from, end)
-		case "user":
+		case InContent:
 			p.content(from, end)
+		case InFault:
+			p.fault(from, end, "dropped_text", "a message to %s", recipient(p.text[at:m]))
+			p.seg(InFault, from, end)
 		default:
 			museMessage(p, from, end)
 		}
 		p.frame(end, end+len(mark))
 		at = end + len(mark)
 	}
+}
+
+// museBare says that a header names nobody.
+func museBare(header string) bool {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(header), "<|start|>assistant")) == ""
 }
 
 // museBody is where the end of the message may stand whose text mark is at m: behind its calls,

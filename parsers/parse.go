@@ -144,6 +144,10 @@ func (p *parse) call(a, b int, name, args string, st State) {
 			return
 		}
 	}
+	if st == Truncated && p.k.NoCut {
+		p.refuse(a, b, "truncated", "call of %q is cut", name)
+		return
+	}
 	if p.k.DropUnknown && p.tools.known() && !p.tools.has(name) {
 		p.fault(a, b, "unknown_tool", "tool %q is not declared", name)
 		p.seg(InFault, a, b)

@@ -41,7 +41,15 @@ var reasonings = map[string]reasoning{
 	"qwen3_coder":             {think: plainThink.until("<tool_call>"), serverTrim: "\n", stray: true},
 	"glm45":                   {think: plainThink.until("<tool_call>")},
 	"ling3":                   {think: plainThink.until("<tool_call>"), keep: true},
-	"hy_v3":                   {think: plainThink.until("<tool_calls>")},
+	"hy_v3":                   {think: hyThink},
+	"hy_v4":                   {think: hyThink},
+	"k2_horizon":              {think: k2Think},
+	"plamo3":                  {think: think{open: plamo("begin_think"), close: plamo("end_think")}.until(plamoMarks.open)},
+	"gigachat35":              {think: plainThink, always: true},
+	"deepseek_v41":            {think: plainThink.until("<｜DSML｜ calls>"), trim: "\n", loses: true},
+	"iquest_q1":               {think: plainThink.until("<iquest_tool_call>")},
+	"granite_thinking":        {think: plainThink, always: true, swap: true, lead: "\n"},
+	"qwen3_thinking":          {think: plainThink.until("<tool_call>"), always: true},
 	"nemotron_v3":             {think: plainThink, always: true, swap: true},
 	"olmo3":                   {think: plainThink, always: true},
 	"kimi_k2":                 {think: plainThink.until(kimiSections...)},
@@ -63,6 +71,11 @@ var reasonings = map[string]reasoning{
 		opens: []string{"Here's my thought process:"}, closes: []string{"Here's my response:"}},
 }
 
+// reasoningAliases are names of reasoning formats that are no names of families.
+var reasoningAliases = map[string]string{
+	"granite_thinking_parser": "granite_thinking", "minicpmv": "qwen3", "minimax_append_think": "minimax_m2_append_think",
+}
+
 // reasoning builds the family of NAME or NAME+FAMILY.
 func (s *Set) reasoning(name string) (Family, error) {
 	first, second, both := strings.Cut(name, "+")
@@ -81,8 +94,10 @@ func (s *Set) reasoning(name string) (Family, error) {
 		g.base, g.name = g.name, "reasoning:"+name
 	}
 	r, ok := reasonings[first]
-	if other := aliases[strings.ToLower(first)]; !ok && other != "" {
-		r, ok = reasonings[other]
+	for _, other := range []string{plainName(first), aliases[plainName(first)], reasoningAliases[plainName(first)]} {
+		if !ok {
+			r, ok = reasonings[other]
+		}
 	}
 	if f, err := s.Get(first); !ok && both && err == nil {
 		if st, is := f.New(ParseOptions{}).(*stream); is && st.gram.think.close != "" { // the block of that family
@@ -98,11 +113,20 @@ func (s *Set) reasoning(name string) (Family, error) {
 		f.Name = g.name
 		return f, nil
 	}
+	family := g.think
 	g.think = r.think
 	read := g.read
 	alone := !both
+	var marks []string // a call of the family ends open reasoning in our dialect
+	if both && len(r.markers) == 0 && r.close == family.close {
+		marks = family.markers
+	}
 	r.loses = r.loses && alone
 	g.reason = func(p *parse) {
+		r := r
+		if p.opt.Dialect == Ours && len(marks) > 0 {
+			r.think = r.until(marks...)
+		}
 		r.split(p)
 		if alone {
 			p.own = true
@@ -114,6 +138,7 @@ func (s *Set) reasoning(name string) (Family, error) {
 
 // split takes the reasoning out and sets p.pos to where the answer begins.
 func (r reasoning) split(p *parse) {
+	r.think = r.spelled(p)
 	if p.opt.Variant.PlainThink {
 		r.think = plainThink.until(r.markers...)
 	}
@@ -149,8 +174,7 @@ func (r reasoning) block(p *parse) {
 	case r.bare && p.opt.Dialect == VLLM && open < 0 && !inside && end >= 0:
 		p.content(0, end)
 		p.frame(end, end+closeLen)
-		p.content(end+closeLen, len(p.text))
-		p.pos = len(p.text)
+		p.pos = end + closeLen
 		return
 	case r.keep && p.opt.Dialect == VLLM && open >= 0 && end < 0 && r.marker(p, open) < 0:
 		p.content(0, open)
@@ -200,6 +224,13 @@ func (r reasoning) block(p *parse) {
 			if p.opt.Dialect == Ours {
 				p.fault(end, end, "unclosed_reasoning", "reasoning is not closed")
 			}
+		}
+	}
+	if p.opt.Dialect == VLLM && p.gram.base != "" { // a call begins inside closed thinking: it is read
+		if m := r.marker(p, from); m >= 0 && m < end {
+			end, closeLen = m, 0
+			p.loose = true
+			p.fault(m, m, "call_in_reasoning", "this dialect reads a call inside reasoning")
 		}
 	}
 	end = max(end, from)

@@ -1,5 +1,7 @@
 package parsers
 
+import "strings"
+
 // SeedOSS is Seed-OSS: the calls of Qwen3-Coder in tags of its own.
 var SeedOSS = grammar{
 	name:  "seed_oss",
@@ -20,9 +22,27 @@ var (
 func readSeed(p *parse) {
 	if p.opt.Dialect != VLLM || p.opt.InReasoning {
 		x := seedCalls
-		x.newlines = p.opt.Dialect != Ours // its template writes values without a frame of newlines
+		if p.opt.Dialect == Ours { // its template writes values without a frame of newlines
+			if x.newlines = seedFramed(p.text[p.pos:]); x.newlines {
+				x.floor = Recovered
+			}
+		}
 		x.read(p)
 		return
 	}
 	p.outside(seedThink, func(at int) int { return seedCalls.start(p, at) }, func(i int) int { return seedCalls.block(p, i) })
+}
+
+// seedFramed says that every value of a text stands between newlines, as Qwen3-Coder writes it:
+// then they are of the frame. The last value may be cut.
+func seedFramed(text string) bool {
+	values := strings.Split(text, seedCalls.par)[1:]
+	for i, v := range values {
+		_, v, _ = strings.Cut(v, ">")
+		end := strings.LastIndex(v, seedCalls.parClose)
+		if !strings.HasPrefix(v, "\n") || end < 0 && i < len(values)-1 || end >= 0 && (end < 2 || v[end-1] != '\n') {
+			return false
+		}
+	}
+	return len(values) > 0
 }

@@ -166,7 +166,9 @@ var frameWords = func() map[string]bool {
 	add(`name arguments parameters args function type string number boolean null object array integer true false True False None
 		tool_name tool_call tool_sep arg_key arg_value call parameter param CDATA invoke key value index tool functions ARGS CALL_ID TOOL_CALLS
 		argument argument_begin end sep close open plugin action_end tools_suffix END_ACTION START_ACTION escape channel commentary analysis final constrain json
-		message start assistant to return eom item content_invoke_tool_json end_message message_model tool_calls function_calls atem steptml minimax mm DSML`)
+		message start assistant to return eom item content_invoke_tool_json end_message message_model tool_calls function_calls atem steptml minimax mm DSML GCML ifm iquest_tool_call arg_type think_fast think_faster
+		plamo begin_tool_requests end_tool_requests begin_tool_request end_tool_request begin_tool_name end_tool_name begin_tool_arguments
+		end_tool_arguments begin_think end_think msg tag TOOLCALL xml rfl calls message_sep eot`)
 	add(`think inner_prefix inner_suffix START_THINKING END_THINKING THINK longcat_think seed:think mm:think channel thought START_RESPONSE END_RESPONSE START_TEXT END_TEXT
 		response answer role_sep message_sep s python_tag python_start python_end content_text content_thinking content_invoke_tool_text content_tool_error content_model_end_sampling
 		self user eot tools call_id tool_call_id section_begin section_end begin functionname paramname param plugin

@@ -113,7 +113,9 @@ func TestSpecialTokensAreMarkers(t *testing.T) {
 
 func TestSetGet(t *testing.T) {
 	set := parsers.Standard()
-	for name, want := range map[string]string{"deepseek_v31": "deepseek_v3_1", "gpt-oss": "openai", "mimo": "qwen3_coder", "glm": "glm45", "hermes": "hermes",
+	for name, want := range map[string]string{"deepseek_v31": "deepseek_v3_1", "gpt-oss": "openai", "mimo": "mimo", "qwen3_json": "hermes", "openai_gptoss": "openai", "nanbeige": "qwen3_coder",
+		"deepseek-v4": "deepseek_v4", "deepseek-v41": "deepseek_v41", "minimax-m2": "minimax_m2", "musespark1x": "muse", "reasoning:deepseek-r1": "reasoning:deepseek-r1",
+		"reasoning:qwen3-thinking": "reasoning:qwen3-thinking", "reasoning:minimax-append-think": "reasoning:minimax-append-think", "glm": "glm45", "hermes": "hermes",
 		"qwen3_reasoning+hermes": "reasoning:qwen3+hermes", "reasoning:deepseek_v3/holo2": "reasoning:deepseek_v3"} {
 		if f, err := set.Get(name); err != nil || f.Name != want {
 			t.Errorf("%s: %q, %v", name, f.Name, err)

@@ -5,8 +5,10 @@ import "strings"
 // think is the block in which a family reasons.
 type think struct {
 	open, close string
-	markers     []string // a tool marker that ends reasoning which is not closed
-	trim        string   // vLLM: cut off the end of reasoning
+	more        [][2]string // further pairs of marks: the first pair that occurs counts
+	suffixed    bool        // the marks may carry the suffix of Hunyuan's tokens
+	markers     []string    // a tool marker that ends reasoning which is not closed
+	trim        string      // vLLM: cut off the end of reasoning
 }
 
 var plainThink = think{open: "<think>", close: "</think>"}
@@ -20,6 +22,7 @@ func (t think) until(markers ...string) think {
 // split takes the think blocks before the first call out and returns where the
 // rest begins. A call inside a closed block is reasoning and never executed.
 func (t think) split(p *parse) int {
+	t = t.spelled(p)
 	at := 0
 	inside := p.opt.InReasoning
 	for {
@@ -51,6 +54,32 @@ func (t think) split(p *parse) int {
 		p.frame(end, end+len(t.close))
 		at, inside = end+len(t.close), false
 	}
+}
+
+// spelled is t with the marks that the text uses.
+func (t think) spelled(p *parse) think {
+	if s := t.suffix(p); s != "" {
+		t.open, t.close = strings.TrimSuffix(t.open, ">")+s+">", strings.TrimSuffix(t.close, ">")+s+">"
+	}
+	if len(t.more) == 0 {
+		return t
+	}
+	first := len(p.text)
+	for _, m := range append([][2]string{{t.open, t.close}}, t.more...) {
+		for _, mark := range m {
+			if i := p.index(mark, 0); i >= 0 && i < first {
+				first, t.open, t.close = i, m[0], m[1]
+			}
+		}
+	}
+	return t
+}
+
+func (t think) suffix(p *parse) string {
+	if !t.suffixed {
+		return ""
+	}
+	return hySuffix(p)
 }
 
 // begins says, for our dialect, that the opening mark at i begins a block: nothing stands

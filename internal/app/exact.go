@@ -9,12 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"hermes/internal/hfhub"
 	"hermes/parsers"
 	"hermes/parsers/chattemplate"
+	"hermes/parsers/modelfiles"
 	"hermes/parsers/tokenizer"
 	"hermes/rollout/journal"
 	"hermes/rollout/policy"
@@ -159,20 +162,46 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 		o.Special = append(o.Special, s.Text)
 	}
 	if f.Family != "" {
-		if m.family, err = parsers.Standard().Get(f.Family); err != nil {
+		if m.family, err = namedFamily(f.Family); err != nil {
 			return nil, fmt.Errorf("--family: %w", err)
 		}
-		o.Family = m.family.Name
+		if _, err := parsers.Standard().Get(m.family.Name); err == nil {
+			o.Family = m.family.Name
+		}
 	}
 	if m.tmpl, err = chattemplate.New(o); err != nil {
 		return nil, fmt.Errorf("--template: %w", err)
 	}
 	if f.Family == "" {
-		m.family = m.tmpl.Family()
+		if m.family, err = familyOf(m.tmpl, files); err != nil {
+			return nil, fmt.Errorf("--model-files: %w", err)
+		}
 	}
 	m.templateID = digest(text + "\x00" + files.BOS + "\x00" + files.EOS + "\x00" + f.TemplateKwargs)
 	m.tokenizerID = tokenizerDigest(m.tok)
 	return m, nil
+}
+
+// familyOf is the family that the chat template tells, or else that of the model's response
+// template.
+func familyOf(tmpl *chattemplate.Template, files *modelfiles.Files) (parsers.Family, error) {
+	if f := tmpl.Family(); f.Name != parsers.Plain.Name || len(files.Response) == 0 {
+		return f, nil
+	}
+	return parsers.FromResponseTemplate(files.Response)
+}
+
+// namedFamily is the built-in family of that name, or the one that a file describes: a
+// response template, or the tokenizer_config.json that holds it.
+func namedFamily(name string) (parsers.Family, error) {
+	if !strings.HasSuffix(name, ".json") {
+		return parsers.Standard().Get(name)
+	}
+	source, err := os.ReadFile(name)
+	if err != nil {
+		return parsers.Family{}, err
+	}
+	return parsers.FromResponseTemplate(source)
 }
 
 // tokenizerDigest identifies a vocabulary.

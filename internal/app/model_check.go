@@ -89,7 +89,7 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 	say := func(format string, a ...any) { out.Parts = append(out.Parts, fmt.Sprintf(format, a...)) }
 	files := &modelfiles.Files{}
 	if m.Family != "" { // before anything is fetched
-		f, err := parsers.Standard().Get(m.Family)
+		f, err := namedFamily(m.Family)
 		if err != nil {
 			return fmt.Errorf("--family: %w", err)
 		}
@@ -131,6 +131,9 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 		said[0] = "family: " + o.Family.Name + ", as asked"
 	case traits.Family != "":
 		o.Family, err = parsers.Standard().Get(traits.Family)
+	case len(files.Response) > 0:
+		o.Family, err = parsers.FromResponseTemplate(files.Response)
+		said[0] = "family: " + o.Family.Name + " (tokenizer_config.json has one)"
 	}
 	out.Parts = append(out.Parts, said...)
 	o.Thinking, o.Stops = traits.Think == modelfiles.ThinkOpen, traits.Stops

@@ -291,7 +291,8 @@ func afterMark(text string) int {
 const blank = " \t\r\n"
 
 // thinkTags are the think blocks that templates write.
-var thinkTags = [][2]string{{"<think>", "</think>"}, {"<seed:think>", "</seed:think>"}, {"[THINK]", "[/THINK]"}, {"<|START_THINKING|>", "<|END_THINKING|>"},
+var thinkTags = [][2]string{{"<ifm|think>", "</ifm|think>"}, {"<ifm|think_fast>", "</ifm|think_fast>"}, {"<ifm|think_faster>", "</ifm|think_faster>"},
+	{"<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"}, {"<think>", "</think>"}, {"<seed:think>", "</seed:think>"}, {"[THINK]", "[/THINK]"}, {"<|START_THINKING|>", "<|END_THINKING|>"},
 	{"<|channel>thought", "<channel|>"}, {"<|channel|>analysis<|message|>", "<|end|>"}, {"<|inner_prefix|>", "<|inner_suffix|>"}}
 
 // withoutThinking takes think blocks and all white space out.

@@ -17,7 +17,6 @@ import (
 // the reason.
 var unreadable = map[string]string{
 	"CohereForAI-c4ai-command-r-plus-tool_use": "actions in a Markdown fence: no family",
-	"NVIDIA-Nemotron-Nano-v2":                  "a list in <TOOLCALL>: no family",
 	"meetkai-functionary-medium-v3.1":          "Functionary's functions: no family",
 	"meetkai-functionary-medium-v3.2":          "Functionary's recipients: no family",
 	"vllm_tool_llama3.2_pythonic":              "strings are printed without quotes",

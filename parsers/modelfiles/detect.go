@@ -34,6 +34,8 @@ type Traits struct {
 var thinkTags = []struct{ open, close string }{
 	{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"<seed:think>", "</seed:think>"}, {"<mm:think>", "</mm:think>"},
 	{"<|START_THINKING|>", "<|END_THINKING|>"}, {"◁think▷", "◁/think▷"}, {"<|channel>thought", "<channel|>"},
+	{"<ifm|think>", "</ifm|think>"}, {"<ifm|think_fast>", "</ifm|think_fast>"}, {"<ifm|think_faster>", "</ifm|think_faster>"},
+	{"<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"},
 }
 
 // The words of the probe; no template has them.

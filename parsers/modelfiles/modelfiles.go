@@ -31,13 +31,14 @@ const (
 
 // Files are the parts of one model. They do not change and are safe for concurrent use.
 type Files struct {
-	Source    string  // as it was asked for
-	Commit    string  // on the hub; empty for a folder
-	Dir       string  // where the files lie
-	Tokenizer string  // the tokenizer's file; empty: the model has none that hermes knows
-	BOS, EOS  string  // spellings from tokenizer_config.json; empty: none named
-	EndIDs    []int64 // of all tokens that end a turn, as generation_config.json and config.json name them
-	Context   int     // positions that config.json or tokenizer_config.json names; 0: unknown
+	Source    string          // as it was asked for
+	Commit    string          // on the hub; empty for a folder
+	Dir       string          // where the files lie
+	Tokenizer string          // the tokenizer's file; empty: the model has none that hermes knows
+	BOS, EOS  string          // spellings from tokenizer_config.json; empty: none named
+	Response  json.RawMessage // response_template of tokenizer_config.json, see [parsers.FromResponseTemplate]; empty: none
+	EndIDs    []int64         // of all tokens that end a turn, as generation_config.json and config.json name them
+	Context   int             // positions that config.json or tokenizer_config.json names; 0: unknown
 
 	templates map[string]string // "default" and others
 }
@@ -187,6 +188,7 @@ type tokenizerConfig struct {
 	BOS      spelling        `json:"bos_token"`
 	EOS      spelling        `json:"eos_token"`
 	Length   float64         `json:"model_max_length"` // a huge number where nobody knows
+	Response json.RawMessage `json:"response_template"`
 }
 
 // spelling is a token as text, or as {"content": text, …}; null is none.
@@ -239,6 +241,9 @@ func (f *Files) readConfigs() error {
 		}
 	}
 	f.BOS, f.EOS = string(tok.BOS), string(tok.EOS)
+	if string(tok.Response) != "null" {
+		f.Response = tok.Response
+	}
 	for _, id := range slices.Concat(generation.End, model.End, model.Text.End) {
 		if !slices.Contains(f.EndIDs, id) {
 			f.EndIDs = append(f.EndIDs, id)

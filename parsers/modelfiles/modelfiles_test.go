@@ -30,7 +30,7 @@ func model() map[string]string {
 		"README.md":                                "a model",
 		"tokenizer.json":                           `{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}`,
 		"tokenizer.model":                          "older",
-		"tokenizer_config.json":                    `{"bos_token": null, "eos_token": {"content": "<|im_end|>", "lstrip": false}, "chat_template": "from the config", "model_max_length": 1e30}`,
+		"tokenizer_config.json":                    `{"bos_token": null, "eos_token": {"content": "<|im_end|>", "lstrip": false}, "chat_template": "from the config", "model_max_length": 1e30, "response_template": {"fields": {}}}`,
 		"chat_template.jinja":                      chatml,
 		"additional_chat_templates/tool_use.jinja": chatml + "{# tools #}",
 		"generation_config.json":                   `{"eos_token_id": [2, 7]}`,
@@ -102,7 +102,7 @@ func TestOpenFetchesPartsOnly(t *testing.T) {
 	if !slices.Equal(h.given, want) {
 		t.Errorf("fetched %v, want %v", h.given, want)
 	}
-	if f.Commit != commit || f.EOS != "<|im_end|>" || f.BOS != "" || !slices.Equal(f.EndIDs, []int64{2, 7}) || f.Context != 4096 {
+	if f.Commit != commit || f.EOS != "<|im_end|>" || f.BOS != "" || !slices.Equal(f.EndIDs, []int64{2, 7}) || f.Context != 4096 || string(f.Response) != `{"fields": {}}` {
 		t.Errorf("%+v", f)
 	}
 	if got := filepath.Join(cache, "models--org--net", "snapshots", commit); f.Dir != got || f.Tokenizer != filepath.Join(got, "tokenizer.json") {
