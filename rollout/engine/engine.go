@@ -396,6 +396,9 @@ func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
 		}
 		return
 	}
+	if e.gaveUp && e.down && cause == e.cause {
+		e.streak = append(e.streak, rec.Key) // it was being written when the run gave up
+	}
 	if e.o.StopAfter == 0 || e.gaveUp {
 		return
 	}
