@@ -220,6 +220,14 @@ func TestAttribution(t *testing.T) {
 			}
 		}, want: want{trajectory.Sandbox, "image", false, "no /tmp"}},
 		"the box is lost": {score: afterModel(lost, nil), want: want{trajectory.Sandbox, "box_lost", false, "gone"}},
+		"no verdict, and the box is lost": {score: afterModel(none, nil), set: func(j *judging) {
+			j.runs = func(_ int, c backends.Cmd) (backends.Result, error) {
+				if len(c.Argv) > 0 && c.Argv[0] == "true" {
+					return backends.Result{}, lost
+				}
+				return backends.Result{}, nil
+			}
+		}, want: want{trajectory.Sandbox, "box_lost", false, "gone"}},
 		"the new box is lost, or cannot be made": {score: afterModel(none, nil), set: func(j *judging) {
 			n := 0
 			j.open = func(context.Context) error {

@@ -108,11 +108,20 @@ func (q *quietBox) hush(ctx context.Context) (err error) {
 // alone does nothing but end what runs; that its program may be gone does not matter.
 var alone = backends.Cmd{Argv: []string{"true"}, Dir: "/", Alone: true, Timeout: time.Minute}
 
+// pulse tells whether a box is still there; what it answers does not matter.
+var pulse = backends.Cmd{Argv: []string{"true"}, Dir: "/", Timeout: 10 * time.Second}
+
 // attribute finds out why the scorer came to no judgement: it is asked once more in a new
 // box, with what the task starts with and no model's work. Where it judges there, the model
 // broke it: that is scored. The boxes of the sample are given back first, so that no rollout
 // waits for a place while it holds one.
 func (a *attempt) attribute(ctx context.Context, ep envs.Episode, box backends.Sandbox, none error) error {
+	if box != nil {
+		// A box that goes away takes the scorer with it, which then ends by a signal as if the model had killed it.
+		if _, err := box.Exec(ctx, pulse); err != nil && !errors.Is(err, backends.ErrBroken) {
+			return a.settle(ctx, box, trajectory.Score{}, fmt.Errorf("%w; then the box: %w", none, err))
+		}
+	}
 	reason := a.rec.Reason
 	outcome, cause := a.rec.Outcome, a.rec.Cause
 	a.broke(fmt.Errorf("the scorer judges nothing after the model's work: %w", none))

@@ -89,8 +89,8 @@ type Engine struct {
 	cause     string
 	before    []trajectory.Key // failures of the cause that late successes came between
 	late      int              // such successes
-	gaveUp    bool // the streak has stopped the run
-	down      bool // and it is a provider's
+	gaveUp    bool             // the streak has stopped the run
+	down      bool             // and it is a provider's
 	stop      func(error)
 }
 
