@@ -273,7 +273,13 @@ func TestServersExact(t *testing.T) {
 			dir, mid := t.TempDir(), listenBetween(t, s.say(t, tt.server+".url"))
 			out := rollOut(t, dir, countedTasks(t, dir, rows), "tiny", mid.url, "--run", "exact", "--exact", "--wire", tt.wire, "--model-files", s.say(t, "model"))
 			recorded := readParts(t, filepath.Join(dir, "runs", "exact", "parquet"))
-			judged := exactRows(t, recorded, mid.sampled(t), tt.masked)
+			elsewhere := 2 // answers to the probe, at most
+			if raw, err := os.ReadFile(filepath.Join(dir, "runs", "exact", "failed_trajectories.jsonl")); err == nil && len(raw) > 0 {
+				for _, l := range jsonLines(t, filepath.Join(dir, "runs", "exact", "failed_trajectories.jsonl")) {
+					elsewhere += int(l["api_calls"].(float64))
+				}
+			}
+			judged := exactRows(t, recorded, mid.sampled(t), elsewhere, tt.masked)
 			if judged.turns5 < want {
 				t.Errorf("%d rollouts of at least five turns, want %d\n%s", judged.turns5, want, out)
 			}
@@ -303,8 +309,9 @@ type verdictOf struct {
 	lines                 [][]byte // for compare.py
 }
 
-// exactRows holds the record against what the server sampled, both ways.
-func exactRows(t *testing.T, rows []columns.Row, served []sampled, masked bool) (j verdictOf) {
+// exactRows holds the record against what the server sampled, both ways; elsewhere is how
+// many answers belong to samples that are not among the rows.
+func exactRows(t *testing.T, rows []columns.Row, served []sampled, elsewhere int, masked bool) (j verdictOf) {
 	t.Helper()
 	type message struct {
 		Role    string `json:"role"`
@@ -354,19 +361,30 @@ func exactRows(t *testing.T, rows []columns.Row, served []sampled, masked bool) 
 		}
 		j.lines = append(j.lines, line)
 	}
+	missing := 0
 	for _, s := range served {
 		j.turns++
-		j.tokens += len(s.tokens) - s.from
-		why := "it is not in the record"
-		if !slices.ContainsFunc(all, func(q columns.Sequence) bool { return s.within(q, masked, &why) }) {
+		why := unseen
+		if slices.ContainsFunc(all, func(q columns.Sequence) bool { return s.within(q, masked, &why) }) {
+			j.tokens += len(s.tokens) - s.from
+			continue
+		}
+		missing++
+		if why != unseen {
 			t.Errorf("an answer of %d tokens behind a prompt of %d: %s", len(s.tokens)-s.from, s.from, why)
 		}
+	}
+	if missing > elsewhere {
+		t.Errorf("%d answers of the server are not in the record, want the %d of the probe and of rejected samples", missing, elsewhere)
 	}
 	if recorded != j.tokens {
 		t.Errorf("%d sampled tokens in the record, the server sampled %d", recorded, j.tokens)
 	}
 	return j
 }
+
+// unseen is why an answer of a server is not in the record, where nothing more is known.
+const unseen = "it is not in the record"
 
 // within reports whether q holds the answer with its log-probs; where only those differ, why
 // says so. Two rollouts may have sampled the same tokens, with sums in another order.

@@ -135,10 +135,21 @@ func (c *check) sameAnswer(name string, got choice) error {
 	if opt.Tools, err = offered(); err != nil {
 		return err
 	}
-	s := c.Family.New(opt)
-	s.Feed(text, nil)
-	p := s.Finish(got.Finish == "length")
-	m := got.Message
+	read := func() parsers.Parsed {
+		s := c.Family.New(opt)
+		s.Feed(text, nil)
+		return s.Finish(got.Finish == "length")
+	}
+	p, m := read(), got.Message
+	for _, call := range m.Calls {
+		if call.Function.Name != opt.Tools[0].Name {
+			// Many servers take calls of tools that nobody offered. hermes does not; whether it could read them is asked here.
+			if opt.Tools = nil; len(p.Calls) < len(m.Calls) {
+				p = read()
+			}
+			break
+		}
+	}
 	switch same, note := sameCalls(p.Calls, m.Calls); {
 	case len(m.Calls) == 0 && len(p.Calls) > 0:
 		c.step(name, Skipped, "family %s reads %d calls; the server was started without a tool parser", c.Family.Name, len(p.Calls))
