@@ -58,10 +58,10 @@ type judge struct {
 	used   *trajectory.Judged // what it cost, kept in the record
 }
 
-// Ask asks until the answer is a verdict: see [bench]. What could not be read is shown to
+// Ask asks until the answer is a verdict: see [verdictReader]. What could not be read is shown to
 // the model with the reason.
 func (j *judge) Ask(ctx context.Context, prompt string, schema json.RawMessage) (json.RawMessage, error) {
-	b, err := newBench(prompt, schema, j.o)
+	b, err := newVerdictReader(prompt, schema, j.o)
 	if err != nil {
 		return nil, err // the environment's schema, no failure of the judge
 	}

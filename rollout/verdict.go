@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"hermes/internal/schema"
 	"hermes/rollout/policy"
@@ -19,14 +20,15 @@ import (
 // echo is the member of a verdict in which the judge gives back the mark of the question.
 const echo = "verdict_mark"
 
-// bench reads the answers to one question of a judge.
+// verdictReader reads the answers to one question of a judge.
 //
 // What is judged may hold objects that look like verdicts, and a judge is free to quote
 // them. So each question has a mark that the judged model cannot know, which the verdict
-// has to give back. The last object with the mark is the verdict. Where a judge forgets the
-// mark, an object without one counts if nothing that was shown to it imitates a verdict of
-// that sort, and if it alone stands there. Objects that fit and disagree are no verdict.
-type bench struct {
+// has to give back. The last object with the mark is the verdict, wherever it is in the
+// answer. Where a judge forgets the mark, an object without one counts if it ends the
+// answer, and if nothing that was shown to the judge imitates a verdict of that sort.
+// Objects that fit and disagree are no verdict.
+type verdictReader struct {
 	mark    string
 	raw     json.RawMessage
 	schema  *schema.Schema
@@ -34,9 +36,9 @@ type bench struct {
 	alike   bool  // the question has text that is nearly one
 }
 
-// newBench makes the mark from the question and the rollout's seed, so that a resumed
+// newVerdictReader makes the mark from the question and the rollout's seed, so that a resumed
 // rollout asks the same. The error is that of the schema.
-func newBench(prompt string, raw json.RawMessage, o policy.Options) (*bench, error) {
+func newVerdictReader(prompt string, raw json.RawMessage, o policy.Options) (*verdictReader, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage(`{"type":"object"}`)
 	}
@@ -49,39 +51,53 @@ func newBench(prompt string, raw json.RawMessage, o policy.Options) (*bench, err
 		h.Write(binary.LittleEndian.AppendUint64(nil, *o.Seed))
 	}
 	h.Write([]byte(prompt))
-	b := &bench{mark: hex.EncodeToString(h.Sum(nil)[:6]), raw: raw, schema: s}
+	b := &verdictReader{mark: hex.EncodeToString(h.Sum(nil)[:6]), raw: raw, schema: s}
 	b.planted, b.alike = imitations(prompt, raw, s)
 	return b, nil
 }
 
-func (b *bench) rules() string {
+func (b *verdictReader) rules() string {
 	return "\nAnswer with one JSON object that fits this schema, and nothing else:\n" + string(b.raw) + "\n" + b.hint() + "\n"
 }
 
-func (b *bench) hint() string {
+func (b *verdictReader) hint() string {
 	return fmt.Sprintf("Its first member is %q: %q, beside those of the schema; it tells your verdict from what others wrote.", echo, b.mark)
 }
 
-// verdict finds the verdict of an answer, without the mark.
-func (b *bench) verdict(text string) (json.RawMessage, error) {
+// verdict finds the verdict of an answer, without the mark. The error tells the judge what
+// is wrong with it.
+func (b *verdictReader) verdict(text string) (json.RawMessage, error) {
 	var marked, bare []json.RawMessage
-	var why error = errors.New("there is no JSON object in it")
+	var why error = errors.New("there is no JSON object in it that can be read")
+	var behindMarked, behindBare int // where the last of each ends
+	end, open := 0, 0 // open: braces that the text before an object opens and does not close
 	for _, raw := range schema.Objects(text) {
+		start := end + strings.Index(text[end:], string(raw))
+		open = openBraces(open, text[end:start])
+		end = start + len(raw)
 		said, own, err := b.read(raw)
 		switch {
 		case err != nil:
 			why = err
 		case own:
-			marked = append(marked, said)
+			marked, behindMarked = append(marked, said), end
+		case open > 0:
+			why = errors.New("the object that fits is inside another one that cannot be read")
 		default:
-			bare = append(bare, said)
+			bare, behindBare = append(bare, said), end
 		}
 	}
-	if len(marked) > 0 {
+	switch {
+	case len(marked) > 0 && echoed.MatchString(text[behindMarked:]):
+		return nil, fmt.Errorf("behind the verdict is another object with %q, which does not fit or is cut off", echo)
+	case len(marked) > 0:
 		return agreed(marked)
-	}
-	if len(bare) == 0 {
+	case len(bare) == 0:
 		return nil, why
+	case echoed.MatchString(text):
+		return nil, fmt.Errorf("the object with %q is no verdict: %w", echo, why)
+	case strings.ContainsFunc(text[behindBare:], speaks):
+		return nil, fmt.Errorf("it has no %q, and its object that fits is not the end of the answer", echo)
 	}
 	last, err := agreed(bare)
 	if err != nil {
@@ -98,8 +114,31 @@ func (b *bench) verdict(text string) (json.RawMessage, error) {
 	return last, nil
 }
 
+// echoed finds the member for the mark, in whatever quotes: a judge that wrote it meant that
+// object, and no other one, as its verdict.
+var echoed = regexp.MustCompile("(?i)" + echo + `\\?["'` + "`" + `“”‘’]*\s*[:=]`)
+
+// speaks tells whether a sign behind an object says anything: a word, or the beginning of
+// another object. White space, punctuation and the end of a code fence do not.
+func speaks(r rune) bool {
+	return r == '{' || r == '[' || r != '`' && r != '~' && !unicode.IsSpace(r) && !unicode.IsPunct(r)
+}
+
+// openBraces is how many braces are open behind a text, open of them from before it.
+func openBraces(open int, text string) int {
+	for _, r := range text {
+		switch {
+		case r == '{':
+			open++
+		case r == '}' && open > 0:
+			open--
+		}
+	}
+	return open
+}
+
 // read checks one object. own tells whether it bears the mark.
-func (b *bench) read(raw json.RawMessage) (said json.RawMessage, own bool, err error) {
+func (b *verdictReader) read(raw json.RawMessage) (said json.RawMessage, own bool, err error) {
 	v, err := schema.Read(raw)
 	if err != nil {
 		return nil, false, err
