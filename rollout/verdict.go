@@ -70,7 +70,7 @@ func (b *verdictReader) verdict(text string) (json.RawMessage, error) {
 	var marked, bare []json.RawMessage
 	var why error = errors.New("there is no JSON object in it that can be read")
 	var behindMarked, behindBare int // where the last of each ends
-	end, open := 0, 0 // open: braces that the text before an object opens and does not close
+	end, open := 0, 0                // open: braces that the text before an object opens and does not close
 	for _, raw := range schema.Objects(text) {
 		start := end + strings.Index(text[end:], string(raw))
 		open = openBraces(open, text[end:start])
