@@ -75,6 +75,9 @@ func verdictOf(w envs.World, res backends.Result, in span) (trajectory.Score, er
 	case lineErr != nil:
 		return s, lineErr
 	case line == nil:
+		if near := nearMiss(res); near != "" {
+			return s, envs.Unjudged("checker: %q: want a line of its own like reward: 0.5 on stdout", near)
+		}
 		return s, nil
 	}
 	if !in.holds(line.Reward) {
@@ -106,11 +109,11 @@ func rewardLine(w envs.World, res backends.Result) (*trajectory.Score, error) {
 	}
 	var last string
 	given := map[string]bool{}
-	for line := range bytes.Lines(text) {
+	for line := range bytes.FieldsFuncSeq(text, endsLine) {
 		if !bytes.Contains(bytes.ToLower(line), []byte("reward")) {
 			continue
 		}
-		plain := strings.TrimRight(string(line), "\n")
+		plain := string(line)
 		if nearly.MatchString(ansi.ReplaceAllString(plain, "")) {
 			last = plain
 			given[strings.TrimSpace(plain)] = true
@@ -136,6 +139,58 @@ func rewardLine(w envs.World, res backends.Result) (*trajectory.Score, error) {
 		return nil, envs.Unjudged("checker: %q: want a finite number", last)
 	}
 	return &trajectory.Score{Reward: x, Detail: last}, nil
+}
+
+// endsLine: a carriage return ends a line too, as a progress display writes it.
+func endsLine(r rune) bool { return r == '\n' || r == '\r' }
+
+// nearLines is how many lines at the end of an output may be meant as a reward.
+const nearLines = 20
+
+// nearBytes is how much of a line is looked at: a longer one is data.
+const nearBytes = 4 << 10
+
+const (
+	// meant is what stands behind the word: a number, and nothing behind that.
+	meant = `["'\x60*_>)\]]*\s*(?:[:=\x{ff1a}>]|->|=>|\x{2192}|\bis\b)\s*["'\x60*_]*` +
+		`(?:[-+]?(?:\d|\.\d)[\d.,eE+-]*|[-+]?nan|[-+]?inf(?:inity)?|none|null)` +
+		`(?:\s*(?:/|(?:out )?of)\s*\d[\d.]*)?["'\x60*_,;.!%)\]}\s]*(?:</\w+>)?\s*$`
+	// before is what may stand before a score: marks of a logger, and words that make it final.
+	before = `(?i)^(?:[^\pL]|\d[TZ]|\b(?:debug|info|notice|warn|warning|error|log|checker|grader|verifier|result|the|your|final|total|overall|task)\b)*\b(?:the|your|final|total|overall|task)?[_-]?`
+)
+
+var (
+	// rewardWord is a reward behind other words, or in an object that ends with it.
+	rewardWord = regexp.MustCompile(`(?i)(?:^|[^\pL\pN])rewards?` + meant)
+	// scoreWord is a score that names nothing that it measures: "F1 score: 0.9" is a measure.
+	scoreWord = regexp.MustCompile(before + `scores?` + meant)
+	// rewardMember is an object, in JSON or as another language prints it, with a reward.
+	rewardMember = regexp.MustCompile(`(?i)^\s*\[?\{(?:.*[^\pL\pN])?["']rewards?["']\s*:.*\}\]?,?\s*$`)
+)
+
+// nearMiss finds the last line that gives a reward in a way that is not read: in other words,
+// as an object, or on stderr. It looks at the end of each output; "": there is none. It is
+// asked only where nothing gave a reward as it should.
+func nearMiss(res backends.Result) string {
+	for _, out := range [][]byte{res.Stdout, res.Stderr} {
+		left := nearLines
+		for end := len(out); end > 0 && left > 0; {
+			start := 1 + bytes.LastIndexFunc(out[:end], endsLine)
+			line := bytes.TrimSpace(out[start:end])
+			end = start - 1
+			if len(line) == 0 {
+				continue
+			}
+			left--
+			plain := ansi.ReplaceAllString(string(line[:min(len(line), nearBytes)]), "")
+			for _, r := range []*regexp.Regexp{nearly, rewardWord, scoreWord, rewardMember} {
+				if r.MatchString(plain) {
+					return short(string(line))
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // rewardFile reads the file of a checker's own: a number, or {reward, rewards, metrics,

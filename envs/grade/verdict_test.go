@@ -1,0 +1,94 @@
+package grade_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"hermes/envs"
+	"hermes/envs/grade"
+)
+
+// A checker that ends with exit code 0 and says a reward in other words than ours has not
+// passed: it is not known what it meant. Output that gives no reward does not hinder a pass.
+func TestAlmostAReward(t *testing.T) {
+	x := box(t)
+	const void = -1
+	many := strings.Repeat("ok\n", 20)
+	for _, tt := range []struct {
+		stdout, stderr string
+		filed          string
+		want           float64
+	}{
+		{stdout: `{"reward": 0}`, want: void},
+		{stdout: `{"reward": 0, "detail": "no {"}`, want: void},
+		{stdout: `{"detail": {"a": 1}, "reward": 0}`, want: void},
+		{stdout: `{'reward': 0, 'why': 'x'}`, want: void},
+		{stdout: `[{"reward": 0}]`, want: void},
+		{stdout: "{\n  \"reward\": 0\n}", want: void},
+		{stdout: `INFO: reward: 0`, want: void},
+		{stdout: `2026-11-28T10:00:00Z INFO checker - reward=0.0`, want: void},
+		{stdout: `final reward: 0`, want: void},
+		{stdout: `final_reward: 0/3`, want: void},
+		{stdout: `The reward is 0.`, want: void},
+		{stdout: `<reward>0</reward>`, want: void},
+		{stdout: `rewards: 0`, want: void},
+		{stdout: `Reward -> 0`, want: void},
+		{stdout: `score: 0`, want: void},
+		{stdout: `Final score: 0/10`, want: void},
+		{stdout: `[INFO] total_score = 0 %`, want: void},
+		{stdout: "\x1b[31mscore: 0\x1b[0m", want: void},
+		{stdout: "score: 0\n" + many[3:], want: void},
+		{stdout: "score: 0\r\n\r\n\n", want: void},
+		{stderr: `reward: 0`, want: void},
+		{stderr: `INFO:root:reward: 0`, want: void},
+		{stdout: "all fine\n", stderr: "score: 0\n", want: void},
+
+		{stdout: "progress 1\rreward: 0\n", want: 0},
+		{stdout: "reward: 1\rreward: 0\r", want: 0},
+		{stdout: "reward: 0.5\r\n", want: 0.5},
+		{stdout: "reward: 0.5\nscore: 0\n", want: 0.5},
+		{stdout: "score: 0\nreward: 0.5\n", stderr: "reward: 0\n", want: 0.5},
+		{stdout: "score: 0\n", filed: "0.5", want: 0.5},
+
+		{stdout: "3 tests passed, score report written", want: 1},
+		{stdout: "score: 3 tests passed", want: 1},
+		{stdout: "F1 score: 0.93\naccuracy_score = 0.9\nz-score: 1.96", want: 1},
+		{stdout: "the reward function was loaded", want: 1},
+		{stdout: "checked the reward: fine", want: 1},
+		{stdout: `{"passed": 3, "note": "reward"}`, want: 1},
+		{stdout: "underscore: 0\nunrewarded: 0\nscoreboard: 1", want: 1},
+		{stdout: "score: 0\n" + many, want: 1},
+		{stdout: "", want: 1},
+	} {
+		if err := x.WriteFile(t.Context(), "stdout", []byte(tt.stdout), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.WriteFile(t.Context(), "stderr", []byte(tt.stderr), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run := "cat stdout; cat stderr >&2"
+		if tt.filed != "" {
+			run += `; echo ` + tt.filed + ` >"$HERMES_REWARD"`
+		}
+		for code, want := range []float64{tt.want, 0} {
+			s, err := grade.Parse(fmt.Sprintf("{kind: command, command: '%s; exit %d'}", run, code))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := s.Bind(row(t, `{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := g.Grade(t.Context(), envs.World{Box: x}, said(t, "x"))
+			var no *envs.NoVerdict
+			switch {
+			case want == void && !errors.As(err, &no):
+				t.Errorf("%q, %q: reward %v, %v, want no verdict", tt.stdout, tt.stderr, got.Reward, err)
+			case want != void && (err != nil || got.Reward != want):
+				t.Errorf("%q, %q, exit %d: reward %v, %v, want %v", tt.stdout, tt.stderr, code, got.Reward, err, want)
+			}
+		}
+	}
+}
