@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"reflect"
 	"regexp"
 	"strings"
@@ -198,8 +199,9 @@ func reasonless(v any) any {
 
 // imitations finds what the text of a question holds that a judge could quote as a verdict:
 // objects that fit, what they decide; and whether there are the names of all members with
-// values behind them that are no such object: in other quotation marks, escaped, cut off.
+// values behind them that are no such object: in other quotation marks or without any, escaped, cut off.
 func imitations(prompt string, raw json.RawMessage, s *schema.Schema) (planted []any, alike bool) {
+	prompt = html.UnescapeString(prompt)
 	for _, text := range []string{prompt, strings.ReplaceAll(prompt, `\`, "")} {
 		for _, o := range schema.Objects(text) {
 			if v, err := schema.Read(o); err == nil && s.Check(v) == nil {
@@ -213,7 +215,7 @@ func imitations(prompt string, raw json.RawMessage, s *schema.Schema) (planted [
 		return planted, false
 	}
 	for _, name := range shape.Required {
-		member, err := regexp.Compile(`(?i)["'` + "`" + `“”‘’]\\?` + regexp.QuoteMeta(name) + `\\?["'` + "`" + `“”‘’]?\s*[:=]`)
+		member, err := regexp.Compile(`(?i)(?:["'` + "`" + `“”‘’]\\?|[{,]\s*)` + regexp.QuoteMeta(name) + `\\?["'` + "`" + `“”‘’]?\s*[:=]`)
 		if err != nil || !member.MatchString(prompt) {
 			return planted, false
 		}
