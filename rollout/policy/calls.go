@@ -85,7 +85,7 @@ func (a *answer) call(c *called, whole bool) error {
 	}
 	at.args.WriteString(args)
 	if !whole && args != "" {
-		at.said = append(at.said, piece{text: args, index: c.Index, tail: name == "" && c.ID == ""})
+		at.said = append(at.said, piece{text: args, index: c.Index, tail: name == "" && c.ID == "", nth: a.pieces})
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (a *answer) repeated(c *called, name, args string) bool {
 		return false
 	}
 	for _, p := range a.calls {
-		if p.index == c.Index && p.id == string(c.ID) && (name == "" || name == p.name) && p.whole() && sameJSON(p.args.String(), args) {
+		if p.index == c.Index && p.id == string(c.ID) && (name == "" || name == p.name) && p.whole() && sameJSON(mend(p.args.String()), mend(args)) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -10,6 +11,7 @@ type piece struct {
 	text  string
 	index listPlace
 	tail  bool // it came with neither id nor name
+	nth   int  // among the pieces of the answer
 }
 
 // settle puts the calls of a stream right whose arguments are no JSON as they were put
@@ -58,6 +60,9 @@ func (p *partial) settle() {
 	for len(list) > 1 && strings.TrimSpace(list[0].text) == "{}" {
 		list = list[1:]
 	}
+	for len(list) > 2 && list[len(list)-1].text == list[len(list)-2].text && isObject(list[len(list)-1].text) {
+		list = list[:len(list)-1]
+	}
 	if len(list) < n && isObject(text(list)) {
 		p.set(text(list))
 		return
@@ -66,7 +71,7 @@ func (p *partial) settle() {
 	if !isObject(last) || len(list) < 2 {
 		return
 	}
-	if before := text(list[:len(list)-1]); strings.HasPrefix(last, before) || growing(list) {
+	if before := text(list[:len(list)-1]); extends(last, before) || growing(list) {
 		p.set(last)
 	}
 }
@@ -74,11 +79,21 @@ func (p *partial) settle() {
 // growing reports whether each piece begins with the one before it.
 func growing(list []piece) bool {
 	for i := 1; i < len(list); i++ {
-		if !strings.HasPrefix(list[i].text, list[i-1].text) {
+		if !extends(list[i].text, list[i-1].text) {
 			return false
 		}
 	}
 	return true
+}
+
+// extends reports whether s begins with head, which may end with half a character.
+func extends(s, head string) bool {
+	if n := len(head) - 3; n >= 0 {
+		if r, ok := surrogate(head[n:]); ok && r < 0xdc00 {
+			head = head[:n]
+		}
+	}
+	return strings.HasPrefix(mend(s), mend(head))
 }
 
 func text(list []piece) string {
@@ -95,26 +110,34 @@ func text(list []piece) string {
 func (a *answer) dealt() bool {
 	var open []*partial // the calls that wait for a tail
 	var heads []string
-	var places []int
-	tails := map[int]string{}
+	var all []piece
 	for _, p := range a.calls {
 		head := ""
+		if len(p.said) == 0 {
+			head = p.args.String()
+		}
 		for _, s := range p.said {
-			switch {
-			case !s.tail:
+			if s.tail {
+				all = append(all, s)
+			} else {
 				head += s.text
-			case !s.index.known:
-				return false
-			default:
-				if !slices.Contains(places, s.index.n) {
-					places = append(places, s.index.n)
-				}
-				tails[s.index.n] += s.text
 			}
 		}
 		if !isObject(head) {
 			open, heads = append(open, p), append(heads, head)
 		}
+	}
+	slices.SortFunc(all, func(a, b piece) int { return cmp.Compare(a.nth, b.nth) })
+	var places []int
+	tails := map[int]string{}
+	for _, s := range all {
+		if !s.index.known {
+			return false
+		}
+		if !slices.Contains(places, s.index.n) {
+			places = append(places, s.index.n)
+		}
+		tails[s.index.n] += s.text
 	}
 	if len(places) != len(open) || !slices.IsSorted(places) {
 		return false

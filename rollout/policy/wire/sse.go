@@ -124,7 +124,7 @@ func (e *event) last(text []byte, ended bool) bool {
 	case !ended:
 		return false
 	case isData(name):
-		return object(value) || e.have && object(slices.Concat(e.data, []byte{'\n'}, value))
+		return len(value) == 0 || keepsOpen(value) || object(value) || e.have && object(slices.Concat(e.data, []byte{'\n'}, value))
 	case text[0] == '{':
 		return object(text)
 	}
