@@ -182,15 +182,14 @@ type lines struct {
 func (l *lines) next(limit int) ([]byte, error) {
 	l.line = l.line[:0]
 	for {
-		piece, err := l.r.Peek(1) // waits for what comes, but for no more
-		if err != nil {
+		if _, err := l.r.Peek(1); err != nil { // waits for what comes, but for no more
 			text := bytes.TrimPrefix(l.line, []byte(mark))
 			if len(text) > 0 && err == io.EOF {
 				l.ended, err = true, io.ErrUnexpectedEOF
 			}
 			return text, err
 		}
-		piece, _ = l.r.Peek(l.r.Buffered()) // no more than there is
+		piece, _ := l.r.Peek(l.r.Buffered()) // no more than there is
 		if l.cr {
 			l.cr = false
 			if piece[0] == '\n' {
