@@ -263,3 +263,18 @@ func FuzzClassify(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkEvents reads events of one data line, as nearly all are.
+func BenchmarkEvents(b *testing.B) {
+	in := strings.Repeat("data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"finish_reason\":null}]}\n\n", 1000)
+	for b.Loop() {
+		n := 0
+		for range wire.Events(strings.NewReader(in), 1<<20) {
+			n++
+		}
+		if n != 1000 {
+			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/event")
+}
