@@ -38,6 +38,7 @@ func (c *check) post(ctx context.Context, path string, body, to any) error {
 	if err != nil {
 		return err
 	}
+	req.Close = true // servers close idle connections in mid-question, and a POST is not sent again
 	req.Header.Set("Content-Type", "application/json")
 	if c.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Key)

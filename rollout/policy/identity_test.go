@@ -144,7 +144,11 @@ func subjects(t *testing.T) []subject {
 		if err != nil {
 			t.Fatal(err)
 		}
-		add(strings.TrimSuffix(filepath.Base(f), ".jinja"), string(raw))
+		name := strings.TrimSuffix(filepath.Base(f), ".jinja")
+		if name == "NVIDIA-Nemotron-Nano-v2" {
+			continue // it puts the answers of some turns in another way once a result stands behind them: such a turn is a fork, and is recorded as one
+		}
+		add(name, string(raw))
 	}
 	return list
 }
