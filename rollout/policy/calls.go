@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -11,13 +12,17 @@ type partial struct {
 	id    string
 	name  string
 	args  strings.Builder
+	said  []piece // of the arguments, where they came in several
 	extra json.RawMessage
 }
 
 // whole reports whether the arguments are a complete object.
-func (p *partial) whole() bool {
-	s := strings.TrimSpace(p.args.String())
-	return strings.HasPrefix(s, "{") && json.Valid([]byte(s))
+func (p *partial) whole() bool { return isObject(p.args.String()) }
+
+// isObject reports whether s is a JSON object.
+func isObject(s string) bool {
+	s = strings.TrimSpace(s)
+	return strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && json.Valid([]byte(s))
 }
 
 // readCalls reads the list of calls of a message or a delta; one call without a list is a
@@ -46,6 +51,9 @@ func (a *answer) call(c *called, whole bool) error {
 	args, err := arguments(f.Arguments)
 	if err != nil {
 		return malformed("arguments of a call of %s: %w", name, err)
+	}
+	if !whole && a.repeated(c, name, args) {
+		return nil
 	}
 	var at *partial
 	if !whole { // the calls of a whole message are complete
@@ -76,7 +84,30 @@ func (a *answer) call(c *called, whole bool) error {
 		at.extra = c.Extra
 	}
 	at.args.WriteString(args)
+	if !whole && args != "" {
+		at.said = append(at.said, piece{text: args, index: c.Index, tail: name == "" && c.ID == "", nth: a.pieces})
+	}
 	return nil
+}
+
+// repeated reports whether a piece says once more what is there already: a call at the
+// same place with the same id and the same complete arguments.
+func (a *answer) repeated(c *called, name, args string) bool {
+	if c.ID == "" || !c.Index.known || !isObject(args) {
+		return false
+	}
+	for _, p := range a.calls {
+		if p.index == c.Index && p.id == string(c.ID) && (name == "" || name == p.name) && p.whole() && sameJSON(mend(p.args.String()), mend(args)) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameJSON reports whether two JSON texts differ in white space at most.
+func sameJSON(x, y string) bool {
+	var a, b bytes.Buffer
+	return json.Compact(&a, []byte(x)) == nil && json.Compact(&b, []byte(y)) == nil && bytes.Equal(a.Bytes(), b.Bytes())
 }
 
 // find returns the call that a piece continues, or nil where it begins one. Servers
@@ -88,10 +119,16 @@ func (a *answer) find(index listPlace, id, name, args string) *partial {
 		return nil
 	}
 	if id == "" && name == "" {
-		if at := a.indexed(index); at != nil {
-			return at
+		at := a.indexed(index)
+		switch {
+		case at == nil:
+			a.stray = a.stray || index.known && strings.TrimSpace(args) != ""
+			return a.open
+		case at != a.open && at.whole() && !a.open.whole() && strings.TrimSpace(args) != "" && !strings.HasPrefix(args, at.args.String()):
+			a.stray = true
+			return a.open // nothing has a place behind complete arguments
 		}
-		return a.open
+		return at
 	}
 	at := a.indexed(index)
 	if at == nil && index.known && (name != "" || !a.identified(id)) {

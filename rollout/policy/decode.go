@@ -29,6 +29,7 @@ type choice struct {
 	Message *said           `json:"message"`
 	Delta   *said           `json:"delta"`
 	Finish  finishWord      `json:"finish_reason"`
+	Native  finishWord      `json:"native_finish_reason"` // the provider's, behind a router
 	Error   json.RawMessage `json:"error"`
 }
 
@@ -102,6 +103,8 @@ type answer struct {
 	details  []map[string]json.RawMessage
 	calls    []*partial
 	open     *partial // the call to which a piece belongs that names none
+	stray    bool     // a piece named the place of no call, or of one that was complete
+	mixed    bool     // pieces of calls came in a way that cannot be told apart
 	field    string   // where the server put reasoning
 	finish   string
 	model    string
@@ -142,9 +145,8 @@ func (a *answer) read(raw []byte) error {
 				return err
 			}
 		}
-		if endingOf(string(c.Finish)) != endNone {
-			a.finish = string(c.Finish)
-		}
+		a.finished(string(c.Finish))
+		a.native(string(c.Native))
 		if present(c.Error) || strings.EqualFold(string(c.Finish), "error") {
 			return choiceError(c.Error, r.Error)
 		}
@@ -320,7 +322,7 @@ const mark = "\ufeff"
 // whole reads a plain answer; a stored stream is one too.
 func (a *answer) whole(raw []byte) error {
 	raw = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(raw), []byte(mark)))
-	if len(raw) > 0 && raw[0] != '{' && bytes.Contains(raw, []byte("data:")) {
+	if len(raw) > 0 && raw[0] != '{' && bytes.Contains(bytes.ToLower(raw), []byte("data:")) {
 		for data, err := range wire.Events(bytes.NewReader(append(raw, "\n\n"...)), len(raw)+2) {
 			if err != nil {
 				return malformed("stored stream: %w", err)
@@ -336,16 +338,29 @@ func (a *answer) whole(raw []byte) error {
 	return a.check()
 }
 
-// end closes the answer: what a tag splitter held back comes out.
+// end closes the answer: what a tag splitter held back comes out, calls are put right.
 func (a *answer) end() {
 	inner, outer := a.think.end()
 	a.put(inner, outer)
+	a.settle()
 }
 
 // check says whether the answer is one.
 func (a *answer) check() error {
 	if a.finish == "" && a.pieces == 0 {
 		return malformed("the answer has no choice with a message")
+	}
+	return a.failed()
+}
+
+// failed is why an answer that came to its end is none all the same, or nil. The server
+// has failed then, not the model.
+func (a *answer) failed() error {
+	switch {
+	case endingOf(a.finish) == endCalls && len(a.calls) == 0:
+		return malformed("the model server ended the answer with finish_reason %q and sent no call: it lost the call", a.finish)
+	case a.mixed:
+		return malformed("the model server sent the arguments of %d calls so that nobody can tell which belong to which", len(a.calls))
 	}
 	return endError(a.finish)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
 
@@ -24,6 +25,29 @@ func calls(d ...string) string {
 		docs = append(docs, delta(`{"tool_calls":[`+c+`]}`, ""))
 	}
 	return sse(append(docs, delta(`{}`, "tool_calls"))...)
+}
+
+// head and tail are pieces of calls; arguments stand as in a JSON string.
+func head(index int, id, args string) string {
+	return fmt.Sprintf(`{"index":%d,"id":"%s","function":{"name":"ls","arguments":"%s"}}`, index, id, args)
+}
+
+func tail(index int, args string) string {
+	return fmt.Sprintf(`{"index":%d,"function":{"arguments":"%s"}}`, index, args)
+}
+
+// What a server mixed up beyond telling is its failure, not the model's.
+func TestMixedCalls(t *testing.T) {
+	for name, in := range map[string]string{
+		"more places than calls": calls(head(0, "a", ``), head(1, "b", ``), tail(1, `{\"p\":1}`), tail(2, `{\"p\"`), tail(3, `:2}`), tail(4, `x`)),
+		"places out of order":    calls(head(0, "a", ``), head(1, "b", ``), tail(5, `{\"p\":1}`), tail(1, `{\"p\":2}`)),
+		"one place for two":      calls(head(0, "a", `{\"p\"`), head(1, "b", `{\"p\"`), tail(2, `:1}`), tail(2, `:2}`)),
+	} {
+		p := chatAt(t, serve(t, in).URL+"/v1", wire.Options{Retries: -1}, policy.ChatOptions{Stream: true})
+		if turn, err := next(t, p, policy.Options{}, "x", nil); errorKind(err) != policy.Malformed {
+			t.Errorf("%s: %+v, %v", name, turn.Sampled.Message.Calls, err)
+		}
+	}
 }
 
 func TestCallsFromDeltas(t *testing.T) {
@@ -94,6 +118,38 @@ func TestCallsFromDeltas(t *testing.T) {
 			[]trajectory.Call{ls("a", "{}")}},
 		{"a call without a list", sse(delta(`{"tool_calls":{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}}`, ""), delta(`{}`, "tool_calls")),
 			[]trajectory.Call{ls("a", "{}")}},
+		{"the head once more at the end", calls(head(0, "a", `{\"p\"`), tail(0, `:1}`), head(0, "a", `{\"p\": 1}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`)}},
+		{"the head once more, behind another", calls(head(0, "a", `{\"p\"`), tail(0, `:1}`), head(1, "b", `{\"p\"`), head(0, "a", `{\"p\":1}`), `{"function":{"arguments":":2}"}}`),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"all arguments once more", calls(head(0, "a", `{\"p\"`), tail(0, `:1}`), tail(0, `{\"p\":1}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`)}},
+		{"all arguments behind a half", calls(head(0, "a", `{\"p`), tail(0, `\"`), head(0, "a", `{\"p\":1}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`)}},
+		{"the tail at a place that is complete", calls(head(0, "a", `{\"p\":1}`), head(1, "b", `{\"p\"`), tail(0, `:`), tail(0, `2}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"arguments at a place that is complete", calls(head(0, "a", `{\"p\":1}`), head(1, "b", ``), tail(0, `{\"p\":2}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"arguments that grow", calls(head(0, "a", `{\"p`), tail(0, `{\"p\":`), tail(0, `{\"p\":1}`), tail(0, `{\"p\":1}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`)}},
+		{"arguments that grow, two calls", calls(head(0, "a", `{`), tail(0, `{\"p\":1}`), head(1, "b", ``), tail(1, `{\"p`), tail(1, `{\"p\":2}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"an empty object behind", calls(head(0, "a", `{\"p\":`), tail(0, `1}`), tail(0, `{}`), head(1, "b", `{}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{}`)}},
+		{"an empty object before", calls(head(0, "a", `{}`), tail(0, `{\"p\":`), tail(0, `1}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`)}},
+		{"empty objects within", calls(head(0, "a", `{\"p\":`), tail(0, `{}`), tail(0, `}`)),
+			[]trajectory.Call{ls("a", `{"p":{}}`)}},
+		{"tails one place on", calls(head(0, "a", ``), head(1, "b", ``), tail(1, `{\"p\":1}`), tail(2, `{\"p\":`), tail(2, `2}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"tails one place on, in turns", calls(head(0, "a", `{\"p\"`), head(1, "b", `{\"p\"`), tail(1, `:`), tail(2, `:`), tail(1, `1}`), tail(2, `2}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"tails one place back", calls(head(1, "a", ``), head(2, "b", ``), tail(0, `{\"p\":1}`), tail(1, `{\"p\":2}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"heads and tails in turns, one place on", calls(head(0, "a", ``), tail(1, `{\"p\":1}`), head(1, "b", ``), tail(2, `{\"p\":2}`)),
+			[]trajectory.Call{ls("a", `{"p":1}`), ls("b", `{"p":2}`)}},
+		{"what the model wrote wrong", calls(head(0, "a", `{\"p\":`), tail(0, `1}}`)),
+			[]trajectory.Call{{ID: "a", Name: "ls", Arguments: `{"p":1}}`, State: trajectory.CallMalformed}}},
 		{"half a character in arguments", calls(`{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"p\":\"\ud83d"}}`, `{"index":0,"function":{"arguments":"\ude00\"}"}}`),
 			[]trajectory.Call{ls("a", `{"p":"😀"}`)}},
 	}

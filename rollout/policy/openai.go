@@ -54,7 +54,7 @@ func askStream(ctx context.Context, d wire.Doer, a *answer) error {
 	}
 	a.end()
 	if a.finish != "" {
-		return endError(a.finish)
+		return a.failed()
 	}
 	return cmp.Or(told(d), error(malformed("the stream ended after %d pieces without a finish_reason", a.pieces)))
 }

@@ -65,11 +65,30 @@ func TestBrokenStreams(t *testing.T) {
 		{"an error as an event", good + "event: error\ndata: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n", policy.Limited},
 		{"words", good + "upstream timed out after 30 s\n\n" + "data: " + delta(`{}`, "stop") + "\n\n", policy.Malformed},
 		{"nothing", "", policy.Malformed},
+		{"a piece in another field", "foo: " + delta(`{"content":"Hello "}`, "") + "\n\n" + good + "data: " + delta(`{}`, "stop") + "\n\n", policy.Malformed},
+		{"cut in a line behind the finish", good + "data: " + delta(`{}`, "stop") + "\n\ndata: {\"choices\":[", policy.Malformed},
 	}
 	for _, tt := range tests {
 		p := chatAt(t, serve(t, tt.in).URL+"/v1", wire.Options{Retries: -1, LimitedRetries: -1}, policy.ChatOptions{Stream: true})
 		if turn, err := next(t, p, policy.Options{}, "x", nil); errorKind(err) != tt.kind {
 			t.Errorf("%s: %+v, %v, want %s", tt.name, turn.Sampled.Message, err, tt.kind)
+		}
+	}
+	for name, in := range map[string]string{
+		"another case":              "DATA: " + good[6:] + "Data: " + delta(`{}`, "stop") + "\n\n",
+		"no empty lines":            good[:len(good)-1] + "data: " + delta(`{}`, "stop") + "\ndata: [DONE]\n",
+		"no line feed at the end":   good + "data: " + delta(`{}`, "stop"),
+		"pings":                     "event: ping\ndata: ping\n\n" + good + "event: ping\ndata: ping\n\ndata: " + delta(`{}`, "stop") + "\n\n",
+		"a mark before later lines": good + "\ufeffdata: " + delta(`{}`, "stop") + "\n\n\ufeffdata: [DONE]\n\n",
+	} {
+		for _, end := range []string{"\n", "\r\n", "\r"} {
+			in := strings.ReplaceAll(in, "\n", end)
+			if m := one(t, in, true).Sampled.Message; m.Content() != "Hello" {
+				t.Errorf("%s: %q", name, m.Content())
+			}
+			if m, err := policy.ReadAnswer([]byte(in)); err != nil || m.Content() != "Hello" {
+				t.Errorf("%s, stored: %q, %v", name, m.Content(), err)
+			}
 		}
 	}
 	if turn := one(t, good+"data: "+delta(`{}`, "stop")+"\n\ndata: [DONE]", true); turn.Sampled.Message.Content() != "Hello" {
@@ -153,8 +172,18 @@ func (c cutter) frame(docs []string) string {
 	if c.IntN(4) == 0 {
 		b.WriteString("\ufeff")
 	}
+	gap := end
+	if c.IntN(4) == 0 {
+		gap = "" // no empty line between events
+	}
+	data := []string{"data:", "data:", "Data:", "DATA:"}[c.IntN(4)]
 	for _, d := range append(docs, "[DONE]") {
-		switch c.IntN(6) {
+		if c.IntN(8) == 0 {
+			b.WriteString("\ufeff")
+		}
+		switch c.IntN(7) {
+		case 3:
+			b.WriteString(end + "event: ping" + end + data + " ping" + end + end)
 		case 0:
 			b.WriteString(": ping" + end + end)
 		case 1:
@@ -165,16 +194,32 @@ func (c cutter) frame(docs []string) string {
 		if c.IntN(4) == 0 && d != "[DONE]" { // a space between two members may be a new line
 			d = strings.ReplaceAll(d, `,"delta":`, end+`data: ,"delta":`)
 		}
-		b.WriteString("data:" + []string{"", " "}[c.IntN(2)] + d + end + end)
+		b.WriteString(data + []string{"", " "}[c.IntN(2)] + d + end + gap)
+	}
+	if c.IntN(4) == 0 { // no end mark, and no end of the last line
+		if at := strings.LastIndex(b.String(), data); at > 0 && gap == end {
+			return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(b.String()[:at], "\r\n"), "event: message"+end+"id: 7"), "\r\n\ufeff")
+		}
 	}
 	return b.String()
 }
 
 // calls are the pieces of calls, in one of the ways of servers.
 func (c cutter) calls(list []trajectory.Call) (docs []string) {
-	way := c.IntN(5)
+	way := c.IntN(8)
 	for i, call := range list {
-		for k, piece := range append([]string{`""`}, c.pieces(call.Arguments)...) {
+		pieces := append([]string{`""`}, c.pieces(call.Arguments)...)
+		switch {
+		case way == 5 && len(pieces) > 2: // each piece says all that came before
+			for k := 2; k < len(pieces); k++ {
+				pieces[k] = pieces[k-1][:len(pieces[k-1])-1] + pieces[k][1:]
+			}
+		case way == 6:
+			pieces = append(pieces, text(call.Arguments), text(call.Arguments))
+		case way == 7:
+			pieces = append(pieces, `"{}"`)
+		}
+		for k, piece := range pieces {
 			index, id, name := fmt.Sprintf(`"index":%d,`, i), "", ""
 			if k == 0 {
 				id, name = `"id":`+text(call.ID)+`,`, `"name":`+text(call.Name)+`,`
@@ -183,6 +228,8 @@ func (c cutter) calls(list []trajectory.Call) (docs []string) {
 			case way == 1: // no index
 				index = ""
 			case way == 2: // id and name each time
+				id, name = `"id":`+text(call.ID)+`,`, `"name":`+text(call.Name)+`,`
+			case way == 6 && k == len(pieces)-1: // the whole call once more
 				id, name = `"id":`+text(call.ID)+`,`, `"name":`+text(call.Name)+`,`
 			case way == 3: // every call at 0
 				index = `"index":0,`
@@ -215,6 +262,9 @@ func TestStreamsEqualPlain(t *testing.T) {
 			plainCalls = append(plainCalls, fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, call.ID, call.Name, text(call.Arguments)))
 		}
 		finish := []string{"stop", "tool_calls", "length", "content_filter"}[c.IntN(4)]
+		if len(list) == 0 && finish == "tool_calls" {
+			finish = "stop" // calls that do not come are a failure
+		}
 		usage := `{"prompt_tokens":9,"completion_tokens":4,"cost":0.5}`
 		plain := fmt.Sprintf(`{"model":"m","choices":[{"index":0,"message":{"content":%s,"reasoning_content":%s,"tool_calls":[%s]},"finish_reason":%q}],"usage":%s}`,
 			text(content), text(thought), strings.Join(plainCalls, ","), finish, usage)

@@ -3,36 +3,46 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"slices"
+	"strings"
 )
 
-// mark may stand once at the beginning of a stream.
+// mark may stand in front of a line: at the beginning of a stream by the standard, and
+// where a proxy joined streams.
 const mark = "\ufeff"
+
+// done is the data of the event that ends a stream.
+const done = "[DONE]"
 
 // Events yields the data of each server-sent event of r: several data lines of one event
 // are joined by line feeds; comments, other fields and events without data are left out;
-// "[DONE]" ends it. Lines end with LF, CR or both. A JSON object on a line by itself, as
-// some servers write errors, is an event; any other line that is no field is an error,
-// because what stands in it would be lost. So is an end in the middle of a line. A slice
-// is valid until the next one.
+// "[DONE]" ends it. Lines end with LF, CR or both. A slice is valid until the next one.
+//
+// It goes beyond the standard where an answer would be lost otherwise. The case of "data"
+// does not count. Data that is a JSON object, with another behind it, is an event though no
+// empty line ends it. So is a JSON object on a line by itself, as some servers write errors.
+// What a server says to keep the line open is left out. A line that ends with the stream is
+// one where it is complete by itself. Any other line that is no field is an error, because
+// what stands in it would be lost; so are an answer in a field that is not data, and an end
+// in the middle of a line.
 func Events(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		l := lines{r: bufio.NewReaderSize(r, 16<<10)}
-		var data []byte
-		have := false
+		var e event
 		give := func() bool { // false: nothing more is wanted, or comes
-			ok := !have || len(data) == 0 || !bytes.Equal(data, []byte("[DONE]")) && yield(data, nil)
-			data, have = data[:0], false
+			ok := len(e.data) == 0 || e.idle() || string(e.data) != done && yield(e.data, nil)
+			e = event{data: e.data[:0]}
 			return ok
 		}
 		for {
-			text, err := l.next(limit - len(data))
-			if err == io.ErrUnexpectedEOF && bytes.Equal(text, []byte("data: [DONE]")) {
-				text, err = nil, nil // the end mark needs no end of its own
-				data, have = append(data[:0], "[DONE]"...), true
+			text, err := l.next(limit - len(e.data))
+			if err == io.ErrUnexpectedEOF && e.last(text, l.ended) {
+				err = nil
 			}
 			if errors.Is(err, errTooLong) {
 				err = &Error{Kind: Malformed, Err: fmt.Errorf("an event of the stream is longer than %d bytes", limit)}
@@ -43,35 +53,112 @@ func Events(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 				}
 				return
 			}
-			value, ok := bytes.CutPrefix(text, []byte("data:"))
-			switch {
-			case len(text) == 0:
+			if len(text) == 0 {
 				if !give() {
 					return
 				}
-			case ok || string(text) == "data":
-				if have {
-					data = append(data, '\n')
+				continue
+			}
+			name, value, colon := bytes.Cut(text, []byte(":"))
+			value = bytes.TrimPrefix(value, []byte(" "))
+			switch {
+			case isData(name):
+				if e.ends(value) && !give() {
+					return
 				}
-				if ok {
-					data = append(data, bytes.TrimPrefix(value, []byte(" "))...)
-				}
-				have = true
+				e.add(value)
 			case text[0] == '{':
 				if !give() || !yield(text, nil) {
 					return
 				}
-			case !fieldLine(text):
+			case !fieldName(name):
 				yield(nil, &Error{Kind: Malformed, Err: fmt.Errorf("the stream holds a line that is no field of an event: %.200q", text)})
 				return
+			case colon && len(name) > 0 && answers(value):
+				yield(nil, &Error{Kind: Malformed, Err: fmt.Errorf("the stream holds a piece of an answer in a field that is not data: %.200q", text)})
+				return
+			case string(name) == "event":
+				e.silent = keepsOpen(value)
 			}
 		}
 	}
 }
 
-// fieldLine reports whether a line is a comment or a field: a name, and most often a value.
-func fieldLine(line []byte) bool {
-	name, _, _ := bytes.Cut(line, []byte(":"))
+// event is one whose lines are still coming.
+type event struct {
+	data   []byte
+	have   bool // a data line came
+	silent bool // its type says that it keeps the line open
+}
+
+func (e *event) add(value []byte) {
+	if e.have {
+		e.data = append(e.data, '\n')
+	}
+	e.data, e.have = append(e.data, value...), true
+}
+
+// ends reports whether the data is an event of its own before the data line value, for
+// which no JSON text has a place behind it.
+func (e *event) ends(value []byte) bool {
+	if len(e.data) == 0 || len(value) == 0 || value[0] != '{' && string(value) != done {
+		return false
+	}
+	return e.idle() || object(e.data)
+}
+
+// idle reports whether the event only keeps the line open.
+func (e *event) idle() bool {
+	return len(e.data) > 0 && (e.silent || keepsOpen(e.data)) && bytes.IndexByte(e.data, '{') < 0 && string(e.data) != done && !json.Valid(e.data)
+}
+
+// last reports whether the line with which the stream ends, without an end of its own, is
+// complete: the end mark, an object, the rest of one, or nothing that says anything. ended:
+// the stream was not broken off.
+func (e *event) last(text []byte, ended bool) bool {
+	name, value, colon := bytes.Cut(text, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch {
+	case isData(name) && colon && string(value) == done:
+		return true
+	case !ended:
+		return false
+	case isData(name):
+		return len(value) == 0 || keepsOpen(value) || object(value) || e.have && object(slices.Concat(e.data, []byte{'\n'}, value))
+	case text[0] == '{':
+		return object(text)
+	}
+	return colon && (len(name) == 0 || string(name) == "event" || string(name) == "id" || string(name) == "retry")
+}
+
+// object reports whether text is a JSON object.
+func object(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) > 1 && text[0] == '{' && text[len(text)-1] == '}' && json.Valid(text)
+}
+
+// answers reports whether the value of a field is a piece of an answer.
+func answers(value []byte) bool {
+	value = bytes.TrimSpace(value)
+	return len(value) > 0 && value[0] == '{' && bytes.Contains(value, []byte(`"choices"`))
+}
+
+// keepsOpen reports whether a word says that nothing is sent but that the line stays open.
+func keepsOpen(word []byte) bool {
+	if word = bytes.TrimSpace(word); len(word) > 16 {
+		return false
+	}
+	switch strings.ToLower(string(word)) {
+	case "ping", "keep-alive", "keepalive", "keep_alive", "heartbeat":
+		return true
+	}
+	return false
+}
+
+func isData(name []byte) bool { return string(name) == "data" || bytes.EqualFold(name, []byte("data")) }
+
+// fieldName reports whether a line with such a beginning is a field, or a comment.
+func fieldName(name []byte) bool {
 	for _, c := range name {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
 			return false
@@ -86,7 +173,7 @@ var errTooLong = errors.New("too long")
 type lines struct {
 	r     *bufio.Reader
 	line  []byte
-	begun bool
+	ended bool // the stream came to its end, in the middle of a line
 	cr    bool // the last line ended with CR: a LF that follows belongs to it
 }
 
@@ -95,23 +182,14 @@ type lines struct {
 func (l *lines) next(limit int) ([]byte, error) {
 	l.line = l.line[:0]
 	for {
-		piece, err := l.r.Peek(1) // waits for what comes, but for no more
-		if err != nil {
-			if len(l.line) > 0 && err == io.EOF {
-				err = io.ErrUnexpectedEOF
+		if _, err := l.r.Peek(1); err != nil { // waits for what comes, but for no more
+			text := bytes.TrimPrefix(l.line, []byte(mark))
+			if len(text) > 0 && err == io.EOF {
+				l.ended, err = true, io.ErrUnexpectedEOF
 			}
-			return l.line, err
+			return text, err
 		}
-		if !l.begun {
-			l.begun = true
-			if piece[0] == mark[0] {
-				if b, err := l.r.Peek(len(mark)); err == nil && string(b) == mark {
-					_, _ = l.r.Discard(len(mark)) // it is there
-					continue
-				}
-			}
-		}
-		piece, _ = l.r.Peek(l.r.Buffered()) // no more than there is
+		piece, _ := l.r.Peek(l.r.Buffered()) // no more than there is
 		if l.cr {
 			l.cr = false
 			if piece[0] == '\n' {
@@ -134,6 +212,6 @@ func (l *lines) next(limit int) ([]byte, error) {
 		}
 		l.cr = piece[end] == '\r'
 		_, _ = l.r.Discard(end + 1)
-		return l.line, nil
+		return bytes.TrimPrefix(l.line, []byte(mark)), nil
 	}
 }
