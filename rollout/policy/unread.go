@@ -21,9 +21,10 @@ func (u Unread) unread(text string, tools []trajectory.ToolSpec) []trajectory.Fa
 		return nil // a model without tools cannot call any
 	}
 	opt := parsers.ParseOptions{Tools: tools}
-	name, out := u.Family.Name, parsers.Parsed{}
+	var name string
+	var out parsers.Parsed
 	if u.Family.New != nil {
-		out = u.Family.Parse(text, opt)
+		name, out = u.Family.Name, u.Family.Parse(text, opt)
 	} else {
 		name, out, _ = parsers.Auto(text, opt)
 	}
