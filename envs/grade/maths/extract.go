@@ -55,17 +55,15 @@ func extract(text string, targets Targets) string {
 	}
 	text = written.Final(written.Fold(text))
 	text = endless.ReplaceAllString(text, `${1}\infty`)
-	text = abbreviated.ReplaceAllString(text, "$1")
-	text = crossed.ReplaceAllString(text, "$1*10$2")
+	if strings.Contains(text, "vs.") || strings.Contains(text, "resp.") {
+		text = abbreviated.ReplaceAllString(text, "$1")
+	}
+	if strings.Contains(text, "10^") || strings.Contains(text, "10 ^") || strings.Contains(text, "10*") {
+		text = crossed.ReplaceAllString(text, "$1*10$2")
+	}
 	text = metres.ReplaceAllString(areas.ReplaceAllString(text, "$1$2<$3$4>"), "${1}m<$2$3>$4")
 	text = powers.Replace(powered.ReplaceAllString(text, "$1<$2$3>}"))
-	text = spelledPowers.ReplaceAllStringFunc(text, func(m string) string {
-		p := spelledPowers.FindStringSubmatch(m)
-		if p[2][0] == 's' || p[2][0] == 'S' {
-			return p[1] + p[3] + "²"
-		}
-		return p[1] + p[3] + "³"
-	})
+	text = squares(text)
 	if none(text) {
 		return `\emptyset`
 	}
@@ -98,6 +96,20 @@ func extract(text string, targets Targets) string {
 		return found
 	}
 	return last(all, text)
+}
+
+// squares writes "square meters" as meters².
+func squares(text string) string {
+	if lower := strings.ToLower(text); !strings.Contains(lower, "sq") && !strings.Contains(lower, "cu") {
+		return text
+	}
+	return spelledPowers.ReplaceAllStringFunc(text, func(m string) string {
+		p := spelledPowers.FindStringSubmatch(m)
+		if p[2][0] == 's' || p[2][0] == 'S' {
+			return p[1] + p[3] + "²"
+		}
+		return p[1] + p[3] + "³"
+	})
 }
 
 // none tells whether a text says that there is no answer.

@@ -20,33 +20,123 @@ type unit struct {
 // unitNamed knows the units by their names in lower case, without a plural s, and by signs
 // in which large letters are others than small ones.
 func unitNamed(name string) (unit, bool) {
-	u, ok := map[string]unit{
-		"nm": {"length", "1/1000000000", 0}, "mm": {"length", "1/1000", 0}, "millimeter": {"length", "1/1000", 0}, "millimetre": {"length", "1/1000", 0},
-		"cm": {"length", "1/100", 0}, "centimeter": {"length", "1/100", 0}, "centimetre": {"length", "1/100", 0},
-		"m": {"length", "1", 0}, "meter": {"length", "1", 0}, "metre": {"length", "1", 0},
-		"km": {"length", "1000", 0}, "kilometer": {"length", "1000", 0}, "kilometre": {"length", "1000", 0},
-		"in": {"length", "127/5000", 0}, "inch": {"length", "127/5000", 0}, "inche": {"length", "127/5000", 0},
-		"ft": {"length", "381/1250", 0}, "foot": {"length", "381/1250", 0}, "feet": {"length", "381/1250", 0},
-		"yd": {"length", "1143/1250", 0}, "yard": {"length", "1143/1250", 0}, "mi": {"length", "201168/125", 0}, "mile": {"length", "201168/125", 0},
-		"unit": {"units", "1", 0},
-		"mg":   {"mass", "1/1000", 0}, "milligram": {"mass", "1/1000", 0}, "g": {"mass", "1", 0}, "gram": {"mass", "1", 0}, "kg": {"mass", "1000", 0}, "kilogram": {"mass", "1000", 0},
-		"pound": {"mass", "45359237/100000", 0}, "lb": {"mass", "45359237/100000", 0}, "ounce": {"mass", "45359237/1600000", 0}, "oz": {"mass", "45359237/1600000", 0},
-		"ton": {"mass", "1000000", 0}, "tonne": {"mass", "1000000", 0},
-		"ms": {"time", "1/1000", 0}, "s": {"time", "1", 0}, "sec": {"time", "1", 0}, "second": {"time", "1", 0}, "minute": {"time", "60", 0}, "min": {"time", "60", 0}, "h": {"time", "3600", 0}, "hr": {"time", "3600", 0}, "hour": {"time", "3600", 0},
-		"day": {"time", "86400", 0}, "week": {"time", "604800", 0}, "month": {"months", "1", 0}, "year": {"months", "12", 0},
-		"ml": {"volume", "1/1000", 0}, "mL": {"volume", "1/1000", 0}, "milliliter": {"volume", "1/1000", 0}, "millilitre": {"volume", "1/1000", 0}, "cl": {"volume", "1/100", 0}, "cL": {"volume", "1/100", 0}, "centiliter": {"volume", "1/100", 0}, "centilitre": {"volume", "1/100", 0},
-		"l": {"volume", "1", 0}, "L": {"volume", "1", 0}, "liter": {"volume", "1", 0}, "litre": {"volume", "1", 0},
-		"gallon": {"volume", "3785411784/1000000000", 0}, "gal": {"volume", "3785411784/1000000000", 0}, "quart": {"volume", "946352946/1000000000", 0}, "pint": {"volume", "473176473/1000000000", 0},
-		"cent": {"dollars", "1/100", 0}, "dollar": {"dollars", "1", 0}, "$": {"dollars", "1", 0}, "USD": {"dollars", "1", 0}, "euro": {"euros", "1", 0}, "€": {"euros", "1", 0}, "EUR": {"euros", "1", 0},
-		"£": {"pounds", "1", 0}, "GBP": {"pounds", "1", 0}, "¥": {"yen", "1", 0}, "yen": {"yen", "1", 0}, "JPY": {"yen", "1", 0},
-		"degree": {"angle", "1", 0}, "°": {"angle", "1", 0}, "rad": {"radians", "1", 0}, "radian": {"radians", "1", 0}, "mph": {"speed", "1", 0}, "kmh": {"speed", "1000000/1609344", 0},
-		"N": {"force", "1", 0}, "newton": {"force", "1", 0}, "kN": {"force", "1000", 0}, "kilonewton": {"force", "1000", 0},
-		"J": {"energy", "1", 0}, "joule": {"energy", "1", 0}, "kJ": {"energy", "1000", 0}, "kilojoule": {"energy", "1000", 0}, "MJ": {"energy", "1000000", 0},
-		"W": {"watts", "1", 0}, "watt": {"watts", "1", 0}, "kW": {"watts", "1000", 0}, "kilowatt": {"watts", "1000", 0}, "MW": {"watts", "1000000", 0},
-		"V": {"volts", "1", 0}, "volt": {"volts", "1", 0}, "kV": {"volts", "1000", 0}, "kilovolt": {"volts", "1000", 0}, "A": {"current", "1", 0}, "ampere": {"current", "1", 0}, "mA": {"current", "1/1000", 0},
-		"Pa": {"pressure", "1", 0}, "kPa": {"pressure", "1000", 0}, "Hz": {"frequency", "1", 0}, "hertz": {"frequency", "1", 0}, "kHz": {"frequency", "1000", 0}, "MHz": {"frequency", "1000000", 0}, "GHz": {"frequency", "1000000000", 0},
-	}[name]
-	return u, ok
+	switch name {
+	case "nm":
+		return unit{"length", "1/1000000000", 0}, true
+	case "mm", "millimeter", "millimetre":
+		return unit{"length", "1/1000", 0}, true
+	case "cm", "centimeter", "centimetre":
+		return unit{"length", "1/100", 0}, true
+	case "m", "meter", "metre":
+		return unit{"length", "1", 0}, true
+	case "km", "kilometer", "kilometre":
+		return unit{"length", "1000", 0}, true
+	case "in", "inch", "inche":
+		return unit{"length", "127/5000", 0}, true
+	case "ft", "foot", "feet":
+		return unit{"length", "381/1250", 0}, true
+	case "yd", "yard":
+		return unit{"length", "1143/1250", 0}, true
+	case "mi", "mile":
+		return unit{"length", "201168/125", 0}, true
+	case "unit":
+		return unit{"units", "1", 0}, true
+	case "mg", "milligram":
+		return unit{"mass", "1/1000", 0}, true
+	case "g", "gram":
+		return unit{"mass", "1", 0}, true
+	case "kg", "kilogram":
+		return unit{"mass", "1000", 0}, true
+	case "pound", "lb":
+		return unit{"mass", "45359237/100000", 0}, true
+	case "ounce", "oz":
+		return unit{"mass", "45359237/1600000", 0}, true
+	case "ton", "tonne":
+		return unit{"mass", "1000000", 0}, true
+	case "ms":
+		return unit{"time", "1/1000", 0}, true
+	case "s", "sec", "second":
+		return unit{"time", "1", 0}, true
+	case "minute", "min":
+		return unit{"time", "60", 0}, true
+	case "h", "hr", "hour":
+		return unit{"time", "3600", 0}, true
+	case "day":
+		return unit{"time", "86400", 0}, true
+	case "week":
+		return unit{"time", "604800", 0}, true
+	case "month":
+		return unit{"months", "1", 0}, true
+	case "year":
+		return unit{"months", "12", 0}, true
+	case "ml", "mL", "milliliter", "millilitre":
+		return unit{"volume", "1/1000", 0}, true
+	case "cl", "cL", "centiliter", "centilitre":
+		return unit{"volume", "1/100", 0}, true
+	case "l", "L", "liter", "litre":
+		return unit{"volume", "1", 0}, true
+	case "gallon", "gal":
+		return unit{"volume", "3785411784/1000000000", 0}, true
+	case "quart":
+		return unit{"volume", "946352946/1000000000", 0}, true
+	case "pint":
+		return unit{"volume", "473176473/1000000000", 0}, true
+	case "cent":
+		return unit{"dollars", "1/100", 0}, true
+	case "dollar", "$", "USD":
+		return unit{"dollars", "1", 0}, true
+	case "euro", "€", "EUR":
+		return unit{"euros", "1", 0}, true
+	case "£", "GBP":
+		return unit{"pounds", "1", 0}, true
+	case "¥", "yen", "JPY":
+		return unit{"yen", "1", 0}, true
+	case "degree", "°":
+		return unit{"angle", "1", 0}, true
+	case "rad", "radian":
+		return unit{"radians", "1", 0}, true
+	case "mph":
+		return unit{"speed", "1", 0}, true
+	case "kmh":
+		return unit{"speed", "1000000/1609344", 0}, true
+	case "N", "newton":
+		return unit{"force", "1", 0}, true
+	case "kN", "kilonewton":
+		return unit{"force", "1000", 0}, true
+	case "J", "joule":
+		return unit{"energy", "1", 0}, true
+	case "kJ", "kilojoule":
+		return unit{"energy", "1000", 0}, true
+	case "MJ":
+		return unit{"energy", "1000000", 0}, true
+	case "W", "watt":
+		return unit{"watts", "1", 0}, true
+	case "kW", "kilowatt":
+		return unit{"watts", "1000", 0}, true
+	case "MW":
+		return unit{"watts", "1000000", 0}, true
+	case "V", "volt":
+		return unit{"volts", "1", 0}, true
+	case "kV", "kilovolt":
+		return unit{"volts", "1000", 0}, true
+	case "A", "ampere":
+		return unit{"current", "1", 0}, true
+	case "mA":
+		return unit{"current", "1/1000", 0}, true
+	case "Pa":
+		return unit{"pressure", "1", 0}, true
+	case "kPa":
+		return unit{"pressure", "1000", 0}, true
+	case "Hz", "hertz":
+		return unit{"frequency", "1", 0}, true
+	case "kHz":
+		return unit{"frequency", "1000", 0}, true
+	case "MHz":
+		return unit{"frequency", "1000000", 0}, true
+	case "GHz":
+		return unit{"frequency", "1000000000", 0}, true
+	}
+	return unit{}, false
 }
 
 var (

@@ -42,7 +42,9 @@ func Final(text string) string {
 			text = s
 		}
 	}
-	text = thousands.ReplaceAllStringFunc(text, func(s string) string { return strings.ReplaceAll(s, "'", "") })
+	if strings.Contains(text, "'") {
+		text = thousands.ReplaceAllStringFunc(text, func(s string) string { return strings.ReplaceAll(s, "'", "") })
+	}
 	return spoken.ReplaceAllString(Unwrap(text), "$1-$2")
 }
 
