@@ -48,4 +48,9 @@ func TestChoiceSecondThoughts(t *testing.T) {
 			t.Errorf("%q is %g: %s", a, s.Reward, s.Detail)
 		}
 	}
+	for _, a := range []string{"The answer is B? No, C.", "The answer is B. No wait, C.", "I doubt the answer is B. It is C.", "Answer: B or C? C."} {
+		if s := score(t, "choice", `{"answer":"C","choices":["red","blue","green","grey"]}`, a); s.Reward != 1 {
+			t.Errorf("%q for C is %g: %s", a, s.Reward, s.Detail)
+		}
+	}
 }

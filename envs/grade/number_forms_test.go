@@ -93,7 +93,8 @@ func TestNumbersInNotations(t *testing.T) {
 func TestNumbersInOtherThings(t *testing.T) {
 	numbersTable(t, []said3{
 		{"5", ">5", false}, {"5", "> 5", false}, {"5", "<5", false}, {"5", "≥5", false}, {"5", "±5", false}, {"5", `\pm 5`, false}, {"5", `\boxed{\pm 5}`, false}, {"5", "+/-5", false}, {"5", "5!", false}, {"5", `\boxed{5!}`, false},
-		{"5", "3-5", false}, {"5", "2–5", false}, {"5", "3 - 5", false}, {"3", "3-5", false}, {"5", "1:5", false}, {"5", "1 : 5", false}, {"5", "2024-01-05", false}, {"5", "05/01/2024", false}, {"5", "Answer: 3-5", false}, {"5", `\boxed{3-5}`, false}, {"5", "#### 3-5", false},
+		{"5", "3-5", false}, {"5", "2–5", false}, {"3", "3-5", false}, {"5", "1:5", false}, {"5", "1 : 5", false}, {"5", "2024-01-05", false}, {"5", "05/01/2024", false}, {"5", "Answer: 3-5", false}, {"5", `\boxed{3-5}`, false}, {"12", "pages 10-12", true}, {"5", "#### 3-5", false}, {"3", "#### 3-5", false}, {"5", "#### 5!", false}, {"5", "#### ±5", false}, {"5", "#### >5", false}, {"5", "#### at least 5", false}, {"1", "#### 1k", false}, {"18", "#### $18", true}, {"-3", "#### -3", true}, {"-3", "#### - 3", true},
+		{"1234", "#### 1 234", true},
 		{"25", "√25", false}, {"25", `\sqrt{25}`, false}, {"25", `\boxed{\sqrt{25}}`, false}, {"25", "sqrt(25)", false},
 		{"1", "1k", false}, {"1000", "1k", true}, {"1", "1 million", false}, {"1000000", "1 million", true}, {"2500000", "2.5 million", true}, {"1000", "1 thousand", true}, {"1e9", "1 billion", true}, {"1", "1 km", true},
 		{"10", "0x10", false}, {"16", "0x10", true}, {"3", "x3", false}, {"3", "x₃", false}, {"3", "x_3", false}, {"5", "x=5", true}, {"3", "x3 = 3", true},
