@@ -11,7 +11,7 @@ const (
 	// dress is what a letter may wear in front, undress behind.
 	dress   = `(?:[\s("'` + "`" + `*_$\[{<]|\\[(\[]|\\(?:boxed|fbox|text|textbf|textit|textrm|mathrm|mathbf|mathit|bf|rm)\b\s*\{?|(?:option|choice|answer|letter|选项)\s*:?\s*)*`
 	undress = `(?:[)"'` + "`" + `*_$\]}>.:]|\\[)\]])*`
-	also    = `[\s([]*(?:[,;]\s*)?(?:(?:and/or|or|and|as\s+well\s+as|plus|versus|vs\.?|resp\.?|maybe|possibly|perhaps|alternatively|otherwise|unless|oder|und|ou|et|through|to|y|e|o)\b|或者?|和|及|以及|还是|還是)[\s,]*(?:(?:maybe|possibly|perhaps|also|even|else|alternatively|it\s+is|it's)\s+)*`
+	also    = `(?:[\s([]|\\(?:text|mbox|textbf|mathrm)\s*\{)*(?:[,;]\s*)?(?:but\s+)?(?:(?:and/or|or|and|as\s+well\s+as|plus|versus|vs\.?|resp\.?|bzw\.?|maybe|possibly|perhaps|alternatively|otherwise|unless|oder|und|ou|et|through|to|y|e|o)\b|或者?|和|及|以及|还是|還是)[\s,.}]*(?:(?:maybe|possibly|perhaps|also|even|else|alternatively|it\s+is|it's)\s+)*`
 )
 
 var (
@@ -230,7 +230,7 @@ func (n choices) alone(text string) (string, bool) {
 	if len(all) > 1 {
 		before := all[len(all)-2]
 		between := text[before.to:last.from]
-		if before.letter != last.letter && (either.MatchString(between) || listed.MatchString(between)) && !remark.MatchString(text[last.to:]) {
+		if before.letter != last.letter && (either.MatchString(between) || listed.MatchString(between) || beside.MatchString(between) && closed.MatchString(text[last.to:])) && !remark.MatchString(text[last.to:]) {
 			return "", false
 		}
 	}

@@ -155,7 +155,7 @@ func box(text string) (inner string, ok bool) {
 
 var (
 	// parted, andToo and inList stand between two numbers of which neither is the answer.
-	parted = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\b(?:or|oder|ou|vs\.?|versus|resp\.?|alternatively|otherwise|perhaps|maybe|possibly|unless(?:\s+it(?:'s|\s+is))?)(?:\b|\s)|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else|alternatively|otherwise|it\s+is)\s+)?[\s*_$("'` + "`" + `\[]*$`)
+	parted = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\b(?:or|oder|ou|vs\.?|versus|resp\.?|bzw\.?|alternatively|otherwise|perhaps|maybe|possibly|unless(?:\s+it(?:'s|\s+is))?)(?:\b|\s)|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else|alternatively|otherwise|it\s+is)\s+)?[\s*_$("'` + "`" + `\[]*$`)
 	andToo = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:\band\b|和|及|&)[\s*_$("'` + "`" + `\[]*$`)
 	ranges = regexp.MustCompile(`(?i)^(?:\W|\b(?:the|final|answer|is|are|it|from|between)\b)*$`)
 	upTo   = regexp.MustCompile(`(?i)^[\s*_$]*\b(?:to|through|until)\b[\s*_$]*$`)
@@ -204,7 +204,10 @@ func related(text string, place []int) bool {
 	if m := dashes.FindStringIndex(text[:place[0]+1]); m != nil && ranges.MatchString(text[:m[0]]) {
 		return true // 3-5
 	}
-	if relation.MatchString(before) && !arrow.MatchString(before) || operand.MatchString(before) || written.Bound(before) != "" {
+	if c := text[place[0]]; c == '+' && unworked.MatchString(before) {
+		return true // 5+3
+	}
+	if relation.MatchString(before) && !arrow.MatchString(before) || operand.MatchString(before) || written.Bound(before) != "" || written.BoundBehind(behind) != "" {
 		return true
 	}
 	return factorial.MatchString(behind) && !talk.MatchString(before)
@@ -214,6 +217,7 @@ var (
 	relation = regexp.MustCompile(`(?:[<>≤≥≠±√∓]=?|\+/-|\b(?:sqrt|cbrt)\s*\(|\\(?:pm|mp|sqrt|[gl]eq?|[gl]eqslant|[gl]t|neq?)\b)[\s${(]*$`)
 	// dashes is what stands before the end of a range or date: 3-5 is one where nothing else is said
 	dashes    = regexp.MustCompile(`(?:[\d.,]+(?:[-:/]|\s+[:]\s+))+.?$`)
+	unworked  = regexp.MustCompile(`\d\s?$`)
 	onward    = regexp.MustCompile(`^(?:[-:/]|\s+:\s+)\d`)
 	arrow     = regexp.MustCompile(`(?:[-=]>|<[/A-Za-z][^<>]*>)[\s$*_]*$`)
 	operand   = regexp.MustCompile(`\d\s*(?:[+*×·÷^]|\\(?:times|cdot|div)\b)\s*$`)

@@ -1,6 +1,7 @@
 package maths
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func extract(text string, targets Targets) string {
 	}
 	text = written.Final(written.Fold(text))
 	text = endless.ReplaceAllString(text, `${1}\infty`)
-	if strings.Contains(text, "vs.") || strings.Contains(text, "resp.") {
+	if strings.Contains(text, "vs.") || strings.Contains(text, "resp.") || strings.Contains(text, "bzw.") {
 		text = abbreviated.ReplaceAllString(text, "$1")
 	}
 	if strings.Contains(text, "10^") || strings.Contains(text, "10 ^") || strings.Contains(text, "10*") {
@@ -118,8 +119,8 @@ func none(text string) bool {
 }
 
 var (
-	nothing     = regexp.MustCompile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
-	abbreviated = regexp.MustCompile(`\b(vs|resp)\.`)
+	nothing     = regexp.MustCompile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+|(?:the|this)\s+(?:equation|system|inequality|problem)\s+has\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
+	abbreviated = regexp.MustCompile(`\b(vs|resp|bzw)\.`)
 	crossed     = regexp.MustCompile(`(\d)\s*[xX]\s*10\s*(\^|\*\*)`)
 	powers      = strings.NewReplacer("<2>", "²", "<3>", "³")
 	// spelledPowers are units with a power in words
@@ -196,17 +197,17 @@ var (
 	furtherLine = regexp.MustCompile(`^[\s.*_` + "`" + `]*?[;\n][\s*_` + "`" + `]*((?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|[-+]?\d[\d,./]*\d|[-+]?\d))[*_` + "`" + `]*[ \t\r.]*(?:\n|;|$)`)
 	broken      = regexp.MustCompile(`([\d$)*_])[ \t*_]*[;\n]\s*`)
 	// correction is an answer, alone in its sentence, that replaces another one
-	correction  = regexp.MustCompile(`^[\s*_` + "`" + `]*(?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|\\?[$€£]?[-+]?[\d][\d,./]*)[^.;!?\n]{0,20}(?:[.;!?\n]|$)`)
+	correction  = regexp.MustCompile(`^[\s*_` + "`" + `]*(?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|\\?[$€£]?[-+]?\d[\d,./]*)(?:\s?(?:` + unitWords + `))?[*_` + "`" + `]*\s*(?:[.,;!?\n]|$)`)
 	furtherStop = regexp.MustCompile(`(?i)[.;!?]\s+((?:or|alternatively|otherwise|maybe|perhaps|possibly)\b)`)
 	unitBehind  = regexp.MustCompile(`^\s?((?:` + unitWords + `)(?:[²³]|\b))`)
 	aside       = regexp.MustCompile(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
 	sentenceEnd = regexp.MustCompile(`[.;!?](?:\s|$)|\n`)
 	// linked stands between two answers of one list; remark behind the second says that
 	// it begins something else.
-	linked = regexp.MustCompile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|vs|versus|resp|oder|ou|otherwise|unless(?:\s+it(?:'s|\s+is))?|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
+	linked = regexp.MustCompile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless(?:\s+it(?:'s|\s+is))?|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
 	choice = regexp.MustCompile(`(?i)^\W*(?:[A-Za-z]+\W+){0,2}\bor\b\W+(?:[A-Za-z]+\W+){0,3}$|或`)
 	orSo   = regexp.MustCompile(`(?i)\bor\s+(?:so|more|less|fewer)\b`)
-	binds  = regexp.MustCompile(`(?i)[,;、&]|\b(?:or|and|maybe|perhaps|possibly|alternatively|vs|versus|resp|oder|ou|otherwise|unless|else)\b|[或和]|以及`)
+	binds  = regexp.MustCompile(`(?i)[,;、&]|\b(?:or|and|maybe|perhaps|possibly|alternatively|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless|else)\b|[或和]|以及`)
 	remark = regexp.MustCompile(`(?i)^[\s*_$` + "`" + `]*(?:is|are|was|were|does|did|do|has|have|can|will|would|being|more|less|of|times|fewer|because|since|as|was|decimals?|significant|places|digits|dp|sf|d\.p|s\.f)\b`)
 )
 
@@ -271,7 +272,7 @@ func items(text string, targets Targets) []item {
 	for i := range out {
 		before := text[:out[i].from]
 		out[i].denied = written.Denied(before)
-		if sign := written.Bound(before); sign != "" {
+		if sign := cmp.Or(written.Bound(before), written.BoundBehind(text[out[i].to:])); sign != "" {
 			out[i].text = sign + " " + out[i].text // "at least 5" is no 5
 		}
 	}

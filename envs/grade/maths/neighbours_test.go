@@ -106,7 +106,7 @@ func TestNeighbours(t *testing.T) {
 // Lists without an "or" between them, in any punctuation, tongue and order.
 func TestSeveralAnswers(t *testing.T) {
 	for _, answer := range []string{
-		"Answer: 5; 7", "Answer: 5\n7", "Answer: 5 to 7", "The answer is 5, perhaps 7", "5, alternatively 7", "5 otherwise 7", "5 vs 7", "5 vs. 7", "5 versus 7", "5 resp. 7", "5 oder 7", "5 ou 7", "5 o 7",
+		"Answer: 5; 7", "Answer: 5\n7", "Answer: 5 to 7", "The answer is 5, perhaps 7", "5, alternatively 7", "5 otherwise 7", "5 vs 7", "5 vs. 7", "5 versus 7", "5 resp. 7", "5 oder 7", "5 bzw. 7", "5 und 7", "5 et 7", "5 plus 7", "5 as well as 7", "5 ou 7", "5 o 7",
 		"possibly 5, possibly 7", "5 unless it is 7", "5 if x>0, 7 if x<0", "The answer is 5 if x > 0 and 7 otherwise.", "Answer: $5$; $7$", "Answer: $5$\n$7$", "The answer is $5$ to $7$.",
 		"The answer is 5 through 7.", "between 5 and 7", "The answer is between 5 and 7.", "from 5 to 7", "5-7", "5–7", "Answer: 5 - 7", "The answer is 5, maybe even 7.", "5, or else 7", "The answer is 5 vs. 7.", "The answer is 5 unless it is 7.",
 		"<answer>5</answer><answer>7</answer>",
@@ -150,6 +150,8 @@ func TestDenialsFarAway(t *testing.T) {
 		{"5", "It's not hard: the answer is 5.", true},
 		{"5", "There is no doubt that the answer is 5.", true},
 		{"5", "I have no doubt the answer is 5.", true},
+		{"5", "The answer is 5. No 7s were found.", true},
+		{"5", "The answer is 5. Actually 7 people tried it.", true},
 		{"5", "The answer is 5. No other value works for n = 7.", true},
 		{"5", "No, the answer is 5.", true},
 	})
@@ -163,6 +165,10 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	judge(t, []form{
+		{"5", "5 or more", false},
+		{"5", "The answer is 5 or less.", false},
+		{"5", "5 at most", false},
+		{"5", "The answer is 5 or so.", true},
 		{"5", "She needs at least 5 of them, so the answer is 5.", true},
 		{"5", "The answer is 5, which is more than 3.", true},
 		{"5", "It is at least 3. The answer is 5.", true},
@@ -186,7 +192,7 @@ func TestMoreUnits(t *testing.T) {
 		{"5 cm^2", "5 cm^2", true}, {"5 cm^2", "5 square centimeters", true}, {"5 cm^2", "5 cm²", true}, {"5 cm^2", `\boxed{5\text{ cm}^2}`, true}, {"5 cm^2", "5", true}, {"5 m^3", `$5\,\mathrm{m}^3$`, true},
 		{"5 L", "5000 mL", true}, {"5 L", "5 liters", true}, {"5 USD", "5 dollars", true}, {`\$5`, "5 USD", true}, {`\$5`, "500 cents", true}, {`\$5`, "5", true}, {"€5", "5 euros", true}, {`\$5`, "The answer is \\$5.", true}, {`\$5`, "$5", true},
 		{`5 \text{ kN}`, `5000 \text{ N}`, true}, {`30^\circ`, "30 degrees", true}, {`30^\circ`, "30°", true}, {`30^\circ`, "30", true}, {"5 h", "300 min", true}, {"5 hours", "300 min", true}, {"2 rad", "2", true}, {"2 rad", "2 radians", true},
-		{"5 square meters", "50000 cm^2", true}, {"10000 cm^2", "1 m^2", true}, {"5N", "5N", true}, {"5L", "5L", true},
+		{"5 square meters", "50000 cm^2", true}, {"10000 cm^2", "1 m^2", true}, {"5N", "5N", true}, {`5\pi \text{ cm}^2`, `5\pi \text{ cm}`, false}, {`5\pi \text{ cm}^2`, `5\pi`, true}, {"5 square units", "5", true}, {"3.14", "The answer is 3.14 to 2 decimal places.", true}, {"5L", "5L", true},
 	})
 }
 

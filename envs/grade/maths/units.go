@@ -140,7 +140,7 @@ func unitNamed(name string) (unit, bool) {
 }
 
 var (
-	ofUnit = regexp.MustCompile(`[\d})]((?:\\[,;: ]|~|\s|\\text\w*\{|\\mathrm\{|\\mbox\{)*)(?:(square|cubic|sq\.?)\s+)?([A-Za-z]+|[€£¥°])\.?[\s}]*(?:\^\s*\{?([23])\}?|([²³]))?[}.\s]*$`)
+	ofUnit = regexp.MustCompile(`(?:[\d})]|\\pi\b|π)((?:\\[,;: ]|~|\s|\\text\w*\{|\\mathrm\{|\\mbox\{)*)(?:(square|cubic|sq\.?)\s+)?([A-Za-z]+|[€£¥°])\.?[\s}]*(?:\^\s*\{?([23])\}?|([²³]))?[}.\s]*$`)
 	money  = regexp.MustCompile(`^[\s(]*[-+]?\s*(?:\\?(\$)|([€£¥]))\s*[-+]?[\d.\\]`)
 	round  = regexp.MustCompile(`(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree)[\s.}]*$`)
 )
