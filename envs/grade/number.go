@@ -233,6 +233,16 @@ var (
 	minus  = regexp.MustCompile(`(^\s*|[:=]\s*|\bis\s+)-\s+([.\d][\d.,]*\s*[.$)]*\s*(?:\n|$))`)
 )
 
+// apart tells whether two digits stand on the sides of a blank or _: most texts have none.
+func apart(text string) bool {
+	for i := 1; i+1 < len(text); i++ {
+		if c := text[i]; (c == ' ' || c == '_') && text[i-1]-'0' < 10 && text[i+1]-'0' < 10 {
+			return true
+		}
+	}
+	return false
+}
+
 // bare is text without commands of LaTeX.
 func bare(s string) string {
 	return strings.NewReplacer(`\text`, "", `\mathrm`, "", `\mbox`, "", `\quad`, "", "{", "", "}", "", `\`, "").Replace(s)
@@ -277,7 +287,7 @@ func spelt(text string) string {
 	if strings.Contains(text, "- ") {
 		text = minus.ReplaceAllString(text, "$1-$2")
 	}
-	if strings.ContainsAny(text, "_ ") {
+	if apart(text) {
 		text = parts.ReplaceAllStringFunc(text, func(s string) string {
 			m := parts.FindStringSubmatch(s)
 			return m[1] + m[2] + strings.NewReplacer("_", "", " ", "").Replace(m[3]) + m[4] + m[5]
