@@ -11,7 +11,7 @@ const (
 	// dress is what a letter may wear in front, undress behind.
 	dress   = `(?:[\s("'` + "`" + `*_$\[{<]|\\[(\[]|\\(?:boxed|fbox|text|textbf|textit|textrm|mathrm|mathbf|mathit|bf|rm)\b\s*\{?|(?:option|choice|answer|letter|选项)\s*:?\s*)*`
 	undress = `(?:[)"'` + "`" + `*_$\]}>.:]|\\[)\]])*`
-	also    = `\s*(?:,\s*)?(?:or|and|and/or|as\s+well\s+as|或者?|和|及|以及)\s*(?:maybe\s+|possibly\s+|perhaps\s+|also\s+|even\s+)?`
+	also    = `(?:[\s([]|\\(?:text|mbox|textbf|mathrm)\s*\{)*(?:[,;]\s*)?(?:but\s+)?(?:(?:and/or|or|and|as\s+well\s+as|plus|versus|vs\.?|resp\.?|bzw\.?|maybe|possibly|perhaps|alternatively|otherwise|unless|oder|und|ou|et|through|to|y|e|o)\b|或者?|和|及|以及|还是|還是)[\s,.}]*(?:(?:maybe|possibly|perhaps|also|even|else|alternatively|it\s+is|it's)\s+)*`
 )
 
 var (
@@ -116,6 +116,10 @@ func (n choices) behind(tail string) (letter string, decided bool) {
 			return "", false // "the answer is a bird"
 		}
 		if !not {
+			if next := n.corrected(rest[m[3]:]); next > 0 {
+				tail = rest[m[3]+next:]
+				continue
+			}
 			if n.several(rest, m[3], letter) {
 				return "", true
 			}
@@ -160,10 +164,42 @@ func (n choices) several(text string, at int, letter string) bool {
 			continue
 		}
 		begins := remark.MatchString(text[at+m[3]:]) || pronoun(text[at+m[2]:])
-		return either.MatchString(between) && (!begins || parting.MatchString(between)) || listed.MatchString(between) && !begins
+		rest := text[at+m[3]:]
+		return either.MatchString(between) && (!begins || parting.MatchString(between)) || listed.MatchString(between) && !begins ||
+			beside.MatchString(between) && (closed.MatchString(rest) && !begins || tooRight.MatchString(rest))
 	}
 	return false
 }
+
+// corrected is where the letter stands that a text gives instead of the one before it: "?
+// No, C", or behind a question, "or C? B"; 0: nowhere.
+func (n choices) corrected(behind string) int {
+	at := written.Corrected(behind)
+	if at == 0 {
+		m := asked.FindStringIndex(behind)
+		if m == nil {
+			return 0
+		}
+		at = m[1]
+	}
+	m := letterAt.FindStringSubmatchIndex(behind[at:])
+	if m == nil || !closed.MatchString(behind[at+m[3]:]) {
+		return 0
+	}
+	if _, ok := n.valid(behind[at+m[2] : at+m[3]]); !ok || behind[at+m[2]] > 'Z' {
+		return 0
+	}
+	return at
+}
+
+var (
+	asked = regexp.MustCompile(`^` + undress + `(?:\s+or\s+[^\n.?]{0,20})?\?\s+`)
+	// beside stands between two letters with nothing between them, closed behind one that
+	// ends what is said, tooRight behind one that is right as well.
+	beside   = regexp.MustCompile(`^` + undress + `[\s;(]*` + dress + `$`)
+	closed   = regexp.MustCompile(`^` + undress + `\s*(?:[.,;!?\n]|[A-Z]\b|$)`)
+	tooRight = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|could\s+be|may\s+be|might\s+be|would\s+be)\s+(?:(?:also|equally|just\s+as|possibly)\s+)?(?:possible|plausible|acceptable|correct|right|valid|as\s+well|too|fine|an\s+option)\b`)
+)
 
 var parting = regexp.MustCompile(`(?i)\bor\b|或|[/|]`)
 
@@ -194,7 +230,7 @@ func (n choices) alone(text string) (string, bool) {
 	if len(all) > 1 {
 		before := all[len(all)-2]
 		between := text[before.to:last.from]
-		if before.letter != last.letter && (either.MatchString(between) || listed.MatchString(between)) && !remark.MatchString(text[last.to:]) {
+		if before.letter != last.letter && (either.MatchString(between) || listed.MatchString(between) || beside.MatchString(between) && closed.MatchString(text[last.to:])) && !remark.MatchString(text[last.to:]) {
 			return "", false
 		}
 	}

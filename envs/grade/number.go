@@ -118,6 +118,9 @@ func numberIn(text string) (quantity, bool) {
 			if next := numbers.FindStringIndex(line[m[1]:]); next != nil && parted.MatchString(line[m[1]:m[1]+next[0]]) || strings.HasSuffix(strings.TrimSpace(line[m[0]:m[1]]), ",") {
 				return lastNumber(line)
 			}
+			if related(line, m) || onward.MatchString(line[m[1]:]) {
+				return quantity{}, false
+			}
 			return at(line, m)
 		}
 	}
@@ -152,8 +155,10 @@ func box(text string) (inner string, ok bool) {
 
 var (
 	// parted, andToo and inList stand between two numbers of which neither is the answer.
-	parted = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\bor\b|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else)\s+)?[\s*_$("'` + "`" + `\[]*$`)
+	parted = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\b(?:or|oder|ou|vs\.?|versus|resp\.?|bzw\.?|alternatively|otherwise|perhaps|maybe|possibly|unless(?:\s+it(?:'s|\s+is))?)(?:\b|\s)|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else|alternatively|otherwise|it\s+is)\s+)?[\s*_$("'` + "`" + `\[]*$`)
 	andToo = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:\band\b|和|及|&)[\s*_$("'` + "`" + `\[]*$`)
+	ranges = regexp.MustCompile(`(?i)^(?:\W|\b(?:the|final|answer|is|are|it|from|between)\b)*$`)
+	upTo   = regexp.MustCompile(`(?i)^[\s*_$]*\b(?:to|through|until)\b[\s*_$]*$`)
 	inList = regexp.MustCompile(`^[*_$)"'` + "`" + `]*\s*[,;、]\s+[*_$("'` + "`" + `]*$`)
 	ended  = regexp.MustCompile(`^[\s*_$)"'` + "`" + `.!?;\]}]*(?:\n|$)`)
 	halts  = regexp.MustCompile(`[.!?;](?:\s|$)|\n`)
@@ -163,7 +168,7 @@ var (
 // lastNumber is the last number of a text that is not denied; none where it is one of
 // several: "5 or 7", "5, 6, 7".
 func lastNumber(text string) (quantity, bool) {
-	all := numbers.FindAllStringIndex(text, -1)
+	all := slices.DeleteFunc(numbers.FindAllStringIndex(text, -1), func(m []int) bool { return name.MatchString(text[max(0, m[0]-40):m[0]]) })
 	i := len(all) - 1
 	for ; i >= 0 && written.Denied(text[:all[i][0]]); i-- {
 		if i > 0 && halts.MatchString(text[all[i-1][1]:all[i][0]]) {
@@ -174,8 +179,14 @@ func lastNumber(text string) (quantity, bool) {
 		return quantity{}, false
 	}
 	q, ok := at(text, all[i])
-	if !ok || i == 0 {
+	if !ok || related(text, all[i]) {
+		return quantity{}, false
+	}
+	if i == 0 {
 		return q, ok
+	}
+	if text[all[i][0]] != '-' && upTo.MatchString(text[all[i-1][1]:all[i][0]]) && ranges.MatchString(text[:all[i-1][0]]) && ended.MatchString(text[all[i][1]:]) {
+		return quantity{}, false
 	}
 	before := text[all[i-1][0]:all[i-1][1]]
 	between := bare(text[all[i-1][0]+len(strings.TrimRight(before, ", ")) : all[i][0]])
@@ -184,6 +195,52 @@ func lastNumber(text string) (quantity, bool) {
 		return q, !ok || other.value().Cmp(q.value()) == 0 || other.written.Cmp(q.written) == 0 && other.percent != q.percent
 	}
 	return q, true
+}
+
+// related tells whether the number at a place is only a part of what is said: a bound, a
+// root, a factorial, the end of a range, the last of a sum that nobody has worked out.
+func related(text string, place []int) bool {
+	before, behind := text[max(0, place[0]-200):place[0]], text[place[1]:]
+	if m := dashes.FindStringIndex(text[:place[0]+1]); m != nil && ranges.MatchString(text[:m[0]]) {
+		return true // 3-5
+	}
+	if c := text[place[0]]; c == '+' && unworked.MatchString(before) {
+		return true // 5+3
+	}
+	if relation.MatchString(before) && !arrow.MatchString(before) || operand.MatchString(before) || written.Bound(before) != "" || written.BoundBehind(behind) != "" {
+		return true
+	}
+	return factorial.MatchString(behind) && !talk.MatchString(before)
+}
+
+var (
+	relation = regexp.MustCompile(`(?:[<>≤≥≠±√∓]=?|\+/-|\b(?:sqrt|cbrt)\s*\(|\\(?:pm|mp|sqrt|[gl]eq?|[gl]eqslant|[gl]t|neq?)\b)[\s${(]*$`)
+	// dashes is what stands before the end of a range or date: 3-5 is one where nothing else is said
+	dashes    = regexp.MustCompile(`(?:[\d.,]+(?:[-:/]|\s+[:]\s+))+.?$`)
+	unworked  = regexp.MustCompile(`\d\s?$`)
+	onward    = regexp.MustCompile(`^(?:[-:/]|\s+:\s+)\d`)
+	arrow     = regexp.MustCompile(`(?:[-=]>|<[/A-Za-z][^<>]*>)[\s$*_]*$`)
+	operand   = regexp.MustCompile(`\d\s*(?:[+*×·÷^]|\\(?:times|cdot|div)\b)\s*$`)
+	factorial = regexp.MustCompile(`^!(?:[^!=]|$)`)
+	talk      = regexp.MustCompile(`(?:^|[^\\A-Za-z])[A-Za-z]{2,}[^\\{}]*$|[^\x00-\x{24f}]`)
+	// name is what makes a name of the number behind it: x3, x_3
+	name = regexp.MustCompile(`(?:^|[^A-Za-z0-9.\\])[A-Za-zα-ω]$|[A-Za-zα-ω]_\{?$`)
+	// based is a number to the base 16, scaled one in thousands or millions, parts one whose
+	// thousands are apart, minus one whose sign is
+	based  = regexp.MustCompile(`\b0[xX]([0-9a-fA-F]{1,15})\b`)
+	scaled = regexp.MustCompile(`(?i)^(?:k\b|\s?(thousand|million|billion|trillion)s?\b)`)
+	parts  = regexp.MustCompile(`(^|[^\d.,/ ])(\s*[-+]?)(\d{1,3}(?:_\d{3})+|[1-9]\d{0,2}(?: \d{3})+)(\.\d+)?(\s*(?:[^\d\s/,:]|,\s|$)|\s*[.]?\s*$)`)
+	minus  = regexp.MustCompile(`(^\s*|[:=]\s*|\bis\s+)-\s+([.\d][\d.,]*\s*[.$)]*\s*(?:\n|$))`)
+)
+
+// apart tells whether two digits stand on the sides of a blank or _: most texts have none.
+func apart(text string) bool {
+	for i := 1; i+1 < len(text); i++ {
+		if c := text[i]; (c == ' ' || c == '_') && text[i-1]-'0' < 10 && text[i+1]-'0' < 10 {
+			return true
+		}
+	}
+	return false
 }
 
 // bare is text without commands of LaTeX.
@@ -199,6 +256,11 @@ func at(text string, place []int) (quantity, bool) {
 		one = strings.TrimLeft(one, "-") // 10-12 ends in 12
 	}
 	q, ok := parseQuantity(one)
+	if m := scaled.FindStringSubmatch(text[to:]); ok && m != nil {
+		by := map[string]int64{"": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}[strings.ToLower(m[1])]
+		q.written = new(big.Rat).Mul(q.written, big.NewRat(by, 1))
+		to += len(m[0])
+	}
 	if m := counts.FindStringSubmatch(text[to:]); m != nil {
 		q.unit, q.power = m[2], m[1] != ""
 	}
@@ -214,6 +276,21 @@ func spelt(text string) string {
 				m[1] += " " // of a mixed number
 			}
 			return m[1] + m[2] + m[4] + "/" + m[3] + m[5]
+		})
+	}
+	if strings.Contains(text, "0x") || strings.Contains(text, "0X") {
+		text = based.ReplaceAllStringFunc(text, func(s string) string {
+			n, _ := strconv.ParseInt(s[2:], 16, 64) // 15 digits are no overflow
+			return strconv.FormatInt(n, 10)
+		})
+	}
+	if strings.Contains(text, "- ") {
+		text = minus.ReplaceAllString(text, "$1-$2")
+	}
+	if apart(text) {
+		text = parts.ReplaceAllStringFunc(text, func(s string) string {
+			m := parts.FindStringSubmatch(s)
+			return m[1] + m[2] + strings.NewReplacer("_", "", " ", "").Replace(m[3]) + m[4] + m[5]
 		})
 	}
 	if strings.Contains(text, "^") || strings.Contains(text, "**") {

@@ -88,3 +88,22 @@ func TestNumbersInNotations(t *testing.T) {
 	}
 	numbersTable(t, list)
 }
+
+// A number in a relation, a range, a date, a time or a name is not that number.
+func TestNumbersInOtherThings(t *testing.T) {
+	numbersTable(t, []said3{
+		{"5", ">5", false}, {"5", "> 5", false}, {"5", "<5", false}, {"5", "≥5", false}, {"5", "±5", false}, {"5", `\pm 5`, false}, {"5", `\boxed{\pm 5}`, false}, {"5", "+/-5", false}, {"5", "5!", false}, {"5", `\boxed{5!}`, false},
+		{"5", "3-5", false}, {"5", "2–5", false}, {"3", "3-5", false}, {"5", "1:5", false}, {"5", "1 : 5", false}, {"5", "2024-01-05", false}, {"5", "05/01/2024", false}, {"5", "Answer: 3-5", false}, {"5", `\boxed{3-5}`, false}, {"12", "pages 10-12", true}, {"5", "#### 3-5", false}, {"3", "#### 3-5", false}, {"5", "#### 5!", false}, {"5", "#### ±5", false}, {"5", "#### >5", false}, {"5", "#### at least 5", false}, {"1", "#### 1k", false}, {"18", "#### $18", true}, {"-3", "#### -3", true}, {"-3", "#### - 3", true},
+		{"1234", "#### 1 234", true},
+		{"25", "√25", false}, {"25", `\sqrt{25}`, false}, {"25", `\boxed{\sqrt{25}}`, false}, {"25", "sqrt(25)", false},
+		{"1", "1k", false}, {"1000", "1k", true}, {"1", "1 million", false}, {"1000000", "1 million", true}, {"2500000", "2.5 million", true}, {"1000", "1 thousand", true}, {"1e9", "1 billion", true}, {"1", "1 km", true},
+		{"10", "0x10", false}, {"16", "0x10", true}, {"3", "x3", false}, {"3", "x₃", false}, {"3", "x_3", false}, {"5", "x=5", true}, {"3", "x3 = 3", true},
+		{"234", "1 234", false}, {"1234", "1 234", true}, {"1234", "1'234", true}, {"1234", "1’234", true}, {"1234", "1_234", true}, {"1234567", "1 234 567", true}, {"234", "1'234", false}, {"234", "1_234", false}, {"1234.5", "1 234.5", true},
+		{"-3", "- 3", true}, {"3", "- 3", false}, {"-3", "The answer is - 3.", true}, {"-3", "Answer: - 3", true}, {"2", "5 - 3 = 2", true}, {"3", "- apples: 3", true}, {"-3", "− 3", true},
+		{"5", "The answer is at least 5.", false}, {"5", "less than 5", false}, {"5", "almost 5", false}, {"5", "I don't think the answer is 5.", false}, {"5", "It's false that the answer is 5.", false}, {"5", "no longer 5", false},
+		{"5", "5+3", false}, {"3", "5+3", false}, {"3", "5 * 3", false}, {"8", "5 + 3 = 8", true}, {"5", "5 or more", false}, {"5", "It's over 5", false}, {"7", "5 bzw. 7", false}, {"15", "her count goes from 10 to 15.", true}, {"7", "The answer is 5. No, 7.", true},
+		{"5", "<b>5</b>", true}, {"5", "Step 2: 5", true}, {"30", "10:30", false}, {"12345", "It took 12 345 steps", true}, {"1500", "1.5k", true}, {"5", "x_1 = 5", true}, {"5", "- A\n- 5", true}, {"5", "5 to 7", false}, {"7", "5 to 7", false}, {"7", "5 oder 7", false}, {"7", "5; 7", false}, {"7", "5 vs 7", false}, {"7", "5, perhaps 7", false},
+		{"5", "The answer is 5!", true}, {"5", "It's 5!", true}, {"5", "She has 10 - 5 = 5", true}, {"5", "So 5 pm", true}, {"5", "Total: 5", true}, {"5", "Total:5", true}, {"5", "-> 5", true}, {"5", "=> 5", true}, {"5", "→5", true}, {"5", "==> 5", true},
+		{"5", "x >= 3 so x = 5", true}, {"60", "If he ran more than 30, he ran 60", true}, {"18", "16-3-4=9 and 9*2=18", true},
+	})
+}

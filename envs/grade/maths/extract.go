@@ -1,6 +1,7 @@
 package maths
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,9 +27,9 @@ const maxExpression = 4000
 var (
 	anchor = regexp.MustCompile(`(?i)(?:(?:final\s+|correct\s+)*(?:answers?|solutions?)[*_]*\s*(?:is|are|:|=)|(?:(?:最终|正确|最后)?答案|答え|정답|ответ|antwort|réponse|respuesta|risposta)[*_]*\s*(?:是|为|為|は|ist|est|es|è)?)\s*:?[*_]*\s*`)
 	inline = regexp.MustCompile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
-	plain  = regexp.MustCompile(`[-+]?[$€£]?(?:\d+ \d+/\d+|(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+\b)?)(?:\s?/\s?\d+(?:\.\d+)?)?` +
+	plain  = regexp.MustCompile(`[-+]?[$€£¥]?(?:\d+ \d+/\d+|(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+\b)?)(?:\s?/\s?\d+(?:\.\d+)?)?` +
 		`(?:\s*(?:\\times|\\cdot|[×x*·])\s*10\s*(?:\^|\*\*)\s*(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+))?(?:\s?(?:\^|\*\*)\s?(?:\{[-+]?\d+\}|[-+]?\d+))?` +
-		`(?:\s*(?:\\?%|percent(?:age)?\b|pct\b)|\s?(?:` + unitWords + `)\b)?`)
+		`(?:\s*(?:\\?%|percent(?:age)?\b|pct\b)|\s?(?:` + unitWords + `)(?:[²³]|\b)|\s?°)?`)
 	behind  = regexp.MustCompile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
 	between = regexp.MustCompile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
 	prosy   = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
@@ -37,10 +38,10 @@ var (
 	texts   = regexp.MustCompile(`\\text[a-z]*\{[^{}]*\}|\\mbox\{[^{}]*\}|\\[a-zA-Z]+`)
 	twice   = regexp.MustCompile(`\\\\([A-Za-z()\[\]])`)
 	// areas are units with a power, which is no number of its own
-	areas   = regexp.MustCompile(`(\d\s?)(cm|mm|km|in|ft|yd|mi|(?:square |cubic )?(?:inch|feet|meter|metre|unit)s?)(?:\^\{?[23]\}?|[23²³])`)
-	metres  = regexp.MustCompile(`(\d\s)m(?:\^\{?[23]\}?|[23²³])(\s*(?:$|[.,;)\]$]))`)
+	areas   = regexp.MustCompile(`(\d\s?)(cm|mm|km|in|ft|yd|mi|(?:square |cubic )?(?:inch|feet|meter|metre|unit)s?)(?:\^\{?([23])\}?|([23]))`)
+	metres  = regexp.MustCompile(`(\d\s)m(?:\^\{?([23])\}?|([23]))(\s*(?:$|[.,;)\]$]))`)
 	endless = regexp.MustCompile(`(?i)(^|[^\\A-Za-z])infinity\b`)
-	powered = regexp.MustCompile(`(\\(?:text|textrm|mbox)\{[^{}]*[A-Za-z.]\s*\}|\\mathrm\{\s*(?:[cmk]?m|in|ft)\s*\})\s*\^\s*\{?[23]\}?`)
+	powered = regexp.MustCompile(`(\\(?:text|textrm|mbox)\{[^{}]*[A-Za-z.]|\\mathrm\{\s*(?:[cmk]?m|in|ft))(?:\s*\^\s*\{?([23])\}?\s*\}|\s*\}\s*\^\s*\{?([23])\}?)`)
 	comma   = regexp.MustCompile(`^([-+]?\d+),(\d{1,2}|\d{4,})$`)
 )
 
@@ -55,11 +56,25 @@ func extract(text string, targets Targets) string {
 	}
 	text = written.Final(written.Fold(text))
 	text = endless.ReplaceAllString(text, `${1}\infty`)
-	text = powered.ReplaceAllString(metres.ReplaceAllString(areas.ReplaceAllString(text, "$1$2"), "${1}m$2"), "$1")
+	if strings.Contains(text, "vs.") || strings.Contains(text, "resp.") || strings.Contains(text, "bzw.") {
+		text = abbreviated.ReplaceAllString(text, "$1")
+	}
+	if strings.Contains(text, "10^") || strings.Contains(text, "10 ^") || strings.Contains(text, "10*") {
+		text = crossed.ReplaceAllString(text, "$1*10$2")
+	}
+	text = metres.ReplaceAllString(areas.ReplaceAllString(text, "$1$2<$3$4>"), "${1}m<$2$3>$4")
+	text = powers.Replace(powered.ReplaceAllString(text, "$1<$2$3>}"))
+	text = squares(text)
+	if none(text) {
+		return `\emptyset`
+	}
 	if !strings.Contains(text, `\begin{`) {
 		text = twice.ReplaceAllString(text, `\$1`) // written as a program would
 	}
 	if found, ok := boxes(text); ok {
+		if none(found) {
+			return `\emptyset`
+		}
 		return found
 	}
 	if all := anchor.FindAllStringIndex(text, -1); all != nil {
@@ -67,6 +82,8 @@ func extract(text string, targets Targets) string {
 		tail = strings.ToValidUTF8(tail[:min(len(tail), 2*maxExpression)], "")
 		if rest, ok := strings.CutPrefix(tail, "n't "); ok { // isn't
 			tail = "not " + rest
+		} else if written.Denied(text[:all[len(all)-1][0]]) { // I don't think the answer is
+			tail = "not " + tail
 		}
 		if found := stated(tail, targets); found != "" {
 			return found
@@ -75,8 +92,66 @@ func extract(text string, targets Targets) string {
 	if said := aside.ReplaceAllString(text, ""); len(said) < maxExpression && said != "" && !inline.MatchString(said) && !isProse(said) {
 		return said
 	}
-	return last(items(text, targets), text)
+	all := items(text, targets)
+	if found := ranged(all, text); found != "" {
+		return found
+	}
+	return last(all, text)
 }
+
+// squares writes "square meters" as meters².
+func squares(text string) string {
+	if lower := strings.ToLower(text); !strings.Contains(lower, "sq") && !strings.Contains(lower, "cu") {
+		return text
+	}
+	return spelledPowers.ReplaceAllStringFunc(text, func(m string) string {
+		p := spelledPowers.FindStringSubmatch(m)
+		if p[2][0] == 's' || p[2][0] == 'S' {
+			return p[1] + p[3] + "²"
+		}
+		return p[1] + p[3] + "³"
+	})
+}
+
+// none tells whether a text says that there is no answer.
+func none(text string) bool {
+	return len(text) < 200 && nothing.MatchString(wrapped.ReplaceAllString(strings.ReplaceAll(text, `\ `, " "), "$1"))
+}
+
+var (
+	nothing     = regexp.MustCompile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+|(?:the|this)\s+(?:equation|system|inequality|problem)\s+has\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
+	abbreviated = regexp.MustCompile(`\b(vs|resp|bzw)\.`)
+	crossed     = regexp.MustCompile(`(\d)\s*[xX]\s*10\s*(\^|\*\*)`)
+	powers      = strings.NewReplacer("<2>", "²", "<3>", "³")
+	// spelledPowers are units with a power in words
+	spelledPowers = regexp.MustCompile(`(?i)(\d\s*|\{\s*)(square|sq\.?|cubic|cu\.?)\s+(cm|mm|km|m|in|ft|yd|mi|inch(?:es)?|feet|foot|yards?|miles?|(?:centi|kilo|milli)?met(?:er|re)s?|units?)\b`)
+)
+
+// ranged are the answers of a text that only says from where to where, or in which case
+// which.
+func ranged(all []item, text string) string {
+	if len(all) < 2 || !opening.MatchString(text[:all[0].from]) {
+		return ""
+	}
+	if ranges.MatchString(text[all[0].to:all[1].from]) && !remark.MatchString(text[all[1].to:]) {
+		return all[0].text + ", " + all[1].text
+	}
+	if inCase.MatchString(text[all[0].to:]) {
+		for i := 1; i < len(all); i++ {
+			if inCase.MatchString(text[all[i].to:]) || elsewise.MatchString(text[all[i].to:]) || elsewise.MatchString(text[all[i-1].to:all[i].from]) {
+				return all[0].text + ", " + all[i].text
+			}
+		}
+	}
+	return ""
+}
+
+var (
+	opening  = regexp.MustCompile(`(?i)^\W*(?:it\s+is\s+|from\s+|[a-z]\s*=\s*)?$`)
+	ranges   = regexp.MustCompile(`(?i)^[\s$*_]*\b(?:to|through|until|unless(?:\s+it(?:'s|\s+is|\s+equals))?)\b[\s$*_]*$`)
+	inCase   = regexp.MustCompile(`(?i)^[\s$*_,(]*(?:if|when|for|unless|provided)\b`)
+	elsewise = regexp.MustCompile(`(?i)^[\s$*_,;(]*(?:(?:and|or|but)\s+)?(?:otherwise|else)\b`)
+)
 
 // stated is the answer that "the answer is" announces.
 func stated(tail string, targets Targets) string {
@@ -84,11 +159,26 @@ func stated(tail string, targets Targets) string {
 	if more := furtherOne.FindString(tail[len(sentence):]); more != "" { // 5. Or 7.
 		sentence += more + firstSentence(tail[len(sentence)+len(more):])
 	}
+	for more := furtherLine.FindStringSubmatchIndex(tail[min(len(sentence), len(tail)):]); more != nil; more = furtherLine.FindStringSubmatchIndex(tail[len(sentence):]) {
+		sentence = tail[:len(sentence)+more[3]] // a line with nothing else
+	}
+	if rest := tail[min(len(sentence), len(tail)):]; targets&Expr != 0 {
+		if at := written.Corrected(rest); at > 0 && correction.MatchString(rest[at:]) {
+			return stated(rest[at:], targets)
+		}
+	}
+	if none(sentence) {
+		return `\emptyset`
+	}
 	sentence = furtherStop.ReplaceAllString(sentence, " $1")
+	sentence = broken.ReplaceAllString(sentence, "$1, ")
 	if targets&Expr != 0 && !inline.MatchString(sentence) && len(sentence) < maxExpression && !isProse(sentence) && strings.ContainsAny(sentence, "0123456789") {
 		return written.Unwrap(strings.Trim(sentence, " .,;*_`\""))
 	}
 	all := items(sentence, targets)
+	if found := ranged(all, sentence); found != "" {
+		return found
+	}
 	if found := first(all, sentence); found != "" && near(sentence, all) {
 		return found
 	}
@@ -102,18 +192,23 @@ func stated(tail string, targets Targets) string {
 }
 
 var (
-	furtherOne  = regexp.MustCompile(`(?i)^[.;!?\s]*\b(?:or|alternatively|otherwise|maybe|perhaps|possibly)\b,?`)
+	furtherOne = regexp.MustCompile(`(?i)^[.;!?\s]*\b(?:or|alternatively|otherwise|maybe|perhaps|possibly)\b,?`)
+	// furtherLine is another answer, alone behind a semicolon or on a line.
+	furtherLine = regexp.MustCompile(`^[\s.*_` + "`" + `]*?[;\n][\s*_` + "`" + `]*((?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|[-+]?\d[\d,./]*\d|[-+]?\d))[*_` + "`" + `]*[ \t\r.]*(?:\n|;|$)`)
+	broken      = regexp.MustCompile(`([\d$)*_])[ \t*_]*[;\n]\s*`)
+	// correction is an answer, alone in its sentence, that replaces another one
+	correction  = regexp.MustCompile(`^[\s*_` + "`" + `]*(?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|\\?[$€£]?[-+]?\d[\d,./]*)(?:\s?(?:` + unitWords + `))?[*_` + "`" + `]*\s*(?:[.,;!?\n]|$)`)
 	furtherStop = regexp.MustCompile(`(?i)[.;!?]\s+((?:or|alternatively|otherwise|maybe|perhaps|possibly)\b)`)
-	unitBehind  = regexp.MustCompile(`^\s?(` + unitWords + `)\b`)
+	unitBehind  = regexp.MustCompile(`^\s?((?:` + unitWords + `)(?:[²³]|\b))`)
 	aside       = regexp.MustCompile(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
 	sentenceEnd = regexp.MustCompile(`[.;!?](?:\s|$)|\n`)
 	// linked stands between two answers of one list; remark behind the second says that
 	// it begins something else.
-	linked = regexp.MustCompile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
+	linked = regexp.MustCompile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless(?:\s+it(?:'s|\s+is))?|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
 	choice = regexp.MustCompile(`(?i)^\W*(?:[A-Za-z]+\W+){0,2}\bor\b\W+(?:[A-Za-z]+\W+){0,3}$|或`)
 	orSo   = regexp.MustCompile(`(?i)\bor\s+(?:so|more|less|fewer)\b`)
-	binds  = regexp.MustCompile(`(?i)[,;、&]|\b(?:or|and)\b|[或和]|以及`)
-	remark = regexp.MustCompile(`(?i)^[\s*_$` + "`" + `]*(?:is|are|was|were|does|did|do|has|have|can|will|would|being|more|less|of|times|fewer|because|since|as|was)\b`)
+	binds  = regexp.MustCompile(`(?i)[,;、&]|\b(?:or|and|maybe|perhaps|possibly|alternatively|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless|else)\b|[或和]|以及`)
+	remark = regexp.MustCompile(`(?i)^[\s*_$` + "`" + `]*(?:is|are|was|were|does|did|do|has|have|can|will|would|being|more|less|of|times|fewer|because|since|as|was|decimals?|significant|places|digits|dp|sf|d\.p|s\.f)\b`)
 )
 
 // firstSentence is the first line or sentence with anything in it; formulas are no ends.
@@ -175,7 +270,11 @@ func items(text string, targets Targets) []item {
 	}
 	slices.SortFunc(out, func(a, b item) int { return a.from - b.from })
 	for i := range out {
-		out[i].denied = written.Denied(text[:out[i].from])
+		before := text[:out[i].from]
+		out[i].denied = written.Denied(before)
+		if sign := cmp.Or(written.Bound(before), written.BoundBehind(text[out[i].to:])); sign != "" {
+			out[i].text = sign + " " + out[i].text // "at least 5" is no 5
+		}
 	}
 	return out
 }

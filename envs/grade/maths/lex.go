@@ -42,7 +42,7 @@ var (
 	degrees    = regexp.MustCompile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
 	percents   = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
 	mixed      = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
-	upright    = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph)\s*\}\s*$`)
+	upright    = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph|rad|k?[NJW])\s*(?:\^\{?[23]\}?)?\s*\}\s*$`)
 	connected  = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
 	conjunct   = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
 	units      = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
@@ -53,7 +53,7 @@ func tidy(s string) string {
 	s = coloured.ReplaceAllString(closeUp.ReplaceAllString(s, ","), "")
 	s = endlessly(scientific.ReplaceAllString(s, "${1}(${2}*10^{${3}})${4}"))
 	s = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ", "∅", "\\emptyset ",
-		"√", "\\sqrt ", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "",
+		"√", "\\sqrt ", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "", "¥", "",
 		"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
 		"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ").Replace(s)
 	s = degrees.ReplaceAllString(s, "")

@@ -47,6 +47,13 @@ func Equal(gold, answer string, o Options) Result {
 	if r.Gold == "" || r.Answer == "" || len(r.Gold) > maxExpression || len(r.Answer) > maxExpression {
 		return r
 	}
+	if a, b := labelled.FindStringSubmatch(r.Gold), labelled.FindStringSubmatch(r.Answer); a != nil && b != nil {
+		if a[1] != b[1] { // the choice counts, and what it says
+			return r
+		}
+		r.Equal = Equal(a[2], b[2], o).Equal
+		return r
+	}
 	golds, answers := readings(r.Gold), readings(r.Answer)
 	if len(golds) == 0 || len(answers) == 0 || worded(r.Gold) || worded(r.Answer) { // text, where a value cannot be read
 		r.Equal = spelled(r.Gold) == spelled(r.Answer)

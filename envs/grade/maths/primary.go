@@ -172,8 +172,9 @@ func (p *parser) function(name string) *node {
 	if _, ok := p.take(mark, "^"); ok {
 		exponent = p.script()
 	}
+	bare := p.peek().kind == numeral // \sin{2}x is x times a number
 	arg := p.power()
-	if t := p.peek(); arg.op == oNum && (t.kind == letter || t.kind == command && t.text == "pi") { // sin 2x
+	if t := p.peek(); bare && arg.op == oNum && (t.kind == letter || t.kind == command && t.text == "pi") { // sin 2x
 		arg = product(arg, p.power())
 	}
 	n := call(name, append([]*node{arg}, args...)...)

@@ -10,7 +10,7 @@ var (
 	tags    = regexp.MustCompile(`(?is)<(answer|final[_-]?answer|ans|final|choice|option|result)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]?answer|ans|final|choice|option|result)\s*>|$)`)
 	joined  = regexp.MustCompile(`(?i)^[\s,;.]*(?:(?:or|and|或|和)[\s,;]*)?$`)
 	fenced  = regexp.MustCompile("(?s)^```[a-zA-Z]*[ \t]*\r?\n?(.*?)\r?\n?```$")
-	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
+	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
 )
 
 // Final is the part of an answer that counts: what stands behind the thinking; there, in
@@ -21,6 +21,9 @@ func Final(text string) string {
 		text = text[i+len("</think>"):]
 	}
 	text = strings.TrimSpace(text)
+	if strings.Contains(text, "[/") {
+		text = bracketed.ReplaceAllString(text, "<$1$2>")
+	}
 	if all := tagged(text); all != nil {
 		last := len(all) - 1
 		found := strings.TrimSpace(text[all[last][4]:all[last][5]])
@@ -39,8 +42,18 @@ func Final(text string) string {
 			text = s
 		}
 	}
+	if strings.Contains(text, "'") {
+		text = thousands.ReplaceAllStringFunc(text, func(s string) string { return strings.ReplaceAll(s, "'", "") })
+	}
 	return spoken.ReplaceAllString(Unwrap(text), "$1-$2")
 }
+
+var (
+	bracketed = regexp.MustCompile(`(?i)\[(/?)(answer|final_answer|ans|result|choice)\]`)
+	thousands = regexp.MustCompile(`\b\d{1,3}(?:'\d{3})+\b`)
+	// pythonic is the member of an object in single quotation marks.
+	pythonic = regexp.MustCompile(`(?is)^\{.*?'(?:answer|final_?answer|choice|option|result|solution)'\s*:\s*(?:'([^']*)'|"([^"]*)"|([-+\d.]+))\s*[,}]`)
+)
 
 // spoken is a sign in a word where a number begins: "is minus 3", not "10 minus 3".
 var spoken = regexp.MustCompile(`(?i)(^\s*|[:=(,$]\s*|\b(?:is|are|be|was|were|equals|to|or|and|of|get|gives|but|not)\s+)(?:minus|negative)\s+([$(\\]{0,2}[\d.])`)
@@ -56,6 +69,9 @@ func tagged(text string) [][]int {
 func member(text string) (string, bool) {
 	var o map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &o) != nil {
+		if m := pythonic.FindStringSubmatch(text); m != nil {
+			return strings.TrimSpace(m[1] + m[2] + m[3]), true
+		}
 		return "", false
 	}
 	for _, name := range []string{"answer", "final_answer", "finalAnswer", "Answer", "ANSWER", "choice", "option", "result", "solution"} {
@@ -102,8 +118,6 @@ func Unwrap(text string) string {
 
 // Denied tells whether what follows a text is denied by its last words: "it is not".
 func Denied(before string) bool {
-	if len(before) > 80 {
-		before = strings.ToValidUTF8(before[len(before)-80:], "")
-	}
-	return denying.MatchString(before)
+	before = end(before)
+	return denying.MatchString(before) || doubted(before)
 }

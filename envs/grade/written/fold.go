@@ -29,6 +29,10 @@ func Fold(text string) string {
 			b.WriteRune(r)
 			continue
 		}
+		if r == '⁻' && i+1 < len(rs) && rs[i+1] >= '0' && rs[i+1] <= '9' && (i == 0 || opens(rs[i-1])) {
+			b.WriteByte('-') // ⁻3
+			continue
+		}
 		if s, open := script(r), "^{"; s != 0 {
 			if isSub(r) {
 				open = "_{"
