@@ -55,6 +55,7 @@ type exactModel struct {
 	ends   []trajectory.Token    // of a turn, as the model's files name them
 	tools  []trajectory.ToolSpec // of the run, as far as they are known when its model is opened
 	length int                   // of the context, as the model's files say; 0: unknown
+	vocab  int                   // rows of its output, padding included; 0: unknown
 
 	tokenizerID, templateID string // SHA-256 of what was read
 	capture                 policy.Capture
@@ -148,7 +149,7 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 	if err != nil {
 		return nil, fmt.Errorf("--template: %w", err)
 	}
-	m.length = files.Context
+	m.length, m.vocab = files.Context, files.Vocab
 	for _, id := range files.EndIDs {
 		m.ends = append(m.ends, trajectory.Token(id))
 	}
@@ -233,7 +234,7 @@ func (m *exactModel) policy(w *wire.Client, model string, context int, b *parts,
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Ends: m.ends, Tools: m.tools,
+	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Vocab: m.vocab, Ends: m.ends, Tools: m.tools,
 		Model: model, Context: context, MaxTokens: b.MaxTokens, Identity: m.templateID + m.tokenizerID, Extra: json.RawMessage(b.ExtraBody),
 		Capture: m.capture, Budget: budget, Price: price, VersionFrom: policy.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
 		Log: slog.New(slog.DiscardHandler)})

@@ -38,6 +38,7 @@ type Files struct {
 	BOS, EOS  string          // spellings from tokenizer_config.json; empty: none named
 	Response  json.RawMessage // response_template of tokenizer_config.json, see [parsers.FromResponseTemplate]; empty: none
 	EndIDs    []int64         // of all tokens that end a turn, as generation_config.json and config.json name them
+	Vocab     int             // rows of the model's output, as config.json names them, padding included; 0: unknown
 	Context   int             // positions that config.json or tokenizer_config.json names; 0: unknown
 
 	templates map[string]string // "default" and others
@@ -229,9 +230,11 @@ func (f *Files) readConfigs() error {
 	var model struct {
 		End       ids `json:"eos_token_id"`
 		Positions int `json:"max_position_embeddings"`
+		Vocab     int `json:"vocab_size"`
 		Text      struct {
 			End       ids `json:"eos_token_id"`
 			Positions int `json:"max_position_embeddings"`
+			Vocab     int `json:"vocab_size"`
 		} `json:"text_config"`
 	}
 	var tok tokenizerConfig
@@ -250,6 +253,7 @@ func (f *Files) readConfigs() error {
 		}
 	}
 	const believable = 1 << 30
+	f.Vocab = max(model.Vocab, model.Text.Vocab)
 	f.Context = max(model.Positions, model.Text.Positions)
 	if f.Context == 0 && tok.Length > 0 && tok.Length < believable {
 		f.Context = int(tok.Length)

@@ -51,6 +51,7 @@ type Parts struct {
 	Family    parsers.Family
 	Dialect   parsers.Dialect
 	Variant   parsers.Variant
+	Vocab     int                   // rows of the model's output: ids below it that the tokenizer does not know are padding, which has no text; 0: none is
 	Ends      []trajectory.Token    // that end a turn beside the template's, as the model's files name them
 	Tools     []trajectory.ToolSpec // what the probe conversation is rendered with; nil: a tool of its own
 

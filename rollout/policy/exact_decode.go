@@ -148,7 +148,7 @@ func (e *exact) feed(p parsers.Stream, ids []trajectory.Token, most int) ([]int,
 			held = append(held, id)
 		}
 		text, err := s.Push(id)
-		if err != nil {
+		if err != nil && !e.padding(id) {
 			return nil, e.outside(id)
 		}
 		give(text)
@@ -163,6 +163,13 @@ func (e *exact) isSpecial(id trajectory.Token) bool {
 	}
 	_, ok := e.special[id]
 	return ok
+}
+
+// padding says that an id is one with which a model's output was filled up: it can be
+// sampled, and stands for no text.
+func (e *exact) padding(id trajectory.Token) bool {
+	_, known := e.Tokenizer.Token(id)
+	return !known && id >= 0 && int(id) < e.Vocab
 }
 
 func (e *exact) outside(id trajectory.Token) error {

@@ -352,3 +352,18 @@ func (f *fixed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(f.answer)), ContentLength: int64(len(f.answer)), Request: r}, nil
 }
+
+// TestPaddingOfTheVocabulary: an id between the tokenizer's and the model's size can be
+// sampled; it is a token of the sequence and no text.
+func TestPaddingOfTheVocabulary(t *testing.T) {
+	turn, err := first(t, exactOver(t, "sglang", &canned{answers: []string{sgl(`{"type":"stop"}`, `"v"`, 72, 99990, 73)}}, "http://judge.invalid/v1",
+		func(p *policy.Parts, _ *policy.GeneratorOptions) { p.Vocab = 100_000 }))
+	if err != nil || turn.Sampled.Message.Content() != "HI" || len(turn.Sampled.Tokens) != 3 || len(turn.Sampled.LogProbs) != 3 {
+		t.Errorf("%+v, %v", turn.Sampled, err)
+	}
+	_, err = first(t, exactOver(t, "sglang", &canned{answers: []string{sgl(`{"type":"stop"}`, `"v"`, 72, 100_000)}}, "http://judge.invalid/v1",
+		func(p *policy.Parts, _ *policy.GeneratorOptions) { p.Vocab = 100_000 }))
+	if err == nil {
+		t.Error("an id beyond the model's output is accepted")
+	}
+}
