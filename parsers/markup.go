@@ -140,7 +140,7 @@ var (
 // isCall says that the marker at i, n bytes long, stands where a call is written and is not
 // quoted. It is one
 //
-//   - at the beginning of the text;
+//   - at the beginning of the text, unless a sentence about it follows;
 //   - at the beginning of a line, unless the line goes on as a sentence does;
 //   - within a line, if what follows has the shape of a call: an object, a list, a tag that
 //     closes nothing, or a name with one of these right behind it.
@@ -152,7 +152,7 @@ func (q *prose) isCall(i, n int) bool { return !q.fenced(i) && q.stands(i, n) }
 func (q *prose) stands(i, n int) bool {
 	before, after := q.text[:i], q.text[min(i+n, len(q.text)):]
 	if i <= q.begin {
-		return true
+		return !spokenOf(after) || q.toolName(after)
 	}
 	if q.text[i-1] == '>' { // right behind another marker
 		return true
@@ -193,6 +193,16 @@ func sentence(after string) bool {
 		return true
 	}
 	return len(after) > 1 && after[0] == ' ' && (isWord(after[1]) && after[1] < 0x80 && !isDigit(after[1]) || after[1] == '(')
+}
+
+// spokenOf says that after goes on as a sentence about the marker before it.
+func spokenOf(after string) bool {
+	for _, verb := range []string{" is ", " are ", " was ", " means ", " marks ", " opens ", " begins ", " starts ", " wraps ", " stands "} {
+		if strings.HasPrefix(after, verb) {
+			return true
+		}
+	}
+	return false
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
@@ -326,7 +336,7 @@ func (q *prose) nextIn(a, b int) (int, opening) {
 // its name. Otherwise the whole text is p.Content.
 //
 // What looks like a call is decided by the first marker, of any family, that stands where
-// a call is written. That is at the beginning of the text; at the beginning of a line that
+// a call is written. That is at the beginning of the text, unless a sentence about the marker follows; at the beginning of a line that
 // does not go on as a sentence; or within a line, if an object, a list, an opening tag or a
 // name with one of these follows. A marker in a fenced block of Markdown, between quotes or
 // in back-ticks is none, so prose about a tag has no fault.

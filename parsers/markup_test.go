@@ -41,6 +41,7 @@ func TestAutoLeavesProseAlone(t *testing.T) {
 	for _, text := range []string{
 		"", "Fine.", "f(x) = [1, 2] < 3",
 		"Write calls between <tool_call> and </tool_call> tags; that is how Hermes does it.",
+		"<tool_call> is the tag of Hermes.", "[TOOL_CALLS] is the marker of Mistral.", "<function_calls> is used by Claude.",
 		"Use `<tool_call>{\"name\": \"ls\"}` for that.",
 		"The marker \"[TOOL_CALLS]\" begins a call, <|python_tag|> too.",
 		"An example:\n\n```\n<tool_call>\n{\"name\": \"ls\", \"arguments\": {}}\n</tool_call>\n```\nThat is all.",
