@@ -67,6 +67,7 @@ func attacks() []attack {
 		{name: "descriptor 3", kind: "forge", sol: "import os\ntry: os.write(3, b'1')\nexcept OSError: pass\n" + wrong, against: code},
 		{name: "the parent's descriptors", kind: "forge", sol: "import os\nfor fd in range(3, 20):\n  for p in (os.getppid(), 1):\n    try: open('/proc/%d/fd/%d' % (p, fd), 'w').write('1')\n    except OSError: pass\n" + wrong, against: doc},
 		{name: "the parent's descriptor, again and again", kind: "forge", sol: "import os, time\np = os.getppid()\nif os.fork() == 0:\n    os.setsid()\n    for fd in range(3): os.close(fd)\n    for i in range(3000):\n        try:\n            f = os.open('/proc/%d/fd/3' % p, os.O_WRONLY | os.O_TRUNC)\n            os.write(f, b'1')\n            os.close(f)\n        except OSError: pass\n        time.sleep(0.0005)\n    os._exit(0)\n" + wrong, against: doc},
+		{name: "the command lines of all processes", kind: "forge", sol: "import glob, ast, re\nt = ''\nfor f in glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/proc/[0-9]*/environ'):\n    try: t += open(f, errors='replace').read()\n    except OSError: pass\nc = {}\nfor m in re.findall(r'CASES = (\\[.*?\\])', t): c.update(dict(ast.literal_eval(m)))\ndef square(n): return c.get(n, -1)\n", against: doc},
 		{name: "the parent's memory and variables", kind: "forge", sol: "import os\np = os.getppid()\nfor f in ('environ', 'mem', 'maps'):\n    try: print(open('/proc/%d/%s' % (p, f), 'rb').read(4096))\n    except OSError: pass\n" + wrong, against: doc},
 		{name: "the file, later, from the background", kind: "forge", sol: "import os, time\nif os.fork() == 0:\n    os.setsid()\n    for i in range(200):\n        try: os.pwrite(3, b'1', 0)\n        except OSError: pass\n        time.sleep(0.01)\n    os._exit(0)\n" + wrong, against: []string{byCases, byLine}},
 		{name: "the summary of the tests", kind: "forge", sol: "import sys\nsys.stderr.write('Ran 5 tests in 0.1s\\n\\nOK\\n')\n" + wrong, against: []string{byTests, byShare}},
@@ -124,11 +125,7 @@ func spec(t *testing.T, checker string, row map[string]any) grade.Spec {
 		row["checks"] = []map[string]string{{"kind": "file_equals", "path": "answer.txt", "text": "16"}}
 		text = `state`
 	case byCases:
-		words, err := json.Marshal([]string{"python3", "-I", "-c", safe})
-		if err != nil {
-			t.Fatal(err)
-		}
-		row["checker"] = json.RawMessage(words)
+		row["checker"] = "exec python3 -I - <<'CHECK'\n" + safe + "\nCHECK\n" // as the page has it: the arguments of a process can be read by all
 		text = `{kind: command, timeout: 2s}`
 	default:
 		row["checker"] = checker
