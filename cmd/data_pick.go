@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -94,8 +95,27 @@ func (f *dataFlags) pick(h *host, specs, paths []string, choose func(datasets.Te
 		return nil, err
 	}
 	defer d.Close()
+	if err := keepsInputs(specs, paths...); err != nil {
+		return nil, err
+	}
 	rows, err := d.Pick(h.Ctx, paths, datasets.BadRows(f.BadRows), choose)
 	return rows, inputError(err)
+}
+
+// keepsInputs refuses to write over what is read.
+func keepsInputs(inputs []string, outputs ...string) error {
+	for _, in := range inputs {
+		a, err := os.Stat(in)
+		if err != nil {
+			continue // no file: stdin, the hub, samples
+		}
+		for _, out := range outputs {
+			if b, err := os.Stat(out); err == nil && os.SameFile(a, b) && !a.IsDir() {
+				return Usage("%s would be written over while it is read: name another file", out)
+			}
+		}
+	}
+	return nil
 }
 
 func (f *dataFlags) tell(h *host, object any, format string, a ...any) error {

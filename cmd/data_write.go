@@ -30,6 +30,9 @@ func (c *dataConvert) Run(h *host) error {
 	if err := c.reportSkipped(h, d); err != nil {
 		return err
 	}
+	if err := keepsInputs(c.Datasets, c.Into); err != nil {
+		return err
+	}
 	n, blurred, err := d.Convert(h.Ctx, c.Into, datasets.Layout(c.Layout), datasets.BadRows(c.BadRows))
 	if err != nil {
 		return inputError(err)
@@ -128,6 +131,11 @@ func (c *dataMix) Run(h *host) error {
 		}
 		defer d.Close()
 		parts, told = append(parts, datasets.Part{Data: d, Weight: p.Weight}), append(told, p)
+	}
+	for _, p := range told {
+		if err := keepsInputs([]string{p.Dataset}, c.Into); err != nil {
+			return err
+		}
 	}
 	total, err := c.write(h, parts, told)
 	if err != nil {
