@@ -15,8 +15,7 @@ var long = flag.Bool("long", false, "run the long forms")
 
 // TestFaults: whatever goes wrong at the calls of the service and of the routers of its
 // sandboxes, and with sandboxes, none is left and every box is one's own.
-func TestFaults(t *testing.T) {
-	t.Parallel()
+func TestFaults(t *testing.T) { // alone: it counts goroutines
 	want := 80
 	if *long {
 		want = 1000

@@ -20,8 +20,7 @@ var long = flag.Bool("long", false, "run the long forms")
 
 // TestFaults: whatever goes wrong between hermes and an agent, and with slots, no job is
 // left and every slot is one's own.
-func TestFaults(t *testing.T) {
-	t.Parallel()
+func TestFaults(t *testing.T) { // alone: it counts goroutines
 	want := 80
 	if *long {
 		want = 1000
