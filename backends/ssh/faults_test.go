@@ -18,8 +18,7 @@ var long = flag.Bool("long", false, "run the long forms")
 
 // TestFaults: whatever happens to the connection, and to boxes, nothing is left on the
 // host.
-func TestFaults(t *testing.T) {
-	alongside(t)
+func TestFaults(t *testing.T) { // alone: it counts goroutines
 	want, kinds := 15, []string{station.Isolated}
 	if *long {
 		want, kinds = 1000, append(kinds, station.Plain)
