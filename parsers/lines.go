@@ -49,6 +49,7 @@ type lineOptions struct {
 
 type answer struct {
 	ID        json.RawMessage `json:"id"`
+	Family    string          `json:"family,omitempty"` // that auto found
 	Content   *string         `json:"content"`
 	Reasoning *string         `json:"reasoning"`
 	Calls     []Call          `json:"calls"`
@@ -113,10 +114,6 @@ func reply(line []byte, set *Set, d Dialect) any {
 		return lineError{orNull(only.ID), "request: " + err.Error()}
 	}
 	q.ID = orNull(q.ID)
-	f, err := q.family(set)
-	if err != nil {
-		return lineError{q.ID, err.Error()}
-	}
 	if q.Text == nil && q.Chunks == nil {
 		return lineError{q.ID, "request: text or chunks is missing"}
 	}
@@ -124,12 +121,21 @@ func reply(line []byte, set *Set, d Dialect) any {
 	if chunks == nil {
 		chunks = []string{*q.Text}
 	}
-	s := f.New(q.options(d))
-	for _, c := range chunks {
-		s.Feed(c, nil)
+	name, p := "", Parsed{}
+	if q.Family == "auto" {
+		name, p, _, _ = set.Look(q.Family, strings.Join(chunks, ""), q.options(d)) // no name can be unknown
+	} else {
+		f, err := q.family(set)
+		if err != nil {
+			return lineError{q.ID, err.Error()}
+		}
+		s := f.New(q.options(d))
+		for _, c := range chunks {
+			s.Feed(c, nil)
+		}
+		p = s.Finish(q.Cut)
 	}
-	p := s.Finish(q.Cut)
-	a := answer{ID: q.ID, Content: orNil(p.Content), Reasoning: orNil(p.Reasoning), Calls: p.Calls, Faults: p.Faults}
+	a := answer{ID: q.ID, Family: name, Content: orNil(p.Content), Reasoning: orNil(p.Reasoning), Calls: p.Calls, Faults: p.Faults}
 	if a.Calls == nil {
 		a.Calls = []Call{}
 	}
@@ -143,6 +149,9 @@ func reply(line []byte, set *Set, d Dialect) any {
 func (q request) family(set *Set) (Family, error) {
 	if len(q.Options.Response) > 0 && slices.Contains([]string{"", "response_template", "hf"}, q.Family) {
 		return FromResponseTemplate(q.Options.Response)
+	}
+	if q.Family == "" {
+		return Family{}, errors.New("request: family is missing: one of hermes model parse --list, or auto")
 	}
 	return set.Get(q.Family)
 }

@@ -172,13 +172,17 @@ func TestLines(t *testing.T) {
 		`not json`,
 		`{"id": 4, "family": "reasoning:qwen3", "text": "x</think>y", "starts_in_reasoning": true}`,
 		`{"id": "e", "family": "hermes"}`,
+		`{"id": "f", "family": "auto", "text": "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"}`,
+		`{"id": "g", "family": "auto", "text": "Fine."}`,
+		`{"id": "h", "text": "Fine."}`,
 	}, "\n")
 	var out bytes.Buffer
 	if err := parsers.Lines(strings.NewReader(in), &out, parsers.Standard(), parsers.Ours); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := []string{`"state":"complete"}],"faults":[]}`, `{"id":"b","error":"unknown family`, `{"id":null,"error":`, `{"id":4,"content":"y","reasoning":"x","calls":[],"faults":[]}`, `text or chunks`}
+	want := []string{`"state":"complete"}],"faults":[]}`, `{"id":"b","error":"unknown family`, `{"id":null,"error":`, `{"id":4,"content":"y","reasoning":"x","calls":[],"faults":[]}`, `text or chunks`,
+		`{"id":"f","family":"hermes","content":null,`, `{"id":"g","content":"Fine.",`, `family is missing`}
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines: %s", len(lines), out.String())
 	}
