@@ -117,6 +117,9 @@ func (a *attempt) take(ctx context.Context, box backends.Sandbox, s *spool) erro
 	}
 	s.left = cmp.Or(a.runner.o.Workspace, workspaceSize)
 	for _, p := range a.paths() {
+		if err := copies(ctx, box, p); err != nil {
+			return fmt.Errorf("take over %s: %w", cmp.Or(p, "the working folder"), err)
+		}
 		s.begin()
 		err := copier.CopyOut(ctx, p, s)
 		if errors.Is(err, fs.ErrNotExist) { // the model removed it: then it is empty
@@ -129,6 +132,23 @@ func (a *attempt) take(ctx context.Context, box backends.Sandbox, s *spool) erro
 			}
 			return fmt.Errorf("take over %s: %w", cmp.Or(p, "the working folder"), err)
 		}
+	}
+	return nil
+}
+
+// copies refuses what is no folder, file or link: whoever copies a FIFO waits for a writer.
+// What can't be looked at is left to the copy.
+func copies(ctx context.Context, box backends.Sandbox, path string) error {
+	files, ok := backends.As[backends.Stater](box)
+	if !ok {
+		return nil
+	}
+	st, err := files.Stat(ctx, path)
+	if err != nil {
+		return nil
+	}
+	if t := st.Mode.Type(); t != 0 && t != fs.ModeDir && t != fs.ModeSymlink {
+		return fmt.Errorf("%s: neither folder nor file", st.Mode)
 	}
 	return nil
 }

@@ -190,9 +190,6 @@ func TestNobodyVoids(t *testing.T) {
 			"a process that goes on":       {`cd repo; ` + left(`while :; do printf "echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n" >check.sh; done`) + ``, 0, trajectory.Answered},
 		} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
-				if mode == "fresh" && strings.Contains(name, "FIFO") {
-					t.Skip("a FIFO in the place of a folder holds the copy up until its time is over")
-				}
 				rec := run(t, p, e, row, tt.command)
 				if rec.Score == nil || rec.Score.Reward != tt.want || rec.Outcome != tt.outcome {
 					t.Errorf("%s %+v (%s), want %v", rec.Outcome, rec.Score, rec.Reason, tt.want)

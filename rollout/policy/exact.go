@@ -36,11 +36,10 @@ type Renderer interface {
 // VersionFrom says who tells the version of the weights.
 type VersionFrom string
 
-// The sources of versions. Trainer needs a trainer that tells it: rollouts serve.
+// The sources of versions.
 const (
-	FromServer  VersionFrom = "server"
-	FromTrainer VersionFrom = "trainer"
-	FromNone    VersionFrom = "none"
+	FromServer VersionFrom = "server"
+	FromNone   VersionFrom = "none"
 )
 
 // Parts make an exact policy. Generator, Renderer, Tokenizer, Family and Model are needed.
@@ -100,10 +99,8 @@ func NewExact(p Parts) (Policy, error) {
 	}
 	switch p.VersionFrom {
 	case "", FromServer, FromNone:
-	case FromTrainer:
-		return nil, errors.New("versions from the trainer: nobody tells them here; use server or none, or let the trainer ask by 'hermes rollouts serve'")
 	default:
-		return nil, fmt.Errorf("versions from %q: want server, trainer or none", p.VersionFrom)
+		return nil, fmt.Errorf("versions from %q: want server or none", p.VersionFrom)
 	}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)

@@ -586,7 +586,7 @@ func TestExactProofSaysWhatDoesNotFit(t *testing.T) {
 	}{
 		"tokenizer of another model": {func(p *policy.Parts) { p.Tokenizer = other }, "do not belong together"},
 		"no limit":                   {func(p *policy.Parts) { p.MaxTokens = 0 }, "--max-tokens"},
-		"trainer":                    {func(p *policy.Parts) { p.VersionFrom = policy.FromTrainer }, "trainer"},
+		"trainer":                    {func(p *policy.Parts) { p.VersionFrom = "trainer" }, "trainer"},
 		"staleness without versions": {func(p *policy.Parts) { p.VersionFrom, p.MaxStaleness = policy.FromNone, 1 }, "staleness"},
 		"no generator":               {func(p *policy.Parts) { p.Generator = nil }, "generator"},
 	} {
