@@ -104,32 +104,32 @@ func climbs(dir string, from floor, target string) string {
 type door struct {
 	dependency string // import path or its beginning
 	rooms      []string
+	hidden     bool // and what these rooms export names none of its types
 }
 
 func doors() []door {
 	return []door{
-		{"google.golang.org/grpc", []string{"backends/modal"}},
-		{"google.golang.org/protobuf", []string{"backends/modal"}},
-		{"github.com/docker", []string{"backends/docker"}},
-		{"github.com/moby/moby", []string{"backends/docker"}},
-		{"github.com/hashicorp/nomad", []string{"backends/nomad"}},
-		{"golang.org/x/crypto/ssh", []string{"backends/ssh"}},
-		{"github.com/sashabaranov/go-openai", []string{"rollout/policy"}},
-		{"github.com/parquet-go/parquet-go", []string{"trajectory/columns", "datasets"}},
-		{"github.com/daulet/tokenizers", []string{"parsers/tokenizer/hf"}},
-		{"C", []string{"parsers/tokenizer/hf"}},
-		{"modernc.org/sqlite", []string{"internal/knowledge", "envs/sql"}},
-		{"github.com/mattn/go-sqlite3", []string{"internal/knowledge"}},
-		{"github.com/schollz/progressbar", []string{"rollout/event/progress"}},
-		{"github.com/prometheus", []string{"rollout/event/prom"}},
-		{"go.opentelemetry.io", []string{"rollout/event/otel"}},
-		{"github.com/alecthomas/kong", []string{"cmd", "configs"}},
-		{"gopkg.in/yaml.v3", nil}, // no longer maintained: go.yaml.in/yaml/v3
+		{"google.golang.org/grpc", []string{"backends/modal"}, false},
+		{"google.golang.org/protobuf", []string{"backends/modal"}, false},
+		{"github.com/docker", []string{"backends/docker"}, true},
+		{"github.com/moby/moby", []string{"backends/docker"}, true},
+		{"github.com/hashicorp/nomad", []string{"backends/nomad"}, true},
+		{"golang.org/x/crypto/ssh", []string{"backends/ssh"}, false},
+		{"github.com/parquet-go/parquet-go", []string{"trajectory/columns", "datasets"}, true},
+		{"github.com/daulet/tokenizers", []string{"parsers/tokenizer/hf"}, true},
+		{"C", []string{"parsers/tokenizer/hf"}, false},
+		{"modernc.org/sqlite", []string{"internal/knowledge", "envs/sql"}, true},
+		{"github.com/mattn/go-sqlite3", []string{"internal/knowledge"}, true},
+		{"github.com/schollz/progressbar", []string{"rollout/event/progress"}, true},
+		{"github.com/prometheus", []string{"rollout/event/prom"}, false},
+		{"go.opentelemetry.io", []string{"rollout/event/otel"}, false},
+		{"github.com/alecthomas/kong", []string{"cmd", "configs"}, false},
+		{"gopkg.in/yaml.v3", nil, false}, // no longer maintained: go.yaml.in/yaml/v3
 	}
 }
 
-// Doors finds dependencies outside of the rooms that may have them, and dependencies of
-// the lowest floor beyond its own.
+// Doors finds dependencies outside of the rooms that may have them, types of hidden ones in
+// what these rooms export, and dependencies of the lowest floor beyond its own.
 func Doors(t *Tree) []Finding {
 	var out []Finding
 	for _, f := range t.code() {
@@ -151,7 +151,15 @@ func Doors(t *Tree) []Finding {
 			}
 		}
 	}
-	return append(out, exportedTypes(t, "rollout/policy", "github.com/sashabaranov/go-openai")...)
+	for _, d := range doors() {
+		if !d.hidden {
+			continue
+		}
+		for _, room := range d.rooms {
+			out = append(out, exportedTypes(t, room, d.dependency)...)
+		}
+	}
+	return out
 }
 
 func foreign(p string) bool {

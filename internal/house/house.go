@@ -132,7 +132,7 @@ func imports(f *File) map[string]string {
 				name = path.Base(path.Dir(p))
 			}
 		}
-		name = strings.TrimPrefix(name, "go-")
+		name = strings.TrimSuffix(strings.TrimPrefix(name, "go-"), "-go")
 		if im.Name != nil {
 			name = im.Name.Name
 		}

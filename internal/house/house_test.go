@@ -81,8 +81,8 @@ func TestRulesBite(t *testing.T) {
 		{"docker at home", "doors", map[string]string{"backends/docker/a.go": doc + "import \"github.com/docker/docker/client\"\n"}, ""},
 		{"trajectory with a dependency", "doors", map[string]string{"trajectory/a.go": doc + "import \"go.yaml.in/yaml/v3\"\n"}, "standard library only"},
 		{"cgo", "doors", map[string]string{"parsers/a.go": doc + "import \"C\"\n"}, "one door"},
-		{"a dependency's type in a signature", "doors", map[string]string{"rollout/policy/a.go": doc + "import openai \"github.com/sashabaranov/go-openai\"\n\nfunc F(openai.Tool) {}\n"}, "exported signature"},
-		{"kept inside", "doors", map[string]string{"rollout/policy/a.go": doc + "import openai \"github.com/sashabaranov/go-openai\"\n\ntype T struct{ c openai.Client }\n\nfunc f(openai.Tool) {}\n"}, ""},
+		{"a dependency's type in a signature", "doors", map[string]string{"trajectory/columns/a.go": doc + "import \"github.com/parquet-go/parquet-go\"\n\nfunc F(parquet.Node) {}\n"}, "exported signature"},
+		{"kept inside", "doors", map[string]string{"trajectory/columns/a.go": doc + "import \"github.com/parquet-go/parquet-go\"\n\ntype T struct{ f *parquet.File }\n\nfunc f(parquet.Node) {}\n"}, ""},
 
 		{"no doc", "docs", map[string]string{"envs/a.go": "package x\n"}, "no package doc"},
 		{"doc in one file", "docs", map[string]string{"envs/a.go": "package x\n", "envs/b.go": doc}, ""},
