@@ -143,24 +143,26 @@ func (t *Totals) verdicts(tr *trajectory.Trace) {
 	if tr == nil {
 		return
 	}
-	if t.Calls == nil {
-		t.Calls, t.Faults = map[string]int64{}, map[string]int64{}
-	}
 	for i := range tr.Nodes {
 		n := &tr.Nodes[i]
 		if !n.Sampled() {
 			continue
 		}
 		for _, c := range n.Delta.Message.Calls {
-			t.Calls[c.State.String()]++
+			count(&t.Calls, c.State.String())
 		}
 		for _, f := range n.Faults {
-			if t.Faults == nil {
-				t.Faults = map[string]int64{}
-			}
-			t.Faults[f.Kind]++
+			count(&t.Faults, f.Kind)
 		}
 	}
+}
+
+// count adds one to a map that is nil as long as it is empty: totals that were stored lack it.
+func count(m *map[string]int64, name string) {
+	if *m == nil {
+		*m = map[string]int64{}
+	}
+	(*m)[name]++
 }
 
 // hugeUnit is what Sum is counted in once a reward is huge: a power of two, so that no
@@ -197,10 +199,7 @@ func (t *Totals) finite(x float64) float64 {
 // judged counts where a sample was scored, and whether there were signs of a hack.
 func (t *Totals) judged(r *trajectory.Record) {
 	if r.Verified != "" {
-		if t.Verified == nil {
-			t.Verified = map[string]int64{}
-		}
-		t.Verified[r.Verified]++
+		count(&t.Verified, r.Verified)
 	}
 	if r.Score.Metrics["reward/hack"] > 0 {
 		t.Hacks++

@@ -155,3 +155,28 @@ func TestHugeRewards(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultsWithoutCalls: faults of answers that hold no call outlive the totals' file, and the
+// answers that come behind it.
+func TestFaultsWithoutCalls(t *testing.T) {
+	tot := stats.New(nil)
+	for i := range 2 {
+		r := record(i, 1, 1)
+		answer := trajectory.Turn{Sampled: trajectory.Delta{Message: trajectory.Message{Role: trajectory.Assistant}}, Finish: trajectory.FinishStop, Faults: []trajectory.Fault{{Kind: "unread"}}}
+		if _, err := r.Trace.Commit(answer); err != nil {
+			t.Fatal(err)
+		}
+		tot.Final(r, stats.Accepted, "")
+		raw, err := json.Marshal(tot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tot = stats.New(nil)
+		if err := json.Unmarshal(raw, tot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := tot.Statistics(2).Faults["unread"]; got != 2 {
+		t.Errorf("%d faults, want 2", got)
+	}
+}
