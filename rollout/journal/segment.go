@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func (f *finder) next(from int64) (int64, error) {
 				return 0, err
 			}
 		}
-		if i := strings.Index(string(f.buf[from-f.at:]), magic); i >= 0 {
+		if i := bytes.Index(f.buf[from-f.at:], []byte(magic)); i >= 0 {
 			return from + int64(i), nil
 		}
 		end := f.at + int64(len(f.buf))
