@@ -34,7 +34,7 @@ type ExactFlags struct {
 	Tokenizer      string `help:"Tokenizer file or folder (default: of --model-files)." placeholder:"FILE|DIR"`
 	Template       string `help:"Chat template: a Jinja file, or a name among the model files' (default: the model's own)." placeholder:"FILE|NAME"`
 	TemplateKwargs string `name:"template-kwargs" help:"JSON object of template variables, such as {\"enable_thinking\": false}." placeholder:"JSON"`
-	Family         string `help:"How the model writes its calls ('hermes model parse --list'; default: as the template tells; in text mode, where calls that the server left in the text are looked for, that of any family)." placeholder:"NAME"`
+	Family         string `help:"How the model writes its calls ('hermes model parse --list', or a .json file with a response template; default: as the template says; in text mode, where calls that the server left in the text are looked for, that of any family)." placeholder:"NAME"`
 	Dialect        string `enum:"ours,vllm,sglang,upstream" default:"ours" help:"Whose reading of calls counts: ours, vllm, sglang, upstream."`
 	History        string `enum:"append,template" default:"append" help:"Earlier thinking that the template would drop: append (it stays), or template (the trace forks)."`
 	VersionFrom    string `name:"version-from" enum:",server,none" default:"" help:"Who tells the version of the weights: server, none (default: the server, where it does)."`
@@ -95,7 +95,7 @@ func (f ExactFlags) unread() (policy.Unread, error) {
 	if f.Family == "" {
 		return policy.Unread{}, nil
 	}
-	family, err := parsers.Standard().Get(f.Family)
+	family, err := namedFamily(f.Family)
 	if err != nil {
 		return policy.Unread{}, fmt.Errorf("--family: %w", err)
 	}
