@@ -185,7 +185,39 @@ func TestTrainersLoad(t *testing.T) {
 	}
 }
 
+// TestCardReadsAsThePage holds the dataset card's chat(row) to that of docs/formats.md, which
+// TestTrainersLoad runs.
+func TestCardReadsAsThePage(t *testing.T) {
+	chat := func(name string) (line string) {
+		for _, block := range pythonOf(t, name) {
+			for l := range strings.Lines(block) {
+				if strings.HasPrefix(l, "chat = ") {
+					line += l
+				}
+			}
+		}
+		return line
+	}
+	page, card := chat("../../docs/formats.md"), chat("../../rollout/runs/card.md")
+	if page == "" || page != card {
+		t.Errorf("docs/formats.md says\n%s\nrollout/runs/card.md says\n%s", page, card)
+	}
+}
+
 var pythonBlock = regexp.MustCompile("(?s)```python\n(.*?)```")
+
+// pythonOf lists the Python that a page shows.
+func pythonOf(t *testing.T, name string) (blocks []string) {
+	t.Helper()
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range pythonBlock.FindAllSubmatch(page, -1) {
+		blocks = append(blocks, string(m[1]))
+	}
+	return blocks
+}
 
 // whatModelsSaw writes the text of each row's tokens, the template and the page's Python.
 func whatModelsSaw(t *testing.T, dir string) {
@@ -221,14 +253,7 @@ func whatModelsSaw(t *testing.T, dir string) {
 		}
 		want[r.ID] = text + "\n" // the template ends a turn with a line feed, which no model writes
 	}
-	page, err := os.ReadFile("../../docs/formats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var blocks []string
-	for _, m := range pythonBlock.FindAllSubmatch(page, -1) {
-		blocks = append(blocks, string(m[1]))
-	}
+	blocks := pythonOf(t, "../../docs/formats.md")
 	template, err := os.ReadFile("../../internal/app/builtin/chatml.jinja")
 	if err != nil {
 		t.Fatal(err)
