@@ -88,8 +88,20 @@ func (d *decoder) implicitID(index int64, text []byte) string {
 	sum := sha256.Sum256(bytes.TrimSpace(text))
 	d.number = strconv.AppendInt(d.number[:0], index, 10)
 	d.number = append(d.number, '-')
-	d.number = hex.AppendEncode(d.number, sum[:6])
+	d.number = hex.AppendEncode(d.number, sum[:contentBytes])
 	return string(d.number)
+}
+
+// contentBytes of the content's SHA-256 are in the id of a row without one.
+const contentBytes = 6
+
+// ContentOfID returns the part of an id that names the row's content; ok is false for an id that
+// no row without one is given.
+func ContentOfID(id string) (content string, ok bool) {
+	index, content, ok := strings.Cut(id, "-")
+	_, err := strconv.ParseInt(index, 10, 64)
+	ok = ok && err == nil && len(content) == 2*contentBytes && strings.Trim(content, "0123456789abcdef") == ""
+	return content, ok
 }
 
 // fill takes what a row's members say into row; what nothing asks for becomes Extra.

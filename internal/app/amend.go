@@ -110,7 +110,7 @@ func (b *batch) matchRows(ctx context.Context, j *journal.Journal) (m match, err
 				changed = append(changed, row.ID)
 			}
 		case !row.Explicit:
-			_, content, _ := strings.Cut(row.ID, "-")
+			content, _ := datasets.ContentOfID(row.ID)
 			fresh[content] = append(fresh[content], row.ID)
 		}
 	}
@@ -123,9 +123,9 @@ func (b *batch) matchRows(ctx context.Context, j *journal.Journal) (m match, err
 	slices.SortFunc(gone, byPlace)
 	m.moved = map[string]string{}
 	gone = slices.DeleteFunc(gone, func(id string) bool {
-		_, content, _ := strings.Cut(id, "-")
+		content, given := datasets.ContentOfID(id)
 		free := fresh[content]
-		if len(free) == 0 || !placed(id) || b.Shard != "" { // shards are cut by id: who moved may be another's
+		if len(free) == 0 || !given || b.Shard != "" { // shards are cut by id: who moved may be another's
 			return false
 		}
 		m.moved[free[0]], fresh[content] = id, free[1:]
@@ -135,13 +135,6 @@ func (b *batch) matchRows(ctx context.Context, j *journal.Journal) (m match, err
 		m.rowsError = &rowsError{gone: gone, changed: changed}
 	}
 	return m, nil
-}
-
-// placed reports whether an id is one that a row without id was given: index and hash.
-func placed(id string) bool {
-	index, hash, ok := strings.Cut(id, "-")
-	_, err := strconv.ParseInt(index, 10, 64)
-	return ok && err == nil && len(hash) == 12 && strings.Trim(hash, "0123456789abcdef") == ""
 }
 
 // byPlace orders ids by the index in them, those without one by their text.
