@@ -31,8 +31,8 @@ func (c *modelCheck) Run(h *host) error {
 	ctx, stop := h.untilSignal()
 	defer stop()
 	key := h.Env.Get(c.APIKeyEnv)
-	if key == "" && c.BaseURL != "" && c.APIKeyEnv != "OPENAI_API_KEY" {
-		return Usage("--api-key-env %s: %w", c.APIKeyEnv, app.NoKey(c.APIKeyEnv))
+	if err := app.WantKey(c.APIKeyEnv, key); err != nil && c.BaseURL != "" {
+		return Usage("--api-key-env %s: %w", c.APIKeyEnv, err)
 	}
 	h.Redact.Add(key)
 	hub := app.Hub(h.Env.Get, c.Offline)

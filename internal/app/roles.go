@@ -180,8 +180,8 @@ func (b *parts) keysFor(bases []string, own bool) ([]string, error) {
 			continue
 		}
 		key := b.host.Env(name)
-		if key == "" && name != defaultKeyEnv {
-			return nil, fmt.Errorf("--api-key-env %s: %w", text, NoKey(name))
+		if err := WantKey(name, key); err != nil {
+			return nil, fmt.Errorf("--api-key-env %s: %w", text, err)
 		}
 		if key != "" {
 			list = append(list, key)
@@ -193,8 +193,11 @@ func (b *parts) keysFor(bases []string, own bool) ([]string, error) {
 // defaultKeyEnv may be unset: nobody asked for it, and most servers of one's own want no key.
 const defaultKeyEnv = "OPENAI_API_KEY"
 
-// NoKey says that the variable of a key is not set.
-func NoKey(name string) error {
+// WantKey objects to the variable of a key that was asked for and is not set.
+func WantKey(name, key string) error {
+	if key != "" || name == defaultKeyEnv {
+		return nil
+	}
 	return fmt.Errorf("the variable %s is not set: export %s=KEY, or leave --api-key-env out for a server that wants no key", name, name)
 }
 
