@@ -82,7 +82,7 @@ func Mean(tasks [][]float64, o Options) (e Estimate, ok bool) {
 			most = max(most, math.Abs(x))
 		}
 	}
-	unit := unit(most)
+	unit := Unit(most)
 	var gs []group
 	shape := shape{low: math.Inf(1), high: math.Inf(-1), single: true, binary: true}
 	for _, t := range tasks {

@@ -51,7 +51,7 @@ func differences(tasks [][]Pair) (gs []group, flips bool, n int, in float64) {
 			most = max(most, math.Abs(p.A), math.Abs(p.B))
 		}
 	}
-	in = unit(most)
+	in = Unit(most)
 	for _, t := range tasks {
 		if len(t) == 0 {
 			continue

@@ -7,8 +7,8 @@ import "math"
 // digit; figures of all others in 1.
 const huge = 0x1p480
 
-// unit is by what values are to be divided, where most is the largest size of one.
-func unit(most float64) float64 {
+// Unit is by what values are to be divided, where most is the largest size of one.
+func Unit(most float64) float64 {
 	if most < huge {
 		return 1
 	}

@@ -12,6 +12,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"hermes/envs/grade/figures"
 )
 
 // Rules are the section `training` of a run file. The zero value is usable after
@@ -240,12 +242,11 @@ func advantages(all []Shaped, kind string) {
 	if kind == "none" || kind == "" || len(all) < 2 {
 		return
 	}
-	unit := 1.0
+	most := 0.0
 	for _, x := range all {
-		if math.Abs(x.Score) >= 0x1p480 { // squares and sums would be beyond all numbers
-			unit = 0x1p600
-		}
+		most = max(most, math.Abs(x.Score))
 	}
+	unit := figures.Unit(most) // squares and sums of huge rewards would be beyond all numbers
 	n := float64(len(all))
 	mean := 0.0
 	for _, x := range all {
@@ -267,7 +268,7 @@ func advantages(all []Shaped, kind string) {
 			a *= n / (n - 1)
 		}
 		if kind != "grpo" {
-			a = max(-math.MaxFloat64, min(math.MaxFloat64, a*unit))
+			a = figures.Finite(a * unit)
 		}
 		all[i].Advantage = a
 	}
