@@ -38,7 +38,7 @@ func (c *dataConvert) Run(h *host) error {
 		return inputError(err)
 	}
 	if len(blurred) > 0 {
-		fmt.Fprintf(h.Stdio.Err, "%s: texts such as \"5\" stand beside other values: all are texts in the file\n", strings.Join(blurred, ", "))
+		fmt.Fprintf(h.Stdio.Err, "%s: texts such as \"5\" are beside other values: all are texts in the file\n", strings.Join(blurred, ", "))
 	}
 	if c.JSON {
 		out := map[string]any{"file": c.Into, "rows": n}

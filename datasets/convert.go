@@ -29,10 +29,10 @@ const (
 // .json, .csv, .tsv, .parquet; .jsonl and .csv also with .gz or .zst), and returns how many
 // there were. The first row that cannot be used ends it, unless bad is [Skip].
 //
-// Parquet columns are inferred in a pass of their own. A column of several kinds of values
+// Parquet columns are inferred in their own pass. A column of several kinds of values
 // holds texts as they are and other values, integers beyond 64 bits too, as their JSON; a
 // mark in the file tells its reader here which is which, so that rows come back as they
-// were. blurred names the columns in which a text such as "5" stands beside other values,
+// were. blurred names the columns in which a text such as "5" is beside other values,
 // so that they come back as texts. CSV cells of nested values hold their JSON text.
 func (d *Dataset) Convert(ctx context.Context, path string, to Layout, bad BadRows) (rows int64, blurred []string, err error) {
 	switch to {

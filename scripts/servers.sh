@@ -1,5 +1,5 @@
 #!/bin/sh
-# Real model servers for tests, on ports of the loopback of their own, with a tiny model
+# Real model servers for tests, on their own ports of the loopback, with a tiny model
 # that is made here: vLLM (its CPU build), llama.cpp's own server and transformers serve;
 # and SGLang's classes of requests and answers, without an engine.
 #

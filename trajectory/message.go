@@ -81,7 +81,7 @@ type Call struct {
 
 // Fault is a place of an answer that could not be read as the model's family writes it.
 // From and To are bytes of the answer's text: in exact mode of what its tokens decode to,
-// else of the message's content, at whose end the faults of calls stand that the server read.
+// else of the message's content, at whose end the faults of calls are that the server read.
 type Fault struct {
 	Kind    string `json:"kind"` // a short stable word: truncated, unread, unknown_tool …
 	Message string `json:"message"`

@@ -90,7 +90,7 @@ type Turn struct {
 	Given   []Delta
 	Sampled Delta
 	Finish  Finish
-	Faults  []Fault // what could not be read of the answer; the states of its calls stand in them
+	Faults  []Fault // what could not be read of the answer; the states of its calls are in them
 	Usage   Usage
 	Model   string // the model that answered, if the server says so
 

@@ -76,7 +76,7 @@ type exchange struct {
 	request, answer []byte
 }
 
-// between stands between hermes and a server and keeps what passes.
+// between is between hermes and a server and keeps what passes.
 type between struct {
 	url string
 	mu  sync.Mutex
@@ -251,7 +251,7 @@ func batchOf(t *testing.T, dir, rows, model, url string, more ...string) *exec.C
 
 // TestServersExact: on every exact wire of a real server, the record holds token for
 // token what the server was sent and what it sampled, with its own log-probs; those are
-// torch's; and between the model's tokens stands what the template writes.
+// torch's; and between the model's tokens is what the template writes.
 func TestServersExact(t *testing.T) {
 	s := servers(t)
 	want, rows := 20, 56
@@ -544,7 +544,7 @@ func writtenTokens(t *testing.T, root string) float64 {
 }
 
 // TestServersSGLang: SGLang's own classes take what we send and write what we read: here
-// our own server stands in for its engine, which has no build for CPUs.
+// our own server takes the place of its engine, which has no build for CPUs.
 func TestServersSGLang(t *testing.T) {
 	s := servers(t)
 	tok, err := app.LoadTokenizer("builtin:words")

@@ -33,7 +33,7 @@ func (e *rowsError) Error() string {
 	tell(e.gone, "no longer among them")
 	tell(e.changed, "of other content now")
 	return fmt.Sprintf("%s holds finished samples of rows that this dataset has not: %s; --amend accepts new rows and more rollouts, and keeps the old ones: put them back as they were, "+
-		"give a changed row an id of its own, or choose another --run", e.dir, strings.Join(parts, ", "))
+		"give a changed row its own id, or choose another --run", e.dir, strings.Join(parts, ", "))
 }
 
 // planRows compares the rows with those of which the run holds finished samples. Rows without
@@ -150,7 +150,7 @@ func byPlace(a, b string) int {
 }
 
 // sameRow compares a row with the one of a record. Records of older versions do not name the
-// content; then the task must stand in the conversation, unless an environment words it.
+// content; then the task must be in the conversation, unless an environment words it.
 func (b *batch) sameRow(j *journal.Journal, k *known, row datasets.Row) (bool, error) {
 	if !row.Explicit {
 		return true, nil // its id names its content

@@ -183,7 +183,7 @@ func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Ti
 	return m, nil
 }
 
-// familyOf is the family that the chat template tells, or else that of the model's response
+// familyOf is the family that the chat template shows, or else that of the model's response
 // template.
 func familyOf(tmpl *chattemplate.Template, files *modelfiles.Files) (parsers.Family, error) {
 	if f := tmpl.Family(); f.Name != parsers.Plain.Name || len(files.Response) == 0 {

@@ -33,7 +33,7 @@ func canMake(dir string) error {
 	}
 }
 
-// bareError drops the path from an error that is told with another one.
+// bareError drops the path from an error that is part of another one.
 func bareError(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

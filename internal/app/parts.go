@@ -32,7 +32,7 @@ type parts struct {
 	host  Host
 	log   *slog.Logger
 	close []func() error
-	raise []func(int)          // told the concurrency when it is changed while the run goes on
+	raise []func(int)          // called with the concurrency when it is changed while the run goes on
 	loads []func() []wire.Load // what the model servers carry
 
 	model *models

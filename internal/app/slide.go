@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// slide does jobs side by side and tells of them in the order in which they came. A slow
-// one holds up no other: workers take the next job at once, until ahead jobs wait to be
-// told of behind it. The first error of tell ends the feeding; what is being done is done
+// slide does jobs side by side and hands them to tell in the order in which they came. A slow
+// one holds up no other: workers take the next job at once, until ahead jobs wait behind it
+// for tell. The first error of tell ends the feeding; what is being done is done
 // to its end, since it may have been paid for. It returns that error, or feed's, or ctx's,
 // when all goroutines have ended.
 func slide[T any](ctx context.Context, workers, ahead int, feed func(put func(T) bool) error, do func(context.Context, T), tell func(T) error) error {

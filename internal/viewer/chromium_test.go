@@ -193,7 +193,7 @@ func TestChromium(t *testing.T) {
 	}
 }
 
-// TestChromiumTwoRuns: a sample always stands under the name of its own run, though both
+// TestChromiumTwoRuns: a sample is always shown under the name of its own run, though both
 // runs have samples of the same keys.
 func TestChromiumTwoRuns(t *testing.T) {
 	b := newBrowser(t)

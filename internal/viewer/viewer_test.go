@@ -184,7 +184,7 @@ func TestRecord(t *testing.T) {
 	}
 	_, body := get(t, url+"/api/record?run=0&key="+key(10, 0).String())
 	if n := r.Nodes[4]; n.Given != 0 || len(n.LogProbs) != len(n.Tokens) || strings.Count(body, `"given":`) != len(r.Nodes) {
-		t.Errorf("a place of 0 given tokens is not told: %+v", n)
+		t.Errorf("a place of 0 given tokens is not in the answer: %+v", n)
 	}
 	if n := r.Nodes[4]; n.Calls[0].State != trajectory.CallTruncated || len(n.Faults) != 1 || n.Faults[0].Kind != "truncated" || r.Run != filepath.Base(dir) {
 		t.Errorf("verdicts %+v of run %q", n, r.Run)

@@ -328,7 +328,7 @@ func goOn(t *testing.T, what string, j *journal.Journal, fr frames) {
 	}
 }
 
-// Every byte of a log is covered: a changed one is an error, or a torn end that is told,
+// Every byte of a log is covered: a changed one is an error, or a torn end that is reported,
 // and costs one record at most.
 func TestEveryByteCounts(t *testing.T) {
 	disk := journaltest.NewDisk()

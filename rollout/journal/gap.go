@@ -79,7 +79,7 @@ func (j *Journal) bridge(f File, seg *segment, size int64) (more bool, err error
 		if !ok || pos-seg.size < leastGap {
 			return false, nil
 		}
-		j.opt.Log.Warn("the journal lost what was not yet synced; what stands behind it is kept", "file", j.name(seg), "from", seg.size, "to", pos)
+		j.opt.Log.Warn("the journal lost what was not yet synced; what is behind it is kept", "file", j.name(seg), "from", seg.size, "to", pos)
 		b := append(append(g.head, make([]byte, g.zeros)...), g.tail...)
 		_, err = f.WriteAt(b, seg.size)
 		return err == nil, err

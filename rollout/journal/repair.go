@@ -15,7 +15,7 @@ import (
 type Repaired struct {
 	Frames int      // that are whole, in all segments
 	Lost   []Loss   // in log order
-	Files  []string // segments that were written anew
+	Files  []string // segments that were written again
 	Aside  []string // where their damaged forms are kept
 }
 

@@ -18,7 +18,7 @@ type Loss struct {
 	File string
 	From int64 // bytes of the file as it was written, [From, To); To 0: up to the end
 	To   int64
-	At   Offset         // where the frame stood in the log
+	At   Offset         // where the frame was in the log
 	Kind Kind           // 0: nothing of it can be read
 	Key  trajectory.Key // of a turn, attempt, final or reopen
 }
@@ -156,7 +156,7 @@ func (s *survey) judge(f File, fr frame, c codec) (found, []byte, error) {
 	return x, payload, nil
 }
 
-// footer keeps what a footer tells of the frames.
+// footer keeps what a footer says of the frames.
 func (s *survey) footer(x found, payload []byte) {
 	var rows []row
 	err := eachRow(payload, func(at int64, h Header) error {
@@ -169,7 +169,7 @@ func (s *survey) footer(x found, payload []byte) {
 }
 
 // numberOf finds the number of a log. A file begins with a frame, never within a payload, so
-// that the first frames tell it; where all of them are damaged, most frames do.
+// that the first frames name it; where all of them are damaged, most frames do.
 func numberOf(all []*survey) uint64 {
 	votes := map[uint64]int{}
 	for _, s := range all {
@@ -277,7 +277,7 @@ func (s *survey) sound(end int64) bool {
 }
 
 // mend lays the segment out: the frames at their places, gaps between them, and behind all
-// segments but the last a footer. It also tells what is lost.
+// segments but the last a footer. It also lists what is lost.
 func (s *survey) mend(c codec, number uint64) error {
 	seg := segment{base: s.base}
 	end := int64(0)
@@ -336,7 +336,7 @@ func (s *survey) fill(from, to int64, number uint64) error {
 	return nil
 }
 
-// miss tells what stood in [from, to): frames that the footer lists, else those whose
+// miss lists what was in [from, to): frames that the footer lists, else those whose
 // header can be read, and what is known of neither.
 func (s *survey) miss(from, to int64) {
 	var known int64
@@ -372,7 +372,7 @@ func (s *survey) miss(from, to int64) {
 	}
 }
 
-// missEnd tells what stood behind the last frame.
+// missEnd lists what was behind the last frame.
 func (s *survey) missEnd(end int64) {
 	to := int64(0)
 	for _, r := range s.rows {

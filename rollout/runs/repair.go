@@ -31,13 +31,13 @@ type Lost struct {
 type Repaired struct {
 	Frames     int              `json:"frames"` // that are whole
 	Lost       []Lost           `json:"lost"`
-	Files      []string         `json:"files"` // of the journal, that were written anew
+	Files      []string         `json:"files"` // of the journal, that were written again
 	Aside      []string         `json:"aside"` // their damaged forms
 	Statistics stats.Statistics `json:"statistics"`
 }
 
 // Repair keeps every record of a damaged log that is whole, makes the samples whose records
-// are lost pending, and the projections anew. A run without damage is left as it is.
+// are lost pending, and the projections again. A run without damage is left as it is.
 func Repair(ctx context.Context, dir string) (r Repaired, err error) {
 	m, err := rundir.Read(journal.OS{}, dir)
 	if err != nil {
@@ -72,8 +72,8 @@ func Repair(ctx context.Context, dir string) (r Repaired, err error) {
 	return r, err
 }
 
-// named tells what is lost by rows and samples, where the list of the run's records, which
-// was made before the damage, knows them. Records that only the list knows stood at places
+// named lists what is lost by rows and samples, where the list of the run's records, which
+// was made before the damage, knows them. Records that only the list knows were at places
 // of which nothing can be read.
 func named(j *journal.Journal, rows *listing.List, losses []journal.Loss) (list []Lost) {
 	told := map[trajectory.Key]bool{}

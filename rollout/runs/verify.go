@@ -70,12 +70,12 @@ func Verify(ctx context.Context, dir string) (Verification, error) {
 		errs = append(errs, d)
 	}
 	if errs != nil {
-		return v, fmt.Errorf("%s: %w ('hermes runs export %s' makes it anew out of the log)", dir, errors.Join(errs...), dir)
+		return v, fmt.Errorf("%s: %w ('hermes runs export %s' makes it again out of the log)", dir, errors.Join(errs...), dir)
 	}
 	return v, nil
 }
 
-// behind objects to a log that tells of fewer attempts than the statistics that were once
+// behind objects to a log that holds fewer attempts than the statistics that were once
 // counted out of it: attempts only grow, so records are lost. What cannot be read as
 // statistics proves nothing.
 func behind(dir string, counted []byte, now stats.Statistics) error {
@@ -83,7 +83,7 @@ func behind(dir string, counted []byte, now stats.Statistics) error {
 		Attempts int64 `json:"attempts"`
 	}
 	if json.Unmarshal(counted, &then) == nil && then.Attempts > now.Attempts {
-		return fmt.Errorf("%s: statistics.json tells of %d attempts, the log of %d: records are lost, or that file was changed (then 'hermes runs export' makes it anew)", dir, then.Attempts, now.Attempts)
+		return fmt.Errorf("%s: statistics.json tells of %d attempts, the log of %d: records are lost, or that file was changed (then 'hermes runs export' makes it again)", dir, then.Attempts, now.Attempts)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type Difference struct {
 
 func (d Difference) Error() string { return d.File + " " + d.Why }
 
-// Check makes the projections of a run directory anew, in memory, and compares them with
+// Check makes the projections of a run directory again, in memory, and compares them with
 // the files. With ended false a process has not closed the log, or still writes it: then the
 // files may be behind the log, and what is only written at the end is not looked at.
 func Check(ctx context.Context, j *journal.Journal, dir string, m rundir.Manifest, ended bool) ([]Difference, error) {
@@ -37,7 +37,7 @@ func Check(ctx context.Context, j *journal.Journal, dir string, m rundir.Manifes
 	}
 	_, err = p.Finish(ctx)
 	if unbalanced := p.books.totals.Statistics(p.books.planned).Balance(); unbalanced != nil {
-		err = nil // that is told elsewhere
+		err = nil // the caller balances the books itself
 	}
 	if err != nil {
 		return nil, err
@@ -63,14 +63,14 @@ func (c *comparison) of(name string) string {
 	return filepath.ToSlash(rel)
 }
 
-// skipped tells the files that need not be as the log has them now.
+// skipped reports whether a file need not be as the log has them now.
 func (c *comparison) skipped(file string) bool {
 	switch file {
 	case positionsName:
 		return true
 	case "statistics.json", "failed_trajectories.jsonl", "report.md":
 		return !c.ended
-	case listing.FileName: // it may be deleted, and a reader makes one of its own
+	case listing.FileName: // it may be deleted, and a reader makes its own
 		head, err := c.head(file, 64)
 		return errors.Is(err, fs.ErrNotExist) || err == nil && !listing.IsOfRun(head)
 	}

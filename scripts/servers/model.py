@@ -1,6 +1,6 @@
 """Makes the model that the tests with real servers talk to, in the folder given.
 
-Two layers of Qwen3's kind, a byte-level vocabulary and a template of its own, trained
+Two layers of Qwen3's kind, its own byte-level vocabulary and template, trained
 for a minute to call `terminal` until a tool's answer says "stop". Characters outside of
 ASCII stay several tokens each, because no server may lose those. The same seed gives the
 same model on one machine. Written are the Hugging Face files and model.gguf for llama.cpp.

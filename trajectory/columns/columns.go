@@ -111,7 +111,7 @@ type Function struct {
 	Arguments string `parquet:"arguments"`
 }
 
-// Tool is what the model was told about a tool.
+// Tool is what the model knows of a tool.
 type Tool struct {
 	Type     string `parquet:"type"` // always function
 	Function Spec   `parquet:"function"`
@@ -136,7 +136,7 @@ type Usage struct {
 // Sequence is one training sequence of an exact trace. The four lists over tokens are
 // equally long. Mask is 1 where the model sampled the token, its log-prob is known and no
 // earlier sequence of the sample trains it; LogProbs is 0 where the token was given, and
-// where the server told none.
+// where the server gave none.
 type Sequence struct {
 	Tokens   []int32   `parquet:"tokens,list"`
 	Mask     []int32   `parquet:"mask,list"`

@@ -157,7 +157,7 @@ print(r["id"], r["sequences"][1]["tokens"], r["messages"][1]["tool_calls"][0]["f
 }
 
 // TestVerdictsInColumns: the state of a call that was not complete and the faults of its answer
-// stand in the file; what has nothing to say has nulls there.
+// are in the file; what has nothing to say has nulls there.
 func TestVerdictsInColumns(t *testing.T) {
 	r := exact(t)
 	last := &r.Trace.Nodes[r.Trace.Head]

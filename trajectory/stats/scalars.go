@@ -42,7 +42,7 @@ func (s Statistics) Scalars() map[string]float64 {
 	return m
 }
 
-// Verdicts tells in a line of calls that were not complete and of faults; empty: there are none.
+// Verdicts says in a line which calls were not complete and of faults; empty: there are none.
 func (s Statistics) Verdicts() string {
 	var list []string
 	for _, state := range CallStates() {

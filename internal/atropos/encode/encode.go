@@ -1,6 +1,6 @@
 // Package encode writes groups of scored samples in the form of Atropos' trajectory API. It
-// is the only place where positions that no model sampled, or whose log-probability nobody
-// told, get a mask and a log-probability.
+// is the only place where positions that no model sampled, or whose log-probability is not
+// known, get a mask and a log-probability.
 // Its functions are pure.
 package encode
 

@@ -525,7 +525,7 @@ func TestBadSamples(t *testing.T) {
 }
 
 // TestNothingToTrainOn: groups that no trainer can use end the run after so many in a row,
-// with what is wrong and what helps; one that can be used lets the count begin anew.
+// with what is wrong and what helps; one that can be used lets the count begin again.
 func TestNothingToTrainOn(t *testing.T) {
 	for _, tt := range []struct {
 		name string
