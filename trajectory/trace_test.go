@@ -148,8 +148,9 @@ func TestDigest(t *testing.T) {
 	}
 	plain := build(func([]trajectory.Message) {})
 	for name, change := range map[string]func(m []trajectory.Message){
-		"other ids":    func(m []trajectory.Message) { m[1].Calls[0].ID, m[1].Calls[1].ID, m[2].CallID = "x", "y", "y" },
-		"opaque state": func(m []trajectory.Message) { m[1].Opaque = []byte(`{"s":1}`) },
+		"other ids":       func(m []trajectory.Message) { m[1].Calls[0].ID, m[1].Calls[1].ID, m[2].CallID = "x", "y", "y" },
+		"state of a call": func(m []trajectory.Message) { m[1].Calls[0].State = trajectory.CallRecovered },
+		"opaque state":    func(m []trajectory.Message) { m[1].Opaque = []byte(`{"s":1}`) },
 		"ephemeral part": func(m []trajectory.Message) {
 			m[0].Parts = append(m[0].Parts, trajectory.Part{Kind: trajectory.PartText, Text: "psst", Ephemeral: true})
 		},

@@ -381,20 +381,32 @@ func flipped(t *testing.T, what string, disk *journaltest.Disk, all []string) {
 	}
 }
 
-// What a model writes may look like a frame of this very log, but for its number.
+// What a model writes may look like a frame of this very log, at the place of the frame that
+// holds it, but for the log's number.
 func TestForgedFrames(t *testing.T) {
 	disk := journaltest.NewDisk()
 	j := open(t, "/j", journal.Options{FS: disk})
 	mustAppend(t, j, record(1, 50, trajectory.Answered))
+	other := journaltest.NewDisk()
+	theirs := open(t, "/j", journal.Options{FS: other})
 	var forged []byte
+	mustAppend(t, theirs, record(1, 50, trajectory.Answered))
 	for i := range 20 {
-		forged = append(forged, foreignFrame(t, 100+i)...)
+		mustAppend(t, theirs, record(100+i, 50, trajectory.Answered))
 	}
-	if err := j.Turn(key(2), 1, digest(1), forged); err != nil {
+	for _, w := range cutFrames(t, other, "/j").all[1:] {
+		forged = append(forged, w.bytes...)
+	}
+	noise := make([]byte, 40*len(forged)) // so that nothing is compressed
+	rand.NewChaCha8([32]byte{1}).Read(noise)
+	if err := j.Turn(key(2), 1, digest(1), append(forged, noise...)); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, j, record(3, 50, trajectory.Answered))
 	fr := cutFrames(t, disk, "/j")
+	if !bytes.Contains(fr.all[1].bytes, forged) {
+		t.Fatal("the forged frames are not in the file as they are")
+	}
 	for _, at := range []int{len(fr.all[0].bytes) + 3, len(fr.all[0].bytes) + 90, len(fr.all[0].bytes) + len(fr.all[1].bytes) - 2} {
 		files := map[string][]byte{}
 		for n, b := range fr.files {

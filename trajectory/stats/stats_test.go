@@ -156,6 +156,19 @@ func TestHugeRewards(t *testing.T) {
 	}
 }
 
+// TestLostReopen: a sample whose reopen was lost by damage is counted once, in its last book.
+func TestLostReopen(t *testing.T) {
+	tot := stats.New(nil)
+	failed := record(1, 1, 0)
+	failed.Outcome, failed.Score = trajectory.Sandbox, nil
+	tot.Final(failed, stats.Failed, "sandbox")
+	tot.Final(record(1, 1, 1), stats.Accepted, "")
+	s := tot.Statistics(1)
+	if err := s.Balance(); err != nil || s.Accepted != 1 || s.Failed["sandbox"] != 0 {
+		t.Errorf("%v: accepted %d, failed %v", err, s.Accepted, s.Failed)
+	}
+}
+
 // TestFaultsWithoutCalls: faults of answers that hold no call outlive the totals' file, and the
 // answers that come behind it.
 func TestFaultsWithoutCalls(t *testing.T) {
