@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 
 	"hermes/trajectory"
 	"hermes/trajectory/columns"
@@ -153,6 +156,36 @@ r = pq.read_table(sys.argv[1]).to_pylist()[0]
 print(r["id"], r["sequences"][1]["tokens"], r["messages"][1]["tool_calls"][0]["function"]["name"], r["messages"][0]["tool_calls"], r["rewards"][0])`, name).CombinedOutput()
 	if got := strings.TrimSpace(string(out)); err != nil || got != "é [1, 2, 3, 4, 7, 8, 9] terminal None {'name': 'a', 'value': 2.0}" {
 		t.Errorf("%v: %s", err, got)
+	}
+}
+
+// TestOldCallsAreForeign: a file whose calls lie flat is refused with what helps, and not read
+// as one without calls.
+func TestOldCallsAreForeign(t *testing.T) {
+	type call struct {
+		ID        string `parquet:"id"`
+		Name      string `parquet:"name"`
+		Arguments string `parquet:"arguments"`
+	}
+	type message struct {
+		Role    string `parquet:"role"`
+		Content string `parquet:"content"`
+		Calls   []call `parquet:"tool_calls,list"`
+	}
+	type row struct {
+		ID       string    `parquet:"id"`
+		Messages []message `parquet:"messages,list"`
+	}
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[row](&b)
+	if _, err := w.Write([]row{{"a", []message{{"assistant", "", []call{{"c", "terminal", "{}"}}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := columns.Read(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, columns.ErrForeign) || !strings.Contains(err.Error(), "hermes runs export") {
+		t.Errorf("%v", err)
 	}
 }
 
