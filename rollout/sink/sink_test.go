@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -237,6 +238,9 @@ func TestProjections(t *testing.T) {
 	}
 	if !strings.Contains(files["/run/messages.jsonl"], `"function":{"name":"terminal","arguments":{"command":"ls"}}`) {
 		t.Error("arguments are no object")
+	}
+	if whole := regexp.MustCompile(`"x":\d+[,}]`); whole.MatchString(files["/run/messages.jsonl"]) || !strings.Contains(files["/run/messages.jsonl"], `.0}`) {
+		t.Error("a number has no point: a reader takes the column for one of integers")
 	}
 	rows := 0
 	for name, text := range files {
