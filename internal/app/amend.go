@@ -57,7 +57,7 @@ func (b *batch) planRows(ctx context.Context) func(rundir.Manifest, *rundir.Mani
 			return m.rowsError
 		}
 		b.moved = m.moved
-		want.Extent.Matched = have.Extent.Matched || len(m.moved) > 0
+		want.Extent.Matched = want.Extent.Matched || len(m.moved) > 0
 		want.Extent.Planned = b.report.Rows * int64(b.Rollouts)
 		return nil
 	}

@@ -396,3 +396,16 @@ func TestRunKeepsItsList(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsOfOneName: runs in folders of the same name are told apart by their paths.
+func TestRunsOfOneName(t *testing.T) {
+	parent := t.TempDir()
+	one, two := filepath.Join(parent, "x", "demo"), filepath.Join(parent, "y", "demo")
+	makeRun(t, one)
+	makeRun(t, two)
+	var all []struct{ Name string }
+	ask(t, open(t, one, two).URL+"/api/runs", &all)
+	if len(all) != 2 || all[0].Name != one || all[1].Name != two {
+		t.Errorf("%+v", all)
+	}
+}

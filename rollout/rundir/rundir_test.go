@@ -281,3 +281,23 @@ func TestRunsBegunWithUnnamedSampling(t *testing.T) {
 		}
 	}
 }
+
+// What an amended start found out of the rows stays with the run.
+func TestMatchedStays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	want := manifest()
+	want.Extent.Matched = true
+	for range 2 {
+		d, err := rundir.Open(t.Context(), dir, want, rundir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := rundir.Read(journal.OS{}, dir); err != nil || !m.Extent.Matched {
+			t.Errorf("%+v, %v", m.Extent, err)
+		}
+		want.Extent.Matched = false
+	}
+}
