@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"hermes/internal/app"
 	"hermes/trajectory"
 	"hermes/trajectory/columns"
@@ -77,8 +79,8 @@ func TestFormatsPage(t *testing.T) {
 	}
 	check("trajectories.jsonl", sharegpt)
 	table := map[string]bool{}
-	for _, name := range columns.Names() {
-		table[name] = true
+	for _, c := range parquet.SchemaOf(columns.Row{}).Fields() {
+		table[c.Name()] = true
 	}
 	check("Parquet", table)
 	raw, err := os.ReadFile(filepath.Join(dir, "statistics.json"))

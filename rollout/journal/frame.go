@@ -204,7 +204,8 @@ type frame struct {
 func (f frame) next() int64 { return f.payload + int64(f.length) + 4 }
 
 // readFrame reads the header of the frame at `at` of a segment that begins at base. limit is
-// the end of what may be read. A frame that was written for another place is none here. io.EOF says that there is nothing; errFrame that there is no intact header.
+// the end of what may be read. A frame that was written for another place is none here.
+// io.EOF says that there is nothing; errFrame that there is no intact header.
 func readFrame(r io.ReaderAt, base Offset, at, limit int64, buf []byte, group bool) (frame, error) {
 	f := frame{at: at}
 	if at == limit {

@@ -116,8 +116,8 @@ func findFooter(r io.ReaderAt, base Offset, size int64) (f frame, ok bool, err e
 	return f, true, nil
 }
 
-// scan reads the frames of [from, limit) of the segment at base and calls f for each, payloads checked. It
-// returns the place of the first byte that belongs to no intact frame, and why.
+// scan reads the frames of [from, limit) of the segment at base and calls f for each, payloads
+// checked. It returns the place of the first byte that belongs to no intact frame, and why.
 func scan(r io.ReaderAt, base Offset, from, limit int64, f func(frame) error) (end int64, broken error, err error) {
 	head := make([]byte, headBuf)
 	var buf []byte

@@ -100,12 +100,3 @@ func Read(r io.ReaderAt, size int64) ([]Row, error) {
 	}
 	return rows, nil
 }
-
-// Names lists the columns of a [Row].
-func Names() []string {
-	var list []string
-	for _, c := range parquet.SchemaOf(Row{}).Fields() {
-		list = append(list, c.Name())
-	}
-	return list
-}
