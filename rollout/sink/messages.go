@@ -46,21 +46,13 @@ func floats(m map[string]float64) map[string]float {
 }
 
 type chatMessage struct {
-	Role      trajectory.Role `json:"role"`
-	Content   any             `json:"content"` // text, or a list of parts
-	Reasoning string          `json:"reasoning_content,omitempty"`
-	Calls     []chatCall      `json:"tool_calls,omitempty"`
-	CallID    string          `json:"tool_call_id,omitempty"`
-	Name      string          `json:"name,omitempty"`
-	Faults    []chatFault     `json:"faults,omitempty"` // what could not be read of an answer
-}
-
-// chatFault is a fault of an answer; From and To are bytes of its text.
-type chatFault struct {
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-	From    int    `json:"from"`
-	To      int    `json:"to"`
+	Role      trajectory.Role    `json:"role"`
+	Content   any                `json:"content"` // text, or a list of parts
+	Reasoning string             `json:"reasoning_content,omitempty"`
+	Calls     []chatCall         `json:"tool_calls,omitempty"`
+	CallID    string             `json:"tool_call_id,omitempty"`
+	Name      string             `json:"name,omitempty"`
+	Faults    []trajectory.Fault `json:"faults,omitempty"` // what could not be read of an answer
 }
 
 type chatCall struct {
@@ -97,9 +89,7 @@ func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
 	faults := r.Trace.VisibleFaults()
 	for i, m := range r.Trace.Visible() {
 		c := newChatMessage(m)
-		for _, f := range faults[i] {
-			c.Faults = append(c.Faults, chatFault(f))
-		}
+		c.Faults = faults[i]
 		l.Messages = append(l.Messages, c)
 	}
 	for _, t := range r.Tools {
