@@ -80,6 +80,8 @@ func (c *chest) ReadFile(ctx context.Context, name string, limit int64) ([]byte,
 	switch text, ok := c.j.read[name]; {
 	case text == "?":
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrPermission}
+	case text == "!":
+		return nil, backends.ErrLost
 	case ok:
 		return []byte(text), nil
 	}
@@ -121,11 +123,21 @@ func (c *chest) CopyIn(_ context.Context, _ string, from io.Reader) error {
 
 func judged(t *testing.T, j *judging, o rollout.Options) *trajectory.Record {
 	t.Helper()
+	return judgedBy(t, runnerOf(t, j, o))
+}
+
+func runnerOf(t *testing.T, j *judging, o rollout.Options) *rollout.Runner {
+	t.Helper()
 	o.Env, o.Policy, o.Backend, o.Plan = j, j.world, j, j.world.plan
 	r, err := rollout.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+func judgedBy(t *testing.T, r *rollout.Runner) *trajectory.Record {
+	t.Helper()
 	row := datasets.Row{ID: "row", Prompt: []trajectory.Message{trajectory.Text(trajectory.User, "task")}}
 	rec, err := r.Run(t.Context(), rollout.Job{Row: row, Key: trajectory.NewKey("row", 0, 0, 0), Attempt: 1})
 	if err != nil {
@@ -340,6 +352,39 @@ func TestReplacedPrograms(t *testing.T) {
 		}
 		if tt.reward == 0 && (rec.Score.Metrics["reward/hack"] != 1 || len(rec.Notes) != 1) {
 			t.Errorf("%s: no sign of it: %v %v", name, rec.Score.Metrics, rec.Notes)
+		}
+	}
+}
+
+// TestLostWhileLooking: a box that is lost while its programs are looked at says nothing of
+// them, neither of the image nor of the model.
+func TestLostWhileLooking(t *testing.T) {
+	j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, read: map[string]string{"/usr/bin/sh": "!"}}
+	j.runs = func(int, backends.Cmd) (backends.Result, error) { return backends.Result{}, nil } // all can be written
+	after := ""
+	j.world.call = func(context.Context) (tool.Result, error) {
+		if after != "" {
+			j.read["/usr/bin/sh"] = after
+		}
+		return tool.Result{Text: "ok"}, nil
+	}
+	j.world.score = func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
+		return trajectory.Score{Reward: 1}, nil
+	}
+	r := runnerOf(t, j, rollout.Options{})
+	for _, step := range []struct {
+		name, before, after string
+		outcome             trajectory.Outcome
+	}{
+		{"lost at the first look", "!", "", trajectory.Answered},
+		{"the next box", "sh", "", trajectory.Answered},
+		{"lost at the second look", "sh", "!", trajectory.Sandbox},
+		{"replaced", "sh", "evil", trajectory.Faulty},
+	} {
+		j.read["/usr/bin/sh"], after = step.before, step.after
+		rec := judgedBy(t, r)
+		if rec.Outcome != step.outcome || (rec.Score == nil) != (step.outcome == trajectory.Sandbox) || rec.Score != nil && (rec.Score.Reward == 1) != (step.outcome == trajectory.Answered) {
+			t.Errorf("%s: %s %s %+v, want %s", step.name, rec.Outcome, rec.Reason, rec.Score, step.outcome)
 		}
 	}
 }
