@@ -51,6 +51,10 @@ func TestAlmostAReward(t *testing.T) {
 		{stdout: "reward: 0.5\nscore: 0\n", want: 0.5},
 		{stdout: "score: 0\nreward: 0.5\n", stderr: "reward: 0\n", want: 0.5},
 		{stdout: "score: 0\n", filed: "0.5", want: 0.5},
+		{filed: `{"reward": 0.5, "metrics": {"f1": 1, "F1": 0}}`, want: 0.5},
+		{filed: `{"reward": 0.5, "reward": 1}`, want: void},
+		{filed: `{"reward": 0.5, "Reward": 1}`, want: void},
+		{filed: `{"reward": 0.5} {"reward": 1}`, want: void},
 
 		{stdout: "3 tests passed, score report written", want: 1},
 		{stdout: "score: 3 tests passed", want: 1},
@@ -68,10 +72,10 @@ func TestAlmostAReward(t *testing.T) {
 		if err := x.WriteFile(t.Context(), "stderr", []byte(tt.stderr), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		run := "cat stdout; cat stderr >&2"
-		if tt.filed != "" {
-			run += `; echo ` + tt.filed + ` >"$HERMES_REWARD"`
+		if err := x.WriteFile(t.Context(), "filed", []byte(tt.filed), 0o644); err != nil {
+			t.Fatal(err)
 		}
+		run := `cat stdout; cat stderr >&2; cat filed >"$HERMES_REWARD"`
 		for code, want := range []float64{tt.want, 0} {
 			s, err := grade.Parse(fmt.Sprintf("{kind: command, command: '%s; exit %d'}", run, code))
 			if err != nil {
