@@ -315,6 +315,46 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestWhere: the task's word counts before the run's, the run's before the environment's default.
+func TestWhere(t *testing.T) {
+	for _, tt := range []struct{ task, run, env, want string }{
+		{want: "same"}, {env: "fresh", want: "fresh"}, {run: "same", env: "fresh", want: "same"}, {run: "fresh", want: "fresh"}, {task: "same", run: "fresh", want: "same"}, {task: "fresh", run: "same", want: "fresh"},
+	} {
+		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, verify: envs.Verify{Mode: tt.task, Default: tt.env}}
+		if rec := judged(t, j, rollout.Options{Verify: tt.run}); rec.Verified != tt.want {
+			t.Errorf("%+v: scored in %q (%s)", tt, rec.Verified, rec.Reason)
+		}
+	}
+}
+
+// TestQuiet: what the model left running is ended before the first thing that the scorer does
+// in its box, once, and whatever that is.
+func TestQuiet(t *testing.T) {
+	exec := func(ctx context.Context, b backends.Sandbox) error {
+		_, err := b.Exec(ctx, backends.Cmd{Argv: []string{"check"}})
+		return err
+	}
+	for name, first := range map[string]func(ctx context.Context, b backends.Sandbox) error{
+		"a command": exec,
+		"a file":    func(ctx context.Context, b backends.Sandbox) error { _, err := b.ReadFile(ctx, "bash", 0); return err },
+		"a write":   func(ctx context.Context, b backends.Sandbox) error { return b.WriteFile(ctx, "x", nil, 0o644) },
+	} {
+		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, read: map[string]string{"bash": "x"}}
+		var alone []bool // by the scorer's commands
+		j.runs = func(_ int, c backends.Cmd) (backends.Result, error) {
+			alone = append(alone, c.Alone)
+			return backends.Result{}, nil
+		}
+		j.world.score = func(ctx context.Context, _ int, w envs.World, _ envs.Episode) (trajectory.Score, error) {
+			alone = nil
+			return trajectory.Score{}, errors.Join(first(ctx, w.Box), exec(ctx, w.Box))
+		}
+		if rec := judged(t, j, rollout.Options{}); rec.Score == nil || fmt.Sprint(alone) != "[true false]" {
+			t.Errorf("%s: %s %s: commands that end others: %v", name, rec.Outcome, rec.Reason, alone)
+		}
+	}
+}
+
 // TestReplacedPrograms: what judges in the model's own box are the image's programs, or it is
 // no reward.
 func TestReplacedPrograms(t *testing.T) {
