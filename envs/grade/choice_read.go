@@ -24,7 +24,7 @@ var (
 	// only may.
 	either = regexp.MustCompile(`(?i)^` + undress + `(?:` + also + `|\s*[/|&+]\s*)` + dress + `$`)
 	listed = regexp.MustCompile(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
-	// remark follows a letter that begins a sentence of its own.
+	// remark follows a letter that begins another sentence.
 	remark     = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|does|do|did|has|have|can|could|cannot|will|would|seems?|fails?|because|since|says|states)\b`)
 	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|n't\b|对|正确|误|的)`)
 	isnt       = regexp.MustCompile(`(?i)^` + undress + `\s*(?:isn't|aren't|wasn't|can't|cannot)\b`)

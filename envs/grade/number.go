@@ -20,10 +20,10 @@ var (
 	numbers = regexp.MustCompile(`[-+−]?[$€£]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?: \d+/\d+|\s?/\s?\d[\d,]*(?:\.\d+)?)?\s?(?:\\?%|(?:percent|pct)\b)?`)
 	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
 	frac    = regexp.MustCompile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
-	// powers of ten, and what a power does to a unit, which is no number of its own
+	// powers of ten, and powers of units, which are no numbers
 	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\s?(?:\^|\*\*)\s?[{(]?\s*([-+−]?\d+)\s*[})]?`)
 	units = regexp.MustCompile(`([A-Za-z})])\s?\^\{?[-−]?\d+\}?|\b([kcdm]?m|in|ft|yd|mi)[23]\b`)
-	// spaces that stand between thousands alone
+	// spaces that are only between thousands
 	narrow  = regexp.MustCompile(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
 	grouped = regexp.MustCompile(`^\d{1,3}(?:,\d{2,3})*,\d{3}$`)
 	// marked begins what stands behind ####: a number, however it is dressed.

@@ -46,7 +46,7 @@ func (s span) holds(x float64) bool {
 }
 
 // verdictOf reads what a checker that ended by itself has said: by its exit code first, then
-// in the file of its own, then in the last reward line of its output.
+// in its own file, then in the last reward line of its output.
 func verdictOf(w envs.World, res backends.Result, in span) (trajectory.Score, error) {
 	s := verdict(res.Code == 0, fmt.Sprintf("exit %d: %s", res.Code, short(string(res.Stdout)+string(res.Stderr))))
 	if _, high := in.ends(); s.Reward > 0 {
