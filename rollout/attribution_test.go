@@ -80,6 +80,8 @@ func (c *chest) ReadFile(ctx context.Context, name string, limit int64) ([]byte,
 	switch text, ok := c.j.read[name]; {
 	case text == "?":
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrPermission}
+	case text == "!":
+		return nil, backends.ErrLost
 	case ok:
 		return []byte(text), nil
 	}
@@ -121,11 +123,21 @@ func (c *chest) CopyIn(_ context.Context, _ string, from io.Reader) error {
 
 func judged(t *testing.T, j *judging, o rollout.Options) *trajectory.Record {
 	t.Helper()
+	return judgedBy(t, runnerOf(t, j, o))
+}
+
+func runnerOf(t *testing.T, j *judging, o rollout.Options) *rollout.Runner {
+	t.Helper()
 	o.Env, o.Policy, o.Backend, o.Plan = j, j.world, j, j.world.plan
 	r, err := rollout.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+func judgedBy(t *testing.T, r *rollout.Runner) *trajectory.Record {
+	t.Helper()
 	row := datasets.Row{ID: "row", Prompt: []trajectory.Message{trajectory.Text(trajectory.User, "task")}}
 	rec, err := r.Run(t.Context(), rollout.Job{Row: row, Key: trajectory.NewKey("row", 0, 0, 0), Attempt: 1})
 	if err != nil {
@@ -303,6 +315,46 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestWhere: the task's word counts before the run's, the run's before the environment's default.
+func TestWhere(t *testing.T) {
+	for _, tt := range []struct{ task, run, env, want string }{
+		{want: "same"}, {env: "fresh", want: "fresh"}, {run: "same", env: "fresh", want: "same"}, {run: "fresh", want: "fresh"}, {task: "same", run: "fresh", want: "same"}, {task: "fresh", run: "same", want: "fresh"},
+	} {
+		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, verify: envs.Verify{Mode: tt.task, Default: tt.env}}
+		if rec := judged(t, j, rollout.Options{Verify: tt.run}); rec.Verified != tt.want {
+			t.Errorf("%+v: scored in %q (%s)", tt, rec.Verified, rec.Reason)
+		}
+	}
+}
+
+// TestQuiet: what the model left running is ended before the first thing that the scorer does
+// in its box, once, and whatever that is.
+func TestQuiet(t *testing.T) {
+	exec := func(ctx context.Context, b backends.Sandbox) error {
+		_, err := b.Exec(ctx, backends.Cmd{Argv: []string{"check"}})
+		return err
+	}
+	for name, first := range map[string]func(ctx context.Context, b backends.Sandbox) error{
+		"a command": exec,
+		"a file":    func(ctx context.Context, b backends.Sandbox) error { _, err := b.ReadFile(ctx, "bash", 0); return err },
+		"a write":   func(ctx context.Context, b backends.Sandbox) error { return b.WriteFile(ctx, "x", nil, 0o644) },
+	} {
+		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, read: map[string]string{"bash": "x"}}
+		var alone []bool // by the scorer's commands
+		j.runs = func(_ int, c backends.Cmd) (backends.Result, error) {
+			alone = append(alone, c.Alone)
+			return backends.Result{}, nil
+		}
+		j.world.score = func(ctx context.Context, _ int, w envs.World, _ envs.Episode) (trajectory.Score, error) {
+			alone = nil
+			return trajectory.Score{}, errors.Join(first(ctx, w.Box), exec(ctx, w.Box))
+		}
+		if rec := judged(t, j, rollout.Options{}); rec.Score == nil || fmt.Sprint(alone) != "[true false]" {
+			t.Errorf("%s: %s %s: commands that end others: %v", name, rec.Outcome, rec.Reason, alone)
+		}
+	}
+}
+
 // TestReplacedPrograms: what judges in the model's own box are the image's programs, or it is
 // no reward.
 func TestReplacedPrograms(t *testing.T) {
@@ -340,6 +392,39 @@ func TestReplacedPrograms(t *testing.T) {
 		}
 		if tt.reward == 0 && (rec.Score.Metrics["reward/hack"] != 1 || len(rec.Notes) != 1) {
 			t.Errorf("%s: no sign of it: %v %v", name, rec.Score.Metrics, rec.Notes)
+		}
+	}
+}
+
+// TestLostWhileLooking: a box that is lost while its programs are looked at says nothing of
+// them, neither of the image nor of the model.
+func TestLostWhileLooking(t *testing.T) {
+	j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, read: map[string]string{"/usr/bin/sh": "!"}}
+	j.runs = func(int, backends.Cmd) (backends.Result, error) { return backends.Result{}, nil } // all can be written
+	after := ""
+	j.world.call = func(context.Context) (tool.Result, error) {
+		if after != "" {
+			j.read["/usr/bin/sh"] = after
+		}
+		return tool.Result{Text: "ok"}, nil
+	}
+	j.world.score = func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
+		return trajectory.Score{Reward: 1}, nil
+	}
+	r := runnerOf(t, j, rollout.Options{})
+	for _, step := range []struct {
+		name, before, after string
+		outcome             trajectory.Outcome
+	}{
+		{"lost at the first look", "!", "", trajectory.Answered},
+		{"the next box", "sh", "", trajectory.Answered},
+		{"lost at the second look", "sh", "!", trajectory.Sandbox},
+		{"replaced", "sh", "evil", trajectory.Faulty},
+	} {
+		j.read["/usr/bin/sh"], after = step.before, step.after
+		rec := judgedBy(t, r)
+		if rec.Outcome != step.outcome || (rec.Score == nil) != (step.outcome == trajectory.Sandbox) || rec.Score != nil && (rec.Score.Reward == 1) != (step.outcome == trajectory.Answered) {
+			t.Errorf("%s: %s %s %+v, want %s", step.name, rec.Outcome, rec.Reason, rec.Score, step.outcome)
 		}
 	}
 }

@@ -44,56 +44,82 @@ func (a *attempt) note(ctx context.Context, box backends.Sandbox) {
 	if _, known := a.runner.programs.LoadOrStore(a.box.spec.Image, programs(nil)); known {
 		return
 	}
-	r, err := box.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", "test -w /usr/bin || test -w /bin || test -w /etc"}, Dir: "/", Timeout: time.Minute})
-	if err != nil || r.Code != 0 {
-		return // they cannot be written to; a box that is lost is noticed by others
-	}
-	seen := programs{preload: look(ctx, box, preload)}
-	for _, name := range judgingPrograms() {
-		for _, dir := range binFolders() {
-			p := path.Join(dir, name)
-			seen[p] = look(ctx, box, p)
-		}
+	seen, err := survey(ctx, box)
+	if err != nil { // others notice that the box is gone; the next one is looked at
+		a.runner.programs.Delete(a.box.spec.Image)
+		return
 	}
 	a.runner.programs.Store(a.box.spec.Image, seen)
 }
 
-// look is what stands at a path, by its content; empty: nothing.
-func look(ctx context.Context, box backends.Sandbox, p string) string {
+// survey looks at the programs of a box; nil: commands in it cannot change them.
+func survey(ctx context.Context, box backends.Sandbox) (programs, error) {
+	r, err := box.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", "test -w /usr/bin || test -w /bin || test -w /etc"}, Dir: "/", Timeout: time.Minute})
+	if err != nil || r.Code != 0 {
+		return nil, err
+	}
+	paths := []string{preload}
+	for _, name := range judgingPrograms() {
+		for _, dir := range binFolders() {
+			paths = append(paths, path.Join(dir, name))
+		}
+	}
+	seen := programs{}
+	for _, p := range paths {
+		if seen[p], err = look(ctx, box, p); err != nil {
+			return nil, err
+		}
+	}
+	return seen, nil
+}
+
+// look is what is at a path, by its content; empty: nothing. The error says that the box is
+// gone: that tells nothing of the path.
+func look(ctx context.Context, box backends.Sandbox, p string) (string, error) {
 	data, err := box.ReadFile(ctx, p, mostProgram)
 	switch {
 	case err == nil:
-		return fmt.Sprintf("%x", sha256.Sum256(data))
+		return fmt.Sprintf("%x", sha256.Sum256(data)), nil
 	case errors.Is(err, fs.ErrNotExist):
-		return ""
+		return "", nil
+	case asOurs(err), ctx.Err() != nil:
+		return "", err
 	}
-	return "cannot be read"
+	return "cannot be read", nil
 }
 
 var word = regexp.MustCompile(`[A-Za-z0-9_.+\[-]+`)
 
 // replaced names the programs of the scorer's commands that are not the image's any more.
-func (a *attempt) replaced(ctx context.Context, box backends.Sandbox) (out []string) {
+func (a *attempt) replaced(ctx context.Context, box backends.Sandbox) (out []string, err error) {
 	v, _ := a.runner.programs.Load(a.box.spec.Image)
 	was, _ := v.(programs)
 	if len(was) == 0 {
-		return nil
+		return nil, nil
 	}
 	names := []string{"bash", "sh"}
 	for _, x := range a.saw {
 		names = append(names, word.FindAllString(x.Cmd.Shell+" "+strings.Join(x.Cmd.Argv, " "), -1)...)
 	}
 	slices.Sort(names)
+	paths := []string{preload}
 	for _, name := range slices.Compact(names) {
 		for _, dir := range binFolders() {
-			p := path.Join(dir, path.Base(name))
-			if before, known := was[p]; known && look(ctx, box, p) != before {
-				out = append(out, p)
-			}
+			paths = append(paths, path.Join(dir, path.Base(name)))
 		}
 	}
-	if look(ctx, box, preload) != was[preload] {
-		out = append(out, preload)
+	for _, p := range paths {
+		before, known := was[p]
+		if !known {
+			continue
+		}
+		now, err := look(ctx, box, p)
+		if err != nil {
+			return nil, err
+		}
+		if now != before {
+			out = append(out, p)
+		}
 	}
-	return out
+	return out, nil
 }

@@ -33,19 +33,21 @@ func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
 		return err
 	}
 	score, err := a.try(ctx, ep, box)
+	var others []string // programs that are not the image's
+	if err == nil && score.Reward > 0 && a.rec.Verified == envs.VerifySame {
+		others, err = a.replaced(ctx, box)
+	}
 	switch {
 	case errors.Is(err, backends.ErrBroken): // by what the model left, while we looked
 		ep.Stop, box = a.broke(err), nil
 		score, err = a.try(ctx, ep, nil)
 	case envs.IsNoVerdict(err) && box != nil:
 		return a.attribute(ctx, ep, box, err)
-	case err == nil && score.Reward > 0 && a.rec.Verified == envs.VerifySame:
-		if list := a.replaced(ctx, box); len(list) > 0 {
-			what := strings.Join(list, ", ")
-			a.broke(fmt.Errorf("the programs that judge are not those of the image: %s", what))
-			a.hacks = append(a.hacks, envs.Hack{Kind: "programs_replaced", Text: what})
-			score = trajectory.Score{Detail: "the programs that judge were replaced: " + what}
-		}
+	case len(others) > 0:
+		what := strings.Join(others, ", ")
+		a.broke(fmt.Errorf("the programs that judge are not those of the image: %s", what))
+		a.hacks = append(a.hacks, envs.Hack{Kind: "programs_replaced", Text: what})
+		score = trajectory.Score{Detail: "the programs that judge were replaced: " + what}
 	}
 	return a.settle(ctx, box, score, err)
 }

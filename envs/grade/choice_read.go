@@ -3,6 +3,7 @@ package grade
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"hermes/envs/grade/written"
 )
@@ -23,7 +24,7 @@ var (
 	// only may.
 	either = regexp.MustCompile(`(?i)^` + undress + `(?:` + also + `|\s*[/|&+]\s*)` + dress + `$`)
 	listed = regexp.MustCompile(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
-	// remark follows a letter that begins a sentence of its own.
+	// remark follows a letter that begins another sentence.
 	remark     = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|does|do|did|has|have|can|could|cannot|will|would|seems?|fails?|because|since|says|states)\b`)
 	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|n't\b|对|正确|误|的)`)
 	isnt       = regexp.MustCompile(`(?i)^` + undress + `\s*(?:isn't|aren't|wasn't|can't|cannot)\b`)
@@ -54,7 +55,7 @@ func chosen(text string, count int) (string, bool) {
 			return s, s != ""
 		}
 	}
-	marks := answerIs.FindAllStringSubmatchIndex(text, -1)
+	marks := announced(text)
 	for i := len(marks) - 1; i >= 0; i-- {
 		tail := text[marks[i][1]:]
 		if before := text[:marks[i][0]]; marks[i][2] >= 0 || strings.HasSuffix(before, "不") || strings.HasSuffix(before, "别") || written.Denied(before) {
@@ -70,6 +71,34 @@ func chosen(text string, count int) (string, bool) {
 		}
 	}
 	return n.alone(text)
+}
+
+// announced are the places of answerIs. In a text of ASCII they are looked for behind its first
+// word that can begin one; other letters may be capitals of these, or come before them.
+func announced(text string) [][]int {
+	from := 0
+	if strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		lower := strings.ToLower(text)
+		from = -1
+		for _, w := range []string{"answer", "choice", "option", "antwort", "respuesta", "risposta"} {
+			if i := strings.Index(lower, w); i >= 0 && (from < 0 || i < from) {
+				from = i
+			}
+		}
+		if from < 0 {
+			return nil
+		}
+		from = max(0, from-1) // what is before a word decides whether it begins there
+	}
+	marks := answerIs.FindAllStringSubmatchIndex(text[from:], -1)
+	for _, m := range marks {
+		for i := range m {
+			if m[i] >= 0 {
+				m[i] += from
+			}
+		}
+	}
+	return marks
 }
 
 // boxed reads the last box; decided with no letter means that several are named.

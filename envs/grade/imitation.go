@@ -1,7 +1,9 @@
 package grade
 
 import (
+	"slices"
 	"strings"
+	"sync"
 
 	"hermes/internal/schema"
 	"hermes/trajectory"
@@ -11,32 +13,30 @@ import (
 const hackJudge = "reward/hack_judge"
 
 // verdictShapes are what judges answer, as loosely as a judge that quotes may take it.
-func verdictShapes() []string {
-	return []string{
+var verdictShapes = sync.OnceValue(func() (list []*schema.Schema) {
+	for _, shape := range []string{
 		`{"type":"object","properties":{"score":{"type":"number"}},"required":["score"]}`,
 		`{"type":"object","properties":{"better":{"enum":["first","second","tie"]}},"required":["better"]}`,
 		`{"type":"object","properties":{"criteria":{"type":"array","minItems":1,"items":{"type":"object","properties":{"score":{"type":"number"}},"required":["score"]}}},"required":["criteria"]}`,
+	} {
+		s, err := schema.Compile([]byte(shape))
+		if err != nil {
+			panic(err) // a constant of ours
+		}
+		list = append(list, s)
 	}
-}
+	return list
+})
 
 // Imitates tells whether a text holds an object that could be read as the verdict of a
 // judge: of a rubric, a list of criteria or a comparison; as JSON, or as JSON in a text of
 // JSON. It says nothing of why it stands there.
 func Imitates(text string) bool {
 	for _, t := range []string{text, strings.ReplaceAll(text, `\`, "")} {
-		objects := schema.Objects(t)
-		if len(objects) == 0 {
-			continue
-		}
-		for _, shape := range verdictShapes() {
-			s, err := schema.Compile([]byte(shape))
-			if err != nil {
-				return false // a constant of ours; a test reads them all
-			}
-			for _, o := range objects {
-				if v, err := schema.Read(o); err == nil && s.Check(v) == nil {
-					return true
-				}
+		for _, o := range schema.Objects(t) {
+			v, err := schema.Read(o)
+			if err == nil && slices.ContainsFunc(verdictShapes(), func(s *schema.Schema) bool { return s.Check(v) == nil }) {
+				return true
 			}
 		}
 	}

@@ -20,10 +20,10 @@ var (
 	numbers = regexp.MustCompile(`[-+−]?[$€£]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?: \d+/\d+|\s?/\s?\d[\d,]*(?:\.\d+)?)?\s?(?:\\?%|(?:percent|pct)\b)?`)
 	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
 	frac    = regexp.MustCompile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
-	// powers of ten, and what a power does to a unit, which is no number of its own
+	// powers of ten, and powers of units, which are no numbers
 	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\s?(?:\^|\*\*)\s?[{(]?\s*([-+−]?\d+)\s*[})]?`)
 	units = regexp.MustCompile(`([A-Za-z})])\s?\^\{?[-−]?\d+\}?|\b([kcdm]?m|in|ft|yd|mi)[23]\b`)
-	// spaces that stand between thousands alone
+	// spaces that are only between thousands
 	narrow  = regexp.MustCompile(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
 	grouped = regexp.MustCompile(`^\d{1,3}(?:,\d{2,3})*,\d{3}$`)
 	// marked begins what stands behind ####: a number, however it is dressed.
@@ -99,7 +99,7 @@ func (q quantity) value() *big.Rat {
 // \frac{3}{4}; 3 1/2 is three and a half, 2 \times 10^6 two million; the 2 of cm^2 is none.
 func number(text string) (quantity, bool) {
 	text = written.Final(written.Fold(text))
-	power := powers.MatchString(text)
+	power := hasPower(text) && powers.MatchString(text)
 	q, ok := numberIn(text)
 	q.power = q.power || power
 	return q, ok
@@ -107,6 +107,18 @@ func number(text string) (quantity, bool) {
 
 // powers are those of units.
 var powers = regexp.MustCompile(`(?:[A-Za-z})]\s?)\^\{?[23]\}?|\b(?:square|cubic)\b|\b[kcdm]?m[23]\b`)
+
+// hasPower tells whether a text may have a power or a unit with one: most texts have none,
+// and need not be searched for how it is written.
+func hasPower(text string) bool {
+	for i := 1; i < len(text); i++ {
+		switch c, before := text[i], text[i-1]; {
+		case c == '^', (c == '2' || c == '3') && strings.IndexByte("mntdi", before) >= 0:
+			return true
+		}
+	}
+	return strings.Contains(text, "square") || strings.Contains(text, "cubic")
+}
 
 func numberIn(text string) (quantity, bool) {
 	if i := strings.LastIndex(text, "####"); i >= 0 {
@@ -168,7 +180,7 @@ var (
 // lastNumber is the last number of a text that is not denied; none where it is one of
 // several: "5 or 7", "5, 6, 7".
 func lastNumber(text string) (quantity, bool) {
-	all := slices.DeleteFunc(numbers.FindAllStringIndex(text, -1), func(m []int) bool { return name.MatchString(text[max(0, m[0]-40):m[0]]) })
+	all := slices.DeleteFunc(numbers.FindAllStringIndex(text, -1), func(m []int) bool { return named(text[:m[0]]) })
 	i := len(all) - 1
 	for ; i >= 0 && written.Denied(text[:all[i][0]]); i-- {
 		if i > 0 && halts.MatchString(text[all[i-1][1]:all[i][0]]) {
@@ -189,7 +201,7 @@ func lastNumber(text string) (quantity, bool) {
 		return quantity{}, false
 	}
 	before := text[all[i-1][0]:all[i-1][1]]
-	between := bare(text[all[i-1][0]+len(strings.TrimRight(before, ", ")) : all[i][0]])
+	between := bare.Replace(text[all[i-1][0]+len(strings.TrimRight(before, ", ")) : all[i][0]])
 	if parted.MatchString(between) || (andToo.MatchString(between) || inList.MatchString(between)) && ended.MatchString(text[all[i][1]:]) {
 		other, ok := at(text, all[i-1])
 		return q, !ok || other.value().Cmp(q.value()) == 0 || other.written.Cmp(q.written) == 0 && other.percent != q.percent
@@ -201,7 +213,7 @@ func lastNumber(text string) (quantity, bool) {
 // root, a factorial, the end of a range, the last of a sum that nobody has worked out.
 func related(text string, place []int) bool {
 	before, behind := text[max(0, place[0]-200):place[0]], text[place[1]:]
-	if m := dashes.FindStringIndex(text[:place[0]+1]); m != nil && ranges.MatchString(text[:m[0]]) {
+	if inRange(text[:place[0]+1]) {
 		return true // 3-5
 	}
 	if c := text[place[0]]; c == '+' && unworked.MatchString(before) {
@@ -211,6 +223,31 @@ func related(text string, place []int) bool {
 		return true
 	}
 	return factorial.MatchString(behind) && !talk.MatchString(before)
+}
+
+// inRange tells whether a text, up to the first byte of a number, leads to the end of a range.
+func inRange(text string) bool {
+	dash := func(s string) bool {
+		s = strings.TrimRight(s, " \t\n\f\r")
+		return s != "" && strings.IndexByte("-:/", s[len(s)-1]) >= 0
+	}
+	if !dash(text) && !dash(text[:len(text)-1]) {
+		return false // before most numbers is no dash, and dashes is looked for from the beginning
+	}
+	m := dashes.FindStringIndex(text)
+	return m != nil && ranges.MatchString(text[:m[0]])
+}
+
+// named tells whether a text ends with what makes a name of the number behind it.
+func named(text string) bool {
+	if text == "" {
+		return false
+	}
+	switch c := text[len(text)-1]; {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= utf8.RuneSelf, c == '_', c == '{':
+		return name.MatchString(text[max(0, len(text)-40):])
+	}
+	return false
 }
 
 var (
@@ -243,10 +280,8 @@ func apart(text string) bool {
 	return false
 }
 
-// bare is text without commands of LaTeX.
-func bare(s string) string {
-	return strings.NewReplacer(`\text`, "", `\mathrm`, "", `\mbox`, "", `\quad`, "", "{", "", "}", "", `\`, "").Replace(s)
-}
+// bare takes commands of LaTeX out of a text.
+var bare = strings.NewReplacer(`\text`, "", `\mathrm`, "", `\mbox`, "", `\quad`, "", "{", "", "}", "", `\`, "")
 
 // at reads the number at a place, with the unit behind it.
 func at(text string, place []int) (quantity, bool) {
@@ -305,7 +340,13 @@ func spelt(text string) string {
 	if strings.Contains(text, "^") {
 		text = raised.ReplaceAllStringFunc(text, raise)
 	}
-	return narrow.ReplaceAllString(narrow.ReplaceAllString(units.ReplaceAllString(text, "$1$2"), "$1$2"), "$1$2")
+	if hasPower(text) {
+		text = units.ReplaceAllString(text, "$1$2")
+	}
+	if strings.ContainsAny(text, "\u00a0\u2009\u202f") {
+		text = narrow.ReplaceAllString(narrow.ReplaceAllString(text, "$1$2"), "$1$2")
+	}
+	return text
 }
 
 // raised are powers of numbers: 3^2, 2^{10}.
@@ -341,8 +382,11 @@ func parseNumber(text string) (*big.Rat, bool) {
 	return q.value(), true
 }
 
+// signs writes a number in digits, with one sign for a percentage and no currency.
+var signs = strings.NewReplacer("$", "", "€", "", "£", "", "+", "", "−", "-", "\\", "", "percent", "%", "pct", "%")
+
 func parseQuantity(text string) (quantity, bool) {
-	text = strings.NewReplacer("$", "", "€", "", "£", "", "+", "", "−", "-", "\\", "", "percent", "%", "pct", "%").Replace(text)
+	text = signs.Replace(text)
 	text, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	if len(text) > 4096 {
 		return quantity{}, false

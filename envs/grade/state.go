@@ -110,7 +110,7 @@ func (c Check) forbids(ctx context.Context, w envs.World) (bool, error) {
 	}
 	held, err := c.holds(ctx, w)
 	if err == errNoEnd {
-		err = envs.Unjudged("forbidden %s: %v: nobody knows whether it holds", c, err)
+		err = envs.Unjudged("forbidden %s: %v: whether it holds is not known", c, err)
 	}
 	return held, err
 }

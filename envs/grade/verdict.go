@@ -46,7 +46,7 @@ func (s span) holds(x float64) bool {
 }
 
 // verdictOf reads what a checker that ended by itself has said: by its exit code first, then
-// in the file of its own, then in the last reward line of its output.
+// in its own file, then in the last reward line of its output.
 func verdictOf(w envs.World, res backends.Result, in span) (trajectory.Score, error) {
 	s := verdict(res.Code == 0, fmt.Sprintf("exit %d: %s", res.Code, short(string(res.Stdout)+string(res.Stderr))))
 	if _, high := in.ends(); s.Reward > 0 {
@@ -270,7 +270,9 @@ func plainMap(in map[string]measure) map[string]float64 {
 	return out
 }
 
-// onceEach refuses an object in which a key stands twice, and text behind it.
+// onceEach refuses an object that has a key twice, and text behind it. Keys that differ in
+// case alone are the same: the decoder takes the last one. Those inside are names of the
+// checker's own choice, where f1 and F1 may be two.
 func onceEach(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := d.Token(); err != nil {
@@ -283,10 +285,11 @@ func onceEach(raw []byte) error {
 			return err
 		}
 		name, _ := key.(string)
-		if seen[name] {
+		fold := strings.ToLower(name)
+		if seen[fold] {
 			return fmt.Errorf("%s stands there twice", name)
 		}
-		seen[name] = true
+		seen[fold] = true
 		var skip json.RawMessage
 		if err := d.Decode(&skip); err != nil {
 			return err

@@ -51,6 +51,10 @@ func TestAlmostAReward(t *testing.T) {
 		{stdout: "reward: 0.5\nscore: 0\n", want: 0.5},
 		{stdout: "score: 0\nreward: 0.5\n", stderr: "reward: 0\n", want: 0.5},
 		{stdout: "score: 0\n", filed: "0.5", want: 0.5},
+		{filed: `{"reward": 0.5, "metrics": {"f1": 1, "F1": 0}}`, want: 0.5},
+		{filed: `{"reward": 0.5, "reward": 1}`, want: void},
+		{filed: `{"reward": 0.5, "Reward": 1}`, want: void},
+		{filed: `{"reward": 0.5} {"reward": 1}`, want: void},
 
 		{stdout: "3 tests passed, score report written", want: 1},
 		{stdout: "score: 3 tests passed", want: 1},
@@ -68,10 +72,10 @@ func TestAlmostAReward(t *testing.T) {
 		if err := x.WriteFile(t.Context(), "stderr", []byte(tt.stderr), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		run := "cat stdout; cat stderr >&2"
-		if tt.filed != "" {
-			run += `; echo ` + tt.filed + ` >"$HERMES_REWARD"`
+		if err := x.WriteFile(t.Context(), "filed", []byte(tt.filed), 0o644); err != nil {
+			t.Fatal(err)
 		}
+		run := `cat stdout; cat stderr >&2; cat filed >"$HERMES_REWARD"`
 		for code, want := range []float64{tt.want, 0} {
 			s, err := grade.Parse(fmt.Sprintf("{kind: command, command: '%s; exit %d'}", run, code))
 			if err != nil {
@@ -89,6 +93,45 @@ func TestAlmostAReward(t *testing.T) {
 			case want != void && (err != nil || got.Reward != want):
 				t.Errorf("%q, %q, exit %d: reward %v, %v, want %v", tt.stdout, tt.stderr, code, got.Reward, err, want)
 			}
+		}
+	}
+}
+
+// What a command grader or a tests grader makes of what came out: a reward has to be in the
+// range, the worst of several summaries counts, and a framework that ran no test is no verdict.
+func TestBoundsOfVerdicts(t *testing.T) {
+	x := box(t)
+	const void = -100
+	for _, tt := range []struct {
+		grader string
+		want   float64
+	}{
+		{`{kind: command, command: "echo reward: 1.5"}`, void},
+		{`{kind: command, command: "echo reward: -0.5"}`, void},
+		{`{kind: command, command: "echo reward: 1.5", range: [-2, 2]}`, 1.5},
+		{`{kind: command, command: "true", range: [-2, 2]}`, 2},
+		{`{kind: command, command: "echo 7 >$HERMES_REWARD"}`, void},
+		{`{kind: tests, share: true, command: "echo '=== 3 failed, 1 passed in 1s ==='; exit 1"}`, 0.25},
+		{`{kind: tests, share: true, command: "echo '=== 1 failed, 9 passed in 1s ==='; echo '=== 3 failed, 1 passed in 1s ==='; exit 1"}`, 0.25},
+		{`{kind: tests, share: true, command: "echo '=== 3 failed, 1 passed in 1s ==='; echo '=== 1 failed, 9 passed in 1s ==='; exit 1"}`, 0.25},
+		{`{kind: tests, command: ": pytest"}`, void},
+		{`{kind: tests, command: ": pytest; echo '=== 2 passed in 1s ==='"}`, 1},
+		{`{kind: tests, command: "true"}`, 1},
+	} {
+		s, err := grade.Parse(tt.grader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := s.Bind(row(t, `{"tests":{"t.txt":""}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := g.Grade(t.Context(), envs.World{Box: x}, said(t, "x"))
+		switch {
+		case tt.want == void && !envs.IsNoVerdict(err):
+			t.Errorf("%s: reward %v, %v, want no verdict", tt.grader, got.Reward, err)
+		case tt.want != void && (err != nil || got.Reward != tt.want):
+			t.Errorf("%s: reward %v, %v, want %v", tt.grader, got.Reward, err, tt.want)
 		}
 	}
 }

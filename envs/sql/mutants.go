@@ -120,7 +120,7 @@ func plants(domain, query string, n int) string {
 		column = column[strings.LastIndexByte(column, '.')+1:]
 		for _, statement := range d.schema {
 			m := created.FindStringSubmatch(statement)
-			if m == nil || !strings.Contains(query, m[1]) || !regexp.MustCompile(`(?:^|, )`+regexp.QuoteMeta(column)+` (?:INTEGER|REAL|TEXT)\b(?: NOT NULL)?(?:,|$)`).MatchString(m[2]) {
+			if m == nil || !strings.Contains(query, m[1]) || !plainColumn(m[2], column) {
 				continue
 			}
 			fmt.Fprintf(&b, "UPDATE OR IGNORE %s SET %s = %s WHERE rowid %% %d = %d;\n", m[1], column, value(m[1], column), every, n%every)
@@ -139,6 +139,15 @@ func plants(domain, query string, n int) string {
 		each(m[1], 4, func(string, string) string { return m[2] })
 	}
 	return b.String()
+}
+
+// plainColumn tells whether a table has a column with nothing but its type:
+// a key or a checked one cannot be set to any value.
+func plainColumn(columns, name string) bool {
+	return slices.ContainsFunc(strings.Split(columns, ", "), func(c string) bool {
+		kind, ok := strings.CutPrefix(strings.TrimSuffix(c, " NOT NULL"), name+" ")
+		return ok && (kind == "INTEGER" || kind == "REAL" || kind == "TEXT")
+	})
 }
 
 // created takes the name and the columns out of a statement of a schema.

@@ -209,7 +209,7 @@ eval "$GIT gc -q --prune=now"`
 		return err
 	}
 	config, err := w.Box.ReadFile(ctx, path.Join(e.c.Dir, configFile), 1<<20)
-	if err != nil { // a worktree, or what else has no folder of its own: then nothing is put back
+	if err != nil { // a worktree, or what else has no folder for them: then nothing is put back
 		config = nil
 	}
 	givenTo(w, given{strings.TrimSpace(string(id)), config})

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/envs"
 )
 
 // Limits of what a task folder may hold.
@@ -156,6 +158,10 @@ func (f *folder) check() error {
 		return fmt.Errorf("max_agent_timeout_sec %v, max_test_timeout_sec %v: want more than 0", f.AgentTimeout, f.TestTimeout)
 	case parsers()[f.Parser] == nil:
 		return fmt.Errorf("parser_name %q: have %s", f.Parser, strings.Join(parserNames(), ", "))
+	case f.Verify != "" && f.Verify != envs.VerifySame && f.Verify != envs.VerifyFresh:
+		return fmt.Errorf("verify %q: have %s, %s", f.Verify, envs.VerifySame, envs.VerifyFresh)
+	case f.Processes != "" && f.Processes != "keep":
+		return fmt.Errorf("processes %q: have keep", f.Processes)
 	}
 	for name, w := range f.Weights {
 		if w < 0 {

@@ -266,6 +266,8 @@ func TestBad(t *testing.T) {
 		"no run-tests.sh":            {"task.yaml": "instruction: x"},
 		"no instruction":             {"task.yaml": "difficulty: easy", "run-tests.sh": ""},
 		"have pytest, swebench":      {"task.yaml": "instruction: x\nparser_name: vibes", "run-tests.sh": ""},
+		"have same, fresh":           {"task.yaml": "instruction: x\nverify: frsh", "run-tests.sh": ""},
+		"have keep":                  {"task.yaml": "instruction: x\nprocesses: kept", "run-tests.sh": ""},
 		"more than 0":                {"task.yaml": "instruction: x\nmax_test_timeout_sec: -1", "run-tests.sh": ""},
 		"is negative":                {"task.yaml": "instruction: x\ntest_weights: {a: -1}", "run-tests.sh": ""},
 		"task.yaml: yaml":            {"task.yaml": "instruction: [", "run-tests.sh": ""},

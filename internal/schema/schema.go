@@ -116,7 +116,7 @@ func value(d *json.Decoder) (any, error) {
 }
 
 // maxScan bounds how many bytes Objects looks at: text made of openings alone is read
-// anew from each of them.
+// again from each of them.
 const maxScan = 32 << 20
 
 // Objects are the JSON objects in a text, outermost ones alone, in their order: in code

@@ -37,7 +37,7 @@ var (
 	spoken  = regexp.MustCompile(`\b(?:and|or|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sqrt|log|ln|exp|abs|pi|inf)\b`)
 	texts   = regexp.MustCompile(`\\text[a-z]*\{[^{}]*\}|\\mbox\{[^{}]*\}|\\[a-zA-Z]+`)
 	twice   = regexp.MustCompile(`\\\\([A-Za-z()\[\]])`)
-	// areas are units with a power, which is no number of its own
+	// areas are units with a power, which is no number
 	areas   = regexp.MustCompile(`(\d\s?)(cm|mm|km|in|ft|yd|mi|(?:square |cubic )?(?:inch|feet|meter|metre|unit)s?)(?:\^\{?([23])\}?|([23]))`)
 	metres  = regexp.MustCompile(`(\d\s)m(?:\^\{?([23])\}?|([23]))(\s*(?:$|[.,;)\]$]))`)
 	endless = regexp.MustCompile(`(?i)(^|[^\\A-Za-z])infinity\b`)

@@ -40,7 +40,7 @@ func Corrected(behind string) int {
 // behind them: "at least" is ≥; empty: none.
 func Bound(before string) string {
 	before = end(before)
-	if !mentions(before, "than", "least", "most", "up", "over", "under", "below", "above", "beneath", "nearly", "quite") {
+	if !has(strings.ToLower(before), "than", "least", "most", "up", "over", "under", "below", "above", "beneath", "nearly", "quite") {
 		return ""
 	}
 	m := bounding.FindStringSubmatch(before)
@@ -76,7 +76,9 @@ func BoundBehind(behind string) string {
 // doubted tells whether what follows a text is held for untrue in its own clause: "I don't
 // think the answer is".
 func doubted(before string) bool {
-	if !mentions(before, "doubt", "n't", "not", "cannot", "never", "tru", "fals", "correct", "wrong", "taken", "likely", "prob", "possible") {
+	lower := strings.ToLower(before)
+	if !has(lower, "doubt", "n't", "cannot", "never") && !says(lower, "not") &&
+		!(has(lower, "tru", "fals", "correct", "wrong", "taken", "likely", "prob", "possible") && has(lower, "that", "if", "when", "to")) {
 		return false // most texts, at little cost
 	}
 	m := doubting.FindStringIndex(before)
@@ -87,10 +89,33 @@ func doubted(before string) bool {
 	return at == nil || !doubtful.MatchString(before[:m[0]+at[0]])
 }
 
-// mentions tells whether a text has one of some words in small letters.
-func mentions(text string, words ...string) bool {
-	text = strings.ToLower(text)
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+// has tells whether a text in small letters has one of some words. It is asked before a long
+// pattern, which costs too much for texts that have none of its words: most.
+func has(lower string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(lower, w) })
+}
+
+// says is has for words alone: a word begins with w, and has one more letter at most, which
+// the patterns take for a variable. "not" is neither in "nothing" nor in "cannot".
+func says(lower string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
+		for from := 0; ; from++ {
+			i := strings.Index(lower[from:], w)
+			if i < 0 {
+				return false
+			}
+			from += i
+			behind := lower[from+len(w):]
+			if (from == 0 || !wordByte(lower[from-1])) && (len(behind) < 2 || !wordByte(behind[0]) || !wordByte(behind[1])) {
+				return true
+			}
+		}
+	})
+}
+
+// wordByte tells what \b of a pattern takes for a part of a word.
+func wordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // end is the end of a text that is looked at.

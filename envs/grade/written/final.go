@@ -45,7 +45,10 @@ func Final(text string) string {
 	if strings.Contains(text, "'") {
 		text = thousands.ReplaceAllStringFunc(text, func(s string) string { return strings.ReplaceAll(s, "'", "") })
 	}
-	return spoken.ReplaceAllString(Unwrap(text), "$1-$2")
+	if text = Unwrap(text); has(strings.ToLower(text), "minu", "negative") {
+		text = spoken.ReplaceAllString(text, "$1-$2")
+	}
+	return text
 }
 
 var (
@@ -119,5 +122,12 @@ func Unwrap(text string) string {
 // Denied tells whether what follows a text is denied by its last words: "it is not".
 func Denied(before string) bool {
 	before = end(before)
-	return denying.MatchString(before) || doubted(before)
+	return denies(strings.ToLower(before)) && denying.MatchString(before) || doubted(before)
+}
+
+// denies tells whether a text in small letters has what each match of denying has. No word
+// has an s: the patterns read ſ as one, and it is no capital.
+func denies(lower string) bool {
+	return says(lower, "not", "never", "nor", "neither", "hardly", "than", "except", "excluding", "unlike") ||
+		has(lower, "n't", "cannot", "longer", "carcely", "thing but", "differ", "tead of", "≠", "!=", `\ne`, "不", "非")
 }

@@ -1,0 +1,18 @@
+package written
+
+// DeniedSlowly is Denied with the patterns alone, whatever the text has.
+func DeniedSlowly(before string) bool {
+	before = end(before)
+	if denying.MatchString(before) {
+		return true
+	}
+	m := doubting.FindStringIndex(before)
+	if m == nil {
+		return false
+	}
+	at := doubt.FindStringIndex(before[m[0]:])
+	return at == nil || !doubtful.MatchString(before[:m[0]+at[0]])
+}
+
+// Spoken writes the signs in words of a text, whatever it has.
+func Spoken(text string) string { return spoken.ReplaceAllString(Unwrap(text), "$1-$2") }

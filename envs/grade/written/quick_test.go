@@ -1,0 +1,43 @@
+package written_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"hermes/envs/grade/written"
+)
+
+// TestQuick: a text whose words say that no pattern can match is read as the patterns read it.
+func TestQuick(t *testing.T) {
+	pieces := strings.Split(`not|n't|isn't|can't|cannot|never|no longer|No|longer|hardly|scarcely|ſcarcely|nor|neither|rather than|anything but|everything|but|different from|differs from|`+
+		`instead of|inſtead of|other than|except|excluding|unlike|unliKe|than|≠|!=|\ne|\neq|不是|不为|并非|而非|不等于|不选|NOT|Never|nothing|another|note|notX|knot|`+
+		`do|doesn't|would|think|believe|say|doubt|I|we|highly|false|untrue|incorrect|wrong|mistaken|unlikely|impossible|true|likely|the case|right|that|if|when|to say|to claim|`+
+		`the|answer|is|it|x|=|be|equal to|just|pick|(|**|"|$|\boxed{|\text{|minus|negative|Minus|minuſ|:|,|5|3.5|.|?`, "|")
+	r := rand.New(rand.NewPCG(1, 2))
+	matched := 0
+	for range 60_000 {
+		var b strings.Builder
+		for range 1 + r.IntN(7) {
+			b.WriteString(pieces[r.IntN(len(pieces))])
+			b.WriteString([]string{" ", " ", " ", "", "\n"}[r.IntN(5)])
+		}
+		text := b.String()
+		want := written.DeniedSlowly(text)
+		if got := written.Denied(text); got != want {
+			t.Fatalf("%q: denied %v, want %v", text, got, want)
+		}
+		if want {
+			matched++
+		}
+		if strings.ContainsAny(text, "<{`'") { // these are taken apart first
+			continue
+		}
+		if got, want := written.Final(text), written.Spoken(text); got != want {
+			t.Fatalf("%q is read as %q, want %q", text, got, want)
+		}
+	}
+	if matched < 1000 {
+		t.Errorf("only %d texts deny: nothing is compared", matched)
+	}
+}
