@@ -23,8 +23,8 @@ func (g keyValue) read(p *parse) {
 	}
 	for {
 		i := p.index(first, at)
-		if b := -1; g.bare && p.opt.Dialect == Ours {
-			if b = p.index(g.open, at); b >= 0 && (i < 0 || b < i) {
+		if g.bare && p.opt.Dialect == Ours {
+			if b := p.index(g.open, at); b >= 0 && (i < 0 || b < i) {
 				p.content(at, b)
 				one := g
 				one.loose = true

@@ -94,24 +94,23 @@ func museBody(p *parse, at, m int) int {
 
 // museMessage reads the calls of one message and nothing beyond it.
 func museMessage(p *parse, from, end int) {
-	whole, seen, around := p.text, p.seen, p.around
-	p.text, p.seen, p.around = p.text[:end], map[string]found{}, nil
-	for at := from; at < end; {
-		i := museCalls.start(p, at)
-		if i < 0 {
-			p.content(at, end)
-			break
+	p.before(end, func(p *parse) {
+		for at := from; at < end; {
+			i := museCalls.start(p, at)
+			if i < 0 {
+				p.content(at, end)
+				break
+			}
+			p.content(at, i)
+			n := len(p.out.Calls)
+			p.rename = func(name string) string { return undoubled(p, name) }
+			at = museCalls.block(p, i)
+			p.rename = nil
+			for k := range p.out.Calls[n:] {
+				p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
+			}
 		}
-		p.content(at, i)
-		n := len(p.out.Calls)
-		p.rename = func(name string) string { return undoubled(p, name) }
-		at = museCalls.block(p, i)
-		p.rename = nil
-		for k := range p.out.Calls[n:] {
-			p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
-		}
-	}
-	p.text, p.seen, p.around = whole, seen, around
+	})
 }
 
 // undoubled is the name of NAME.NAME, which the model writes for tools without a group.
