@@ -78,9 +78,6 @@ func (p *parse) bySchema(s, root schema, raw string) string {
 		}
 		if v, ok := as(t, text); ok {
 			if t == "object" || t == "array" {
-				if ours {
-					_, _ = scanner{text: v, doubled: &p.twice}.value(0, 0)
-				}
 				return p.within(s, root, v)
 			}
 			return v

@@ -196,6 +196,6 @@ func dsmlUnwrap(p *parse, tool string, ps []pair) string {
 			return whole
 		}
 	}
-	p.built, p.odd = false, true // the wrapper is left out
+	p.odd = true // the wrapper is left out
 	return text
 }

@@ -134,7 +134,6 @@ func (p *parse) object(ps []pair) string {
 	if differ && p.opt.Dialect == Ours {
 		return objectText(ps)
 	}
-	p.built = true
 	return objectText(once)
 }
 

@@ -79,6 +79,7 @@ func TestResponseTemplate(t *testing.T) {
 		{"member", `<plan>first</plan><|invoke|>{"name": "ls", "args": {"n": 3}}<|end|>`, "", "", []string{`ls {"n": 3} complete`}, true},
 		{"member", `<|invoke|>{"name": "ls"}<|end|>`, "", "", []string{`ls {} complete`}, false},
 		{"python", `Hi.<|tool_call_start|>[ls(path="a", n=3), now()]<|tool_call_end|>`, "Hi.", "", []string{`ls {"path": "a", "n": 3} complete`, `now {} complete`}, false},
+		{"pairs", "CALL ls\no: {\"a\": 1, \"a\": 2}\nEND", "", "", []string{`ls {"o": {"a": 1, "a": 2}} malformed`}, true},
 		{"pairs", "CALL ls\npath: a:b\nn: 3\nEND", "", "", []string{`ls {"path": "a:b", "n": 3} complete`}, false},
 	}
 	for _, tt := range tests {

@@ -55,7 +55,7 @@ func (p *parse) settleArguments(name, args string, st State) (string, State) {
 	if text[0] != '{' || p.twice {
 		return args, Malformed
 	}
-	if p.built && len(p.kept) > 0 || p.checked {
+	if p.checked {
 		return args, st
 	}
 	var doubled bool
