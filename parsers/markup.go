@@ -80,12 +80,34 @@ var openings = []opening{
 	{"function call<|role_sep|>", []string{"gigachat3"}},
 }
 
-// openingAt finds the opening that stands at i.
+// openingsBy are the openings by their first two bytes, so that an ordinary bracket costs one look.
+var openingsBy = func() map[string][]opening {
+	by := map[string][]opening{}
+	for _, o := range openings {
+		by[o.mark[:2]] = append(by[o.mark[:2]], o)
+	}
+	return by
+}()
+
+// wordMarks are the marks that begin with no bracket.
+var wordMarks = func() (marks []string) {
+	for _, o := range openings {
+		if strings.IndexByte(brackets, o.mark[0]) < 0 {
+			marks = append(marks, o.mark)
+		}
+	}
+	return marks
+}()
+
+// brackets begin nearly all marks.
+const brackets = "<[]"
+
+// openingAt finds the opening at i.
 func openingAt(text string, i int) (opening, bool) {
-	if i+4 > len(text) || strings.IndexByte("<[]f", text[i]) < 0 || text[i] == '<' && strings.IndexByte("tfslmidal|aT\xef", text[i+1]) < 0 {
+	if i+2 > len(text) {
 		return opening{}, false
 	}
-	for _, o := range openings {
+	for _, o := range openingsBy[text[i:i+2]] {
 		if strings.HasPrefix(text[i:], o.mark) {
 			return o, true
 		}
@@ -292,16 +314,14 @@ func (p *parse) unread() {
 			continue
 		}
 		i, o := q.nextIn(s.Start, s.End)
+		if i < 0 {
+			continue
+		}
 		if left == 0 {
 			break
 		}
-		if i >= 0 {
-			left--
-		}
-		if slices.Contains(p.examples, i) {
-			continue
-		}
-		if i < 0 || slices.ContainsFunc(p.out.Faults, func(f Fault) bool { return f.Start <= i+len(o.mark) && f.End >= i && f.Kind != "unclosed_reasoning" }) {
+		left--
+		if slices.Contains(p.examples, i) || slices.ContainsFunc(p.out.Faults, func(f Fault) bool { return f.Start <= i+len(o.mark) && f.End >= i && f.Kind != "unclosed_reasoning" }) {
 			continue
 		}
 		p.fault(i, min(i+len(o.mark), s.End), "unread_call", "%s where a call begins, and no call could be read", strings.TrimSpace(o.mark))
@@ -311,14 +331,14 @@ func (p *parse) unread() {
 // nextIn finds the first opening in a..b that is a call, or -1.
 func (q *prose) nextIn(a, b int) (int, opening) {
 	best, found := -1, opening{}
-	for _, m := range []string{"functools[", "function call<|role_sep|>"} {
+	for _, m := range wordMarks {
 		if n := strings.Index(q.text[a:b], m); n >= 0 && q.isCall(a+n, len(m)) {
 			best, b = a+n, a+n
 			found, _ = openingAt(q.text, best)
 		}
 	}
 	for i := a; i < b; i++ {
-		n := strings.IndexAny(q.text[i:b], "<[]")
+		n := strings.IndexAny(q.text[i:b], brackets)
 		if n < 0 {
 			break
 		}
@@ -377,7 +397,7 @@ func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
 			family, p, best = name, one, n
 		}
 	}
-	found = best >= 0 && (len(p.Calls) > 0 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind != "unclosed_reasoning" }))
+	found = best >= 0 && p.hasMarkup()
 	if best >= 0 && !found && at >= 0 { // a marker where a call stands, and the family says nothing about it
 		end := at + len(o.mark)
 		p.Faults = append(p.Faults, Fault{Kind: "unread_call", Message: "the text begins a call with " + o.mark + " and goes on in another way", Start: at, End: end})
@@ -387,6 +407,11 @@ func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
 		return "", plainly(text), false
 	}
 	return family, p, true
+}
+
+// hasMarkup says that p holds a call, or a fault of something that looks like one.
+func (p Parsed) hasMarkup() bool {
+	return len(p.Calls) > 0 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind != "unclosed_reasoning" })
 }
 
 // plainly is a text that is content.
@@ -484,6 +509,5 @@ func (s *Set) Look(name, text string, opt ParseOptions) (family string, p Parsed
 		return "", plainly(text), false, err
 	}
 	p = f.Parse(text, opt)
-	found = len(p.Calls) > 0 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind != "unclosed_reasoning" })
-	return f.Name, p, found, nil
+	return f.Name, p, p.hasMarkup(), nil
 }

@@ -82,12 +82,7 @@ func (p *parser) blockStatement(tag token) stmt {
 	if (p.loops > 0 || p.functions > 0) && !scoped {
 		panic(syntaxf(tag.pos, "block %s stands in a loop, a macro, a with or another block: write {%% block %s scoped %%}", reprString(name.text), name.text))
 	}
-	loops := p.loops
-	p.loops = 0 // a loop around it cannot be left from inside
-	p.functions++
-	body, _ := p.block("endblock")
-	p.functions--
-	p.loops = loops
+	body := p.function("endblock")
 	if p.cur().kind == tokName && p.cur().text == name.text {
 		p.next()
 	}
