@@ -103,7 +103,7 @@ func (p *parse) fromMembers(text string, ms []member, keys jsonKeys) body {
 	return b
 }
 
-// misnamed reads a call whose name stands under another key: in an object "function", as
+// misnamed reads a call whose name is under another key: in an object "function", as
 // servers write it, or under a synonym if the name is declared.
 func (p *parse) misnamed(text string, ms []member, keys jsonKeys) body {
 	for _, k := range nameKeys {

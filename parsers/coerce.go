@@ -199,7 +199,8 @@ func sglangValue(s, root schema, raw string) string {
 		t = s.types(root)[0]
 	}
 	text := strings.TrimSpace(raw)
-	switch t = looseType(t); t {
+	t = looseType(t)
+	switch t {
 	case "string":
 		return quote(raw)
 	case "boolean":

@@ -65,7 +65,7 @@ func TestLateFamilies(t *testing.T) {
 			"<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|call|>", "", "hm", []string{`ls {"path": "a\nb", "n": 3} complete`}, false},
 		{"an element that the next closes", "beam", " to=ls<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"path\">\na\n<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|end|><|start|>assistant",
 			"", "", []string{`ls {"path": "a", "n": 3} recovered`}, true},
-		{"an id of its own", "solar_open", "Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "", three, false},
+		{"its own id", "solar_open", "Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "", three, false},
 		{"a list between tags", "nemotron_nano_v2", "<think>hm</think><TOOLCALL>[{\"name\": \"ls\", \"arguments\": {\"n\": 3}}]</TOOLCALL>", "", "hm", three, false},
 		{"values as they are", "mimo", "<tool_call>\n<function=ls>\n<parameter=path>a\n</parameter>\n</function>\n</tool_call>", "", "", []string{`ls {"path": "a\n"} complete`}, false},
 		{"blanks are content", "step5", "Hi.\n\n<tool_call>\n<function=ls>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>", "Hi.\n\n", "", three, false},

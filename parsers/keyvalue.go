@@ -9,7 +9,7 @@ type keyValue struct {
 	key, keyClose     string
 	kind, kindClose   string // around the type of a value, between key and value; may be empty
 	val, valClose     string
-	json              bool // an object {"name", "arguments"} may stand in place of name and pairs
+	json              bool // an object {"name", "arguments"} may be in place of name and pairs
 	bare              bool // in our dialect: calls without the marks around all calls are recovered
 	strict            bool // a call that holds other text is none
 	loose             bool // the marks around all calls are not whole

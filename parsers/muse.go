@@ -78,7 +78,7 @@ func museBare(header string) bool {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(header), "<|start|>assistant")) == ""
 }
 
-// museBody is where the end of the message may stand whose text mark is at m: behind its calls,
+// museBody is where the end of the message may be whose text mark is at m: behind its calls,
 // as a mark inside their values is text.
 func museBody(p *parse, at, m int) int {
 	if m < 0 || p.opt.Dialect != Ours {

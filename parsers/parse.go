@@ -37,7 +37,7 @@ type parse struct {
 	suffix   string // of the family's tokens
 	around   *prose // made when first asked for
 	gram     grammar
-	examples []int          // where calls stand that the text only speaks of
+	examples []int          // where calls are that the text only speaks of
 	genuine  map[int]string // where ids were fed: the special tokens in the text
 	// pos is where unread text begins after the think block.
 	pos int
@@ -192,7 +192,7 @@ func (p *parse) index(marker string, i int) int {
 	if pos >= 0 {
 		pos += i
 		if p.opt.Dialect == Ours && openingMarks[marker] {
-			for pos >= 0 && !p.stands(pos, len(marker)) {
+			for pos >= 0 && !p.isMarker(pos, len(marker)) {
 				if n := strings.Index(p.text[pos+1:], marker); n >= 0 {
 					pos += 1 + n
 				} else {

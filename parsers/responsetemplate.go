@@ -14,7 +14,7 @@ import (
 )
 
 // responseTemplate is how transformers describes the answers of a model: fields of the message,
-// each between an opening and a closing mark. A field without an opening mark is what stands
+// each between an opening and a closing mark. A field without an opening mark is what is
 // outside of the others.
 type responseTemplate struct {
 	fields   []*responseField // in the order of their names
@@ -220,7 +220,7 @@ func (t *responseTemplate) pattern(pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// later is a pattern for texts of which a part was read: what must stand at their beginning is
+// later is a pattern for texts of which a part was read: what must be at their beginning is
 // never there.
 func later(pattern string) (*regexp.Regexp, error) {
 	tree, err := syntax.Parse("(?s)"+pythonPattern(pattern), syntax.Perl)

@@ -93,7 +93,7 @@ func TestSpelledMarkersAreText(t *testing.T) {
 	}
 }
 
-// A special token is a marker wherever it stands, also amid a sentence.
+// A special token is a marker everywhere, also amid a sentence.
 func TestSpecialTokensAreMarkers(t *testing.T) {
 	special := func(id trajectory.Token) (string, bool) {
 		s, ok := map[trajectory.Token]string{1: "<tool_call>"}[id]

@@ -43,7 +43,7 @@ func (x xmlish) start(p *parse, at int) int {
 	return i
 }
 
-// nearest is the next block in our dialect: in the family's wrapper, which stands at i, in
+// nearest is the next block in our dialect: in the family's wrapper, which is at i, in
 // another one, or a bare call. A bare call names a declared tool if a list is given.
 func (x xmlish) nearest(p *parse, at, i int) int {
 	for f := p.index(x.fn, at); f >= 0 && (i < 0 || f < i); f = p.index(x.fn, f+1) {
