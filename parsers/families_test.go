@@ -11,6 +11,9 @@ import (
 	"hermes/parsers"
 )
 
+// spelled is a call as tables of tests write it.
+func spelled(c parsers.Call) string { return fmt.Sprintf("%s %s %s", c.Name, c.Arguments, c.State) }
+
 // TestLateFamilies reads what the families of late 2026 write.
 func TestLateFamilies(t *testing.T) {
 	const keys = "<arg_key>path</arg_key><arg_value>/a</arg_value><arg_key>n</arg_key><arg_value>3</arg_value>"
@@ -79,7 +82,7 @@ func TestLateFamilies(t *testing.T) {
 			got := familyOf(t, tt.family).Parse(tt.in, parsers.ParseOptions{Tools: probeTools, InReasoning: strings.HasPrefix(tt.in, "hm</think>")})
 			var calls []string
 			for _, c := range got.Calls {
-				calls = append(calls, fmt.Sprintf("%s %s %s", c.Name, c.Arguments, c.State))
+				calls = append(calls, spelled(c))
 			}
 			if !reflect.DeepEqual(calls, tt.calls) || strings.TrimSuffix(got.Content, "\n") != strings.TrimSuffix(tt.content, "\n") || got.Reasoning != tt.reasoning || (len(got.Faults) > 0) != tt.faults {
 				t.Errorf("%q:\n\tcalls %q, content %q, reasoning %q, faults %+v", tt.in, calls, got.Content, got.Reasoning, got.Faults)

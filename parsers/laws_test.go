@@ -192,10 +192,7 @@ func TestThinkBlocksAreNotExecuted(t *testing.T) {
 		if noThink[f.Name] {
 			continue
 		}
-		b, ok := thinkBlocks[f.Name]
-		if !ok {
-			b = [2]string{"<think>", "</think>"}
-		}
+		b := thinkBlock(f)
 		text, want := written(f)
 		for _, in := range []string{b[0] + "hm " + text + b[1] + text, "hm " + text + b[1] + text} {
 			got := f.Parse(in, parsers.ParseOptions{Tools: probeTools, InReasoning: !strings.HasPrefix(in, b[0])})

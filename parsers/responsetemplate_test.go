@@ -1,7 +1,6 @@
 package parsers_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -86,7 +85,7 @@ func TestResponseTemplate(t *testing.T) {
 		p := templateFamily(t, tt.template).Parse(tt.in, parsers.ParseOptions{Tools: probeTools})
 		var calls []string
 		for _, c := range p.Calls {
-			calls = append(calls, fmt.Sprintf("%s %s %s", c.Name, c.Arguments, c.State))
+			calls = append(calls, spelled(c))
 		}
 		if !reflect.DeepEqual(calls, tt.calls) || p.Content != tt.content || p.Reasoning != tt.reasoning || (len(p.Faults) > 0) != tt.faults {
 			t.Errorf("%s: %q:\n\tcalls %q, content %q, reasoning %q, faults %+v", tt.template, tt.in, calls, p.Content, p.Reasoning, p.Faults)
