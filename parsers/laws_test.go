@@ -263,6 +263,21 @@ func TestHostileAuto(t *testing.T) {
 	}
 }
 
+// Markup that is not read is reported, but not without end.
+func TestUnreadMarkupIsBounded(t *testing.T) {
+	text := strings.Repeat("<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>\n<invoke name=\"x\">\n", 200)
+	p := parsers.Granite4.Parse(text, parsers.ParseOptions{Tools: probeTools})
+	unread := 0
+	for _, f := range p.Faults {
+		if f.Kind == "unread_call" {
+			unread++
+		}
+	}
+	if len(p.Calls) != 200 || unread != 64 {
+		t.Errorf("%d calls, %d reports of markup, want 200 and 64", len(p.Calls), unread)
+	}
+}
+
 func FuzzFamilies(f *testing.F) {
 	all := parsers.Builtin()
 	for i, fam := range families() {
