@@ -103,7 +103,7 @@ func (p *parse) fromMembers(text string, ms []member, keys jsonKeys) body {
 	return b
 }
 
-// misnamed reads a call whose name stands under another key: in an object "function", as
+// misnamed reads a call whose name is under another key: in an object "function", as
 // servers write it, or under a synonym if the name is declared.
 func (p *parse) misnamed(text string, ms []member, keys jsonKeys) body {
 	for _, k := range nameKeys {
@@ -130,8 +130,9 @@ func (p *parse) misnamed(text string, ms []member, keys jsonKeys) body {
 // left out in silence: arguments under another key, or beside the name, are recovered; what
 // is said twice in two ways is malformed.
 func (p *parse) members(b *body, text string, ms []member, name member, keys jsonKeys) {
-	tool := strings.TrimSpace(b.name)
-	params := p.tools.params(tool)
+	declared := func(key string) bool { // a schema is decoded only where a key asks for it
+		return p.tools.params(strings.TrimSpace(b.name)).prop(key) != nil
+	}
 	var given, like, other []member
 	for _, m := range ms {
 		switch {
@@ -141,9 +142,9 @@ func (p *parse) members(b *body, text string, ms []member, name member, keys jso
 			}
 		case slices.Contains(keys.args, m.key):
 			given = append(given, m)
-		case slices.Contains(freeKeys, m.key) && text[m.a] != '{' && text[m.a] != '[' && !(params.any(params, "properties") && params.prop(m.key) != nil):
+		case slices.Contains(freeKeys, m.key) && text[m.a] != '{' && text[m.a] != '[' && !declared(m.key):
 			p.also += text[m.a:m.b] + " "
-		case slices.Contains(argumentKeys, m.key) && (text[m.a] == '{' || strings.HasPrefix(text[m.a:], `"{`)) && !(params.any(params, "properties") && params.prop(m.key) != nil):
+		case slices.Contains(argumentKeys, m.key) && (text[m.a] == '{' || strings.HasPrefix(text[m.a:], `"{`)) && !declared(m.key):
 			like = append(like, m)
 		default:
 			other = append(other, m)
@@ -180,7 +181,8 @@ func (p *parse) members(b *body, text string, ms []member, name member, keys jso
 	}
 	for _, m := range other {
 		p.also += m.key + " " + text[m.a:m.b] + " "
-		if b.state = worse(b.state, Recovered); params.any(params, "properties") && params.prop(m.key) != nil {
+		b.state = worse(b.state, Recovered)
+		if declared(m.key) {
 			b.state = Malformed
 		}
 	}

@@ -43,9 +43,11 @@ func (p *parse) coerce(tool, key, raw string) string {
 // declared is the text of a value as its schema wants it, objects and lists in the spelling
 // of Python too where the dialect reads them.
 func (p *parse) declared(prop, params schema, raw string) string {
-	if v := p.bySchema(prop, params, raw); !p.k.PyObjects || v[0] != '"' {
+	v := p.bySchema(prop, params, raw)
+	if !p.k.PyObjects || v[0] != '"' {
 		return v
-	} else if types := prop.types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {
+	}
+	if types := prop.types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {
 		text := strings.TrimSpace(raw)
 		fixed, n, err := pyvalue.Read(text, pyvalue.Options{})
 		if err == nil && n == len(text) && (p.opt.Dialect != Ours || fixed[0] == '{' && text[0] == '{' || fixed[0] == '[') {
@@ -55,7 +57,7 @@ func (p *parse) declared(prop, params schema, raw string) string {
 			return fixed
 		}
 	}
-	return p.bySchema(prop, params, raw)
+	return v
 }
 
 // bySchema tries the declared types in a fixed order; text that fits none stays text.
@@ -76,9 +78,6 @@ func (p *parse) bySchema(s, root schema, raw string) string {
 		}
 		if v, ok := as(t, text); ok {
 			if t == "object" || t == "array" {
-				if ours {
-					_, _ = scanner{text: v, doubled: &p.twice}.value(0, 0)
-				}
 				return p.within(s, root, v)
 			}
 			return v
@@ -200,7 +199,8 @@ func sglangValue(s, root schema, raw string) string {
 		t = s.types(root)[0]
 	}
 	text := strings.TrimSpace(raw)
-	switch t = looseType(t); t {
+	t = looseType(t)
+	switch t {
 	case "string":
 		return quote(raw)
 	case "boolean":

@@ -16,7 +16,7 @@ func cohereGrammar(name, open, close string) grammar {
 			t := tagged{open: "<|START_ACTION|>", close: "<|END_ACTION|>", keys: cohereKeys}
 			if i := p.index(open, p.pos); i >= 0 {
 				if a := p.index(t.open, p.pos); p.opt.Dialect == Ours && a >= 0 && a < i {
-					p.before(i, t.read) // the calls stand first
+					p.before(i, t.read) // the calls come first
 				} else {
 					p.content(p.pos, i)
 				}

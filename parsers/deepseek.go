@@ -104,7 +104,7 @@ func (p *parse) rawCall(a, b int, name, args string, closed bool) bool {
 	return true
 }
 
-// dsml is the markup of V3.2 and later; a parameter says whether it is text. mark stands in
+// dsml is the markup of V3.2 and later; a parameter says whether it is text. mark is in
 // every tag, block is the name of the tag around the calls, and others are names that models
 // write in its place.
 func dsml(name, mark, block string, others ...string) grammar {
@@ -196,6 +196,6 @@ func dsmlUnwrap(p *parse, tool string, ps []pair) string {
 			return whole
 		}
 	}
-	p.built, p.odd = false, true // the wrapper is left out
+	p.odd = true // the wrapper is left out
 	return text
 }

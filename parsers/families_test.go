@@ -11,6 +11,9 @@ import (
 	"hermes/parsers"
 )
 
+// spelled is a call as tables of tests write it.
+func spelled(c parsers.Call) string { return fmt.Sprintf("%s %s %s", c.Name, c.Arguments, c.State) }
+
 // TestLateFamilies reads what the families of late 2026 write.
 func TestLateFamilies(t *testing.T) {
 	const keys = "<arg_key>path</arg_key><arg_value>/a</arg_value><arg_key>n</arg_key><arg_value>3</arg_value>"
@@ -44,6 +47,8 @@ func TestLateFamilies(t *testing.T) {
 		{"values verbatim", "iquest_q1", "<iquest_tool_call>ls\n<arg_key>path</arg_key> <arg_value>  \"1\"\n</arg_value>\n</iquest_tool_call>", "", "", []string{`ls {"path": "  \"1\"\n"} complete`}, false},
 		{"foreign text in the body", "iquest_q1", "<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value>and so on</iquest_tool_call>",
 			"<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value>and so on</iquest_tool_call>", "", nil, true},
+		{"a call behind one that is none", "iquest_q1", "<iquest_tool_call>ls<arg_key>o</arg_key><arg_value>{\"a\": 1, \"a\": 2}</arg_value><arg_key>n</arg_key>oops</iquest_tool_call>" +
+			"<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value></iquest_tool_call>", "", "", three, true},
 		{"keys and values", "k2_horizon", "Hi." + ifm + "</ifm|tool_calls>", "Hi.", "", three, false},
 		{"types in the text", "k2_horizon", "<ifm|tool_calls>\n<ifm|tool_call>ls\n<ifm|arg_key>n</ifm|arg_key>\n<ifm|arg_type>string</ifm|arg_type>\n<ifm|arg_value>3</ifm|arg_value>\n" +
 			"<ifm|arg_key>zz</ifm|arg_key>\n<ifm|arg_type>integer</ifm|arg_type>\n<ifm|arg_value>3</ifm|arg_value>\n</ifm|tool_call>\n</ifm|tool_calls>", "", "", []string{`ls {"n": 3, "zz": 3} complete`}, false},
@@ -63,7 +68,7 @@ func TestLateFamilies(t *testing.T) {
 			"<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|call|>", "", "hm", []string{`ls {"path": "a\nb", "n": 3} complete`}, false},
 		{"an element that the next closes", "beam", " to=ls<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"path\">\na\n<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|end|><|start|>assistant",
 			"", "", []string{`ls {"path": "a", "n": 3} recovered`}, true},
-		{"an id of its own", "solar_open", "Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "", three, false},
+		{"its own id", "solar_open", "Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "", three, false},
 		{"a list between tags", "nemotron_nano_v2", "<think>hm</think><TOOLCALL>[{\"name\": \"ls\", \"arguments\": {\"n\": 3}}]</TOOLCALL>", "", "hm", three, false},
 		{"values as they are", "mimo", "<tool_call>\n<function=ls>\n<parameter=path>a\n</parameter>\n</function>\n</tool_call>", "", "", []string{`ls {"path": "a\n"} complete`}, false},
 		{"blanks are content", "step5", "Hi.\n\n<tool_call>\n<function=ls>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>", "Hi.\n\n", "", three, false},
@@ -77,7 +82,7 @@ func TestLateFamilies(t *testing.T) {
 			got := familyOf(t, tt.family).Parse(tt.in, parsers.ParseOptions{Tools: probeTools, InReasoning: strings.HasPrefix(tt.in, "hm</think>")})
 			var calls []string
 			for _, c := range got.Calls {
-				calls = append(calls, fmt.Sprintf("%s %s %s", c.Name, c.Arguments, c.State))
+				calls = append(calls, spelled(c))
 			}
 			if !reflect.DeepEqual(calls, tt.calls) || strings.TrimSuffix(got.Content, "\n") != strings.TrimSuffix(tt.content, "\n") || got.Reasoning != tt.reasoning || (len(got.Faults) > 0) != tt.faults {
 				t.Errorf("%q:\n\tcalls %q, content %q, reasoning %q, faults %+v", tt.in, calls, got.Content, got.Reasoning, got.Faults)
@@ -166,6 +171,29 @@ func lateMiss(c lateCase, a parseAnswer) string {
 		return "lost without a fault"
 	}
 	return ""
+}
+
+// TestDoubledKeys: an object in the arguments that gives one key two values is never complete
+// in any family, and the call beside it is.
+func TestDoubledKeys(t *testing.T) {
+	doubled := parsers.Call{Name: "ls", Arguments: `{"o": {"a": 1, "a": 2}, "n": 5}`}
+	for _, f := range families() {
+		for _, calls := range [][]parsers.Call{{doubled, probeCalls[1]}, {probeCalls[1], doubled}, {doubled}} {
+			if oneCall[f.Name] && len(calls) > 1 {
+				continue
+			}
+			in := f.Format(parsers.Parsed{Calls: calls})
+			if strings.Count(in, `"a"`) != 2 && strings.Count(in, "a:") != 2 { // the family does not write the second one
+				continue
+			}
+			got := f.Parse(in, parsers.ParseOptions{Tools: probeTools})
+			for _, c := range got.Calls {
+				if (c.State == parsers.Complete) != (c.Name == "now") {
+					t.Errorf("%s: %q: %+v", f.Name, in, c)
+				}
+			}
+		}
+	}
 }
 
 // TestNewestPeers: what vLLM 0.33 and SGLang 0.5.23 make of texts that they read in another way

@@ -7,7 +7,7 @@ import (
 	"hermes/internal/pyvalue"
 )
 
-// marked reads the string whose opening mark stands at r.i, in our dialect. It ends at the
+// marked reads the string whose opening mark is at r.i, in our dialect. It ends at the
 // first mark behind which an argument, a list or a call goes on or ends. A mark before that
 // one is part of the string; the model meant a quote, and another reading is possible.
 func (r *gemmaReader) marked(s, root schema) string {
@@ -99,7 +99,7 @@ func (r *gemmaReader) ends(i int) bool {
 	return v == len(text) || strings.IndexByte(":=,]}", text[v]) >= 0
 }
 
-// keyBefore finds the comma of ",KEY:" that stands right before e, not before from; -1 is none.
+// keyBefore finds the comma of ",KEY:" that is right before e, not before from; -1 is none.
 func (r *gemmaReader) keyBefore(from, e int) int {
 	text := strings.TrimRight(r.p.text[from:e], " ")
 	if !strings.HasSuffix(text, ":") {
@@ -113,7 +113,8 @@ func (r *gemmaReader) keyBefore(from, e int) int {
 	if n == len(text) {
 		return -1
 	}
-	if text = strings.TrimRight(text[:n], " "); !strings.HasSuffix(text, ",") {
+	text = strings.TrimRight(text[:n], " ")
+	if !strings.HasSuffix(text, ",") {
 		return -1
 	}
 	return from + len(text) - 1

@@ -2,7 +2,7 @@ package parsers
 
 import "strings"
 
-// Gigachat35 is GigaChat 3.5: the markup of DeepSeek under a name of its own.
+// Gigachat35 is GigaChat 3.5: the markup of DeepSeek under its own name.
 var Gigachat35 = gigachat35().family()
 
 // gigachatEnds are the marks behind a message, which are no content.

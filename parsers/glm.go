@@ -9,7 +9,7 @@ var (
 	Ling3 = glmGrammar("ling3", "tool_call", "").family()
 )
 
-// glmGrammar is the calls of GLM in the tag of that name; nl stands behind the name of a tool
+// glmGrammar is the calls of GLM in the tag of that name; nl is behind the name of a tool
 // and every part of an argument.
 func glmGrammar(name, tag, nl string) grammar {
 	g := keyValue{open: "<" + tag + ">", close: "</" + tag + ">", key: "<arg_key>", keyClose: "</arg_key>", val: "<arg_value>", valClose: "</arg_value>", strict: tag == "iquest_tool_call"}

@@ -82,7 +82,7 @@ func harmonyCall(p *parse, a, from, end, next int, to string) {
 	p.call(a, next, strings.TrimPrefix(to, "functions."), args, st)
 }
 
-// harmonyBody is where the end of a message may stand that begins at from: behind the object
+// harmonyBody is where the end of a message may be that begins at from: behind the object
 // that the message is, as markers inside its strings are text.
 func harmonyBody(p *parse, from int) int {
 	j := p.skipSpace(from)

@@ -249,7 +249,8 @@ func (k *keys) twice(text string, m member) bool {
 			return true
 		}
 	}
-	if k.few = append(k.few, m); len(k.few) > 16 {
+	k.few = append(k.few, m)
+	if len(k.few) > 16 {
 		k.many = make(map[string]member, 64)
 		for _, o := range k.few {
 			k.many[o.key] = o

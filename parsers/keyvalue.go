@@ -9,7 +9,7 @@ type keyValue struct {
 	key, keyClose     string
 	kind, kindClose   string // around the type of a value, between key and value; may be empty
 	val, valClose     string
-	json              bool // an object {"name", "arguments"} may stand in place of name and pairs
+	json              bool // an object {"name", "arguments"} may be in place of name and pairs
 	bare              bool // in our dialect: calls without the marks around all calls are recovered
 	strict            bool // a call that holds other text is none
 	loose             bool // the marks around all calls are not whole
@@ -23,8 +23,8 @@ func (g keyValue) read(p *parse) {
 	}
 	for {
 		i := p.index(first, at)
-		if b := -1; g.bare && p.opt.Dialect == Ours {
-			if b = p.index(g.open, at); b >= 0 && (i < 0 || b < i) {
+		if g.bare && p.opt.Dialect == Ours {
+			if b := p.index(g.open, at); b >= 0 && (i < 0 || b < i) {
 				p.content(at, b)
 				one := g
 				one.loose = true

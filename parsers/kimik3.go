@@ -140,7 +140,8 @@ func xtmlCall(p *parse, a, at int, attrs string) int {
 			}
 			if e >= 0 && p.opt.Dialect == Ours {
 				var sure bool
-				if e, sure = xtmlEnd(p, s+len(xSep), e); !sure {
+				e, sure = xtmlEnd(p, s+len(xSep), e)
+				if !sure {
 					st = Ambiguous
 				}
 			}

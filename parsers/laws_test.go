@@ -192,10 +192,7 @@ func TestThinkBlocksAreNotExecuted(t *testing.T) {
 		if noThink[f.Name] {
 			continue
 		}
-		b, ok := thinkBlocks[f.Name]
-		if !ok {
-			b = [2]string{"<think>", "</think>"}
-		}
+		b := thinkBlock(f)
 		text, want := written(f)
 		for _, in := range []string{b[0] + "hm " + text + b[1] + text, "hm " + text + b[1] + text} {
 			got := f.Parse(in, parsers.ParseOptions{Tools: probeTools, InReasoning: !strings.HasPrefix(in, b[0])})
@@ -263,6 +260,21 @@ func TestHostileAuto(t *testing.T) {
 		if _, p, _ := parsers.Auto(hostile, parsers.ParseOptions{Tools: probeTools}); checkLaws(hostile, p) != nil {
 			t.Errorf("%.40q: %v", hostile, checkLaws(hostile, p))
 		}
+	}
+}
+
+// Markup that is not read is reported, but not without end.
+func TestUnreadMarkupIsBounded(t *testing.T) {
+	text := strings.Repeat("<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>\n<invoke name=\"x\">\n", 200)
+	p := parsers.Granite4.Parse(text, parsers.ParseOptions{Tools: probeTools})
+	unread := 0
+	for _, f := range p.Faults {
+		if f.Kind == "unread_call" {
+			unread++
+		}
+	}
+	if len(p.Calls) != 200 || unread != 64 {
+		t.Errorf("%d calls, %d reports of markup, want 200 and 64", len(p.Calls), unread)
 	}
 }
 

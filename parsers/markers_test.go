@@ -14,6 +14,13 @@ var thinkBlocks = map[string][2]string{"longcat": {"<longcat_think>", "</longcat
 	"apertus": {"<|inner_prefix|>", "<|inner_suffix|>"}, "cohere_command3": {"<|START_THINKING|>", "<|END_THINKING|>"}, "cohere_command4": {"<|START_THINKING|>", "<|END_THINKING|>"},
 	"plamo3": {"<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"}, "k2_horizon": {"<ifm|think_fast>", "</ifm|think_fast>"}}
 
+func thinkBlock(f parsers.Family) [2]string {
+	if b, ok := thinkBlocks[f.Name]; ok {
+		return b
+	}
+	return [2]string{"<think>", "</think>"}
+}
+
 // noThink are families without a block of reasoning, or with a channel for it.
 var noThink = map[string]bool{"jamba": true, "phi4_mini_json": true, "granite": true, "granite-20b-fc": true, "gigachat3": true, "json_array": true,
 	"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true, "muse": true, "beam": true, "solar_open": true}
@@ -22,10 +29,7 @@ var noThink = map[string]bool{"jamba": true, "phi4_mini_json": true, "granite": 
 // reasoning, loses no call in any family.
 func TestThinkMarksAreText(t *testing.T) {
 	for _, f := range families() {
-		b, ok := thinkBlocks[f.Name]
-		if !ok {
-			b = [2]string{"<think>", "</think>"}
-		}
+		b := thinkBlock(f)
 		for _, args := range []string{`{"path": "` + strings.TrimSpace(b[0]) + `"}`, `{"path": "a ` + b[1] + ` b"}`, `{"path": "` + strings.TrimSpace(b[0]) + `x` + b[1] + `"}`} {
 			want := parsers.Parsed{Content: "Write " + strings.TrimSpace(b[0]) + " first.", Calls: []parsers.Call{{Name: "ls", Arguments: args}, {Name: "now", Arguments: "{}"}}}
 			if oneCall[f.Name] {
@@ -58,10 +62,7 @@ func TestThinkMarksAreText(t *testing.T) {
 // holds the closing mark.
 func TestCallInOpenReasoning(t *testing.T) {
 	for _, f := range families() {
-		b, ok := thinkBlocks[f.Name]
-		if !ok {
-			b = [2]string{"<think>", "</think>"}
-		}
+		b := thinkBlock(f)
 		if noThink[f.Name] || f.Name == "pythonic" || f.Name == "llama4_pythonic" || f.Name == "xlam" { // no marker ends reasoning there
 			continue
 		}

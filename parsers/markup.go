@@ -80,12 +80,34 @@ var openings = []opening{
 	{"function call<|role_sep|>", []string{"gigachat3"}},
 }
 
-// openingAt finds the opening that stands at i.
+// openingsBy are the openings by their first two bytes, so that an ordinary bracket costs one look.
+var openingsBy = func() map[string][]opening {
+	by := map[string][]opening{}
+	for _, o := range openings {
+		by[o.mark[:2]] = append(by[o.mark[:2]], o)
+	}
+	return by
+}()
+
+// wordMarks are the marks that begin with no bracket.
+var wordMarks = func() (marks []string) {
+	for _, o := range openings {
+		if strings.IndexByte(brackets, o.mark[0]) < 0 {
+			marks = append(marks, o.mark)
+		}
+	}
+	return marks
+}()
+
+// brackets begin nearly all marks.
+const brackets = "<[]"
+
+// openingAt finds the opening at i.
 func openingAt(text string, i int) (opening, bool) {
-	if i+4 > len(text) || strings.IndexByte("<[]f", text[i]) < 0 || text[i] == '<' && strings.IndexByte("tfslmidal|aT\xef", text[i+1]) < 0 {
+	if i+2 > len(text) {
 		return opening{}, false
 	}
-	for _, o := range openings {
+	for _, o := range openingsBy[text[i:i+2]] {
 		if strings.HasPrefix(text[i:], o.mark) {
 			return o, true
 		}
@@ -114,7 +136,8 @@ func (q *prose) fenced(i int) bool {
 			if n < 0 {
 				break
 			}
-			if at += n; q.lineStart(at) {
+			at += n
+			if q.lineStart(at) {
 				q.fences = append(q.fences, at)
 			}
 			at += 3
@@ -123,7 +146,7 @@ func (q *prose) fenced(i int) bool {
 	return sort.SearchInts(q.fences, i)%2 == 1
 }
 
-// lineStart says that nothing but blanks stands before i on its line.
+// lineStart says that only blanks are before i on its line.
 func (q *prose) lineStart(i int) bool {
 	for i > 0 && (q.text[i-1] == ' ' || q.text[i-1] == '\t') {
 		i--
@@ -131,14 +154,13 @@ func (q *prose) lineStart(i int) bool {
 	return i == 0 || q.text[i-1] == '\n' || q.text[i-1] == '\r'
 }
 
-// quoteBefore and quoteAfter are what stands around a marker that a text speaks about.
+// quoteBefore and quoteAfter are what is around a marker that a text speaks about.
 var (
 	quoteBefore = []string{"`", `"`, "'", "“", "‘", "«", "„"}
 	quoteAfter  = []string{"`", `"`, "'", "”", "’", "»", "“"}
 )
 
-// isCall says that the marker at i, n bytes long, stands where a call is written and is not
-// quoted. It is one
+// isCall says that the marker at i, n bytes long, begins a call and is not quoted. It is one
 //
 //   - at the beginning of the text, unless a sentence about it follows;
 //   - at the beginning of a line, unless the line goes on as a sentence does;
@@ -146,10 +168,10 @@ var (
 //     closes nothing, or a name with one of these right behind it.
 //
 // It is none inside a fenced block of Markdown, and none between quotes or back-ticks.
-func (q *prose) isCall(i, n int) bool { return !q.fenced(i) && q.stands(i, n) }
+func (q *prose) isCall(i, n int) bool { return !q.fenced(i) && q.isMarker(i, n) }
 
-// stands is isCall without a look at fences.
-func (q *prose) stands(i, n int) bool {
+// isMarker is isCall without a look at fences.
+func (q *prose) isMarker(i, n int) bool {
 	before, after := q.text[:i], q.text[min(i+n, len(q.text)):]
 	if i <= q.begin {
 		return !spokenOf(after) || q.toolName(after)
@@ -239,9 +261,9 @@ func bodyShape(mark, after string) bool {
 	return n > 0 && n < len(s) && strings.IndexByte("{[<(", s[n]) >= 0 && (!strings.HasPrefix(s[n:], "</") || len(s) == len(after))
 }
 
-// stands says that a marker of n bytes at i is one: a special token, or text where a call
+// isMarker says that a marker of n bytes at i is one: a special token, or text where a call
 // is written.
-func (p *parse) stands(i, n int) bool { return p.genuine[i] != "" || p.prose().stands(i, n) }
+func (p *parse) isMarker(i, n int) bool { return p.genuine[i] != "" || p.prose().isMarker(i, n) }
 
 // closers are the markers that end the calls of families.
 var closers = []string{"</tool_call>", "</tool_calls>", "</function>", "</invoke>", "</function_calls>", "</longcat_tool_call>", "</seed:tool_call>", "</minimax:tool_call>", "</dots_function_call>",
@@ -257,7 +279,8 @@ func (p *parse) unopened() {
 	content := strings.TrimRight(p.out.Content, " \t\r\n")
 	for _, m := range closers {
 		body, ok := strings.CutSuffix(content, m)
-		if body = strings.TrimRight(body, " \t\r\n"); !ok || body == "" || strings.IndexByte("}])>", body[len(body)-1]) < 0 {
+		body = strings.TrimRight(body, " \t\r\n")
+		if !ok || body == "" || strings.IndexByte("}])>", body[len(body)-1]) < 0 {
 			continue
 		}
 		at := strings.LastIndex(p.text, m)
@@ -275,7 +298,7 @@ var openingMarks = func() map[string]bool {
 	return marks
 }()
 
-// unread reports markup of a call, of any family, that stands in the content.
+// unread reports markup of a call, of any family, that is in the content.
 func (p *parse) unread() {
 	if start := p.skipSpace(p.pos); len(p.out.Calls) == 0 && len(p.out.Faults) == 0 && !p.own && start < len(p.text) && strings.IndexByte("{[`", p.text[start]) >= 0 && bareFamilies(p.text[start:], p.tools) != nil {
 		p.fault(start, len(p.text), "unread_call", "a call of a declared tool without the family's marker")
@@ -292,16 +315,14 @@ func (p *parse) unread() {
 			continue
 		}
 		i, o := q.nextIn(s.Start, s.End)
+		if i < 0 {
+			continue
+		}
 		if left == 0 {
 			break
 		}
-		if i >= 0 {
-			left--
-		}
-		if slices.Contains(p.examples, i) {
-			continue
-		}
-		if i < 0 || slices.ContainsFunc(p.out.Faults, func(f Fault) bool { return f.Start <= i+len(o.mark) && f.End >= i && f.Kind != "unclosed_reasoning" }) {
+		left--
+		if slices.Contains(p.examples, i) || slices.ContainsFunc(p.out.Faults, func(f Fault) bool { return f.Start <= i+len(o.mark) && f.End >= i && f.Kind != "unclosed_reasoning" }) {
 			continue
 		}
 		p.fault(i, min(i+len(o.mark), s.End), "unread_call", "%s where a call begins, and no call could be read", strings.TrimSpace(o.mark))
@@ -311,14 +332,14 @@ func (p *parse) unread() {
 // nextIn finds the first opening in a..b that is a call, or -1.
 func (q *prose) nextIn(a, b int) (int, opening) {
 	best, found := -1, opening{}
-	for _, m := range []string{"functools[", "function call<|role_sep|>"} {
+	for _, m := range wordMarks {
 		if n := strings.Index(q.text[a:b], m); n >= 0 && q.isCall(a+n, len(m)) {
 			best, b = a+n, a+n
 			found, _ = openingAt(q.text, best)
 		}
 	}
 	for i := a; i < b; i++ {
-		n := strings.IndexAny(q.text[i:b], "<[]")
+		n := strings.IndexAny(q.text[i:b], brackets)
 		if n < 0 {
 			break
 		}
@@ -335,11 +356,12 @@ func (q *prose) nextIn(a, b int) (int, opening) {
 // it as a call or as a fault, read by the family that reads the most of it, and family is
 // its name. Otherwise the whole text is p.Content.
 //
-// What looks like a call is decided by the first marker, of any family, that stands where
-// a call is written. That is at the beginning of the text, unless a sentence about the marker follows; at the beginning of a line that
-// does not go on as a sentence; or within a line, if an object, a list, an opening tag or a
-// name with one of these follows. A marker in a fenced block of Markdown, between quotes or
-// in back-ticks is none, so prose about a tag has no fault.
+// What looks like a call is decided by the first marker, of any family, where a call is
+// written. That is at the beginning of the text, unless a sentence about the marker follows;
+// at the beginning of a line that does not go on as a sentence; or within a line, if an
+// object, a list, an opening tag or a name with one of these follows. A marker in a fenced
+// block of Markdown, between quotes or in back-ticks is none, so prose about a tag has no
+// fault.
 //
 //	hermes, qwen, granite4, ernie45   <tool_call> and an object
 //	qwen3_coder, qwen3_xml, nemotron_v3, step3p5   <tool_call> and <function=, or <function= alone
@@ -353,7 +375,7 @@ func (q *prose) nextIn(a, b int) (int, opening) {
 //	kimi_k2, kimi_k3                  <|tool_calls_section_begin|>, <|tool_call_begin|>; <|open|>tools
 //	mistral                           [TOOL_CALLS]
 //	openai, inkling, muse_glimmer     a header with a recipient; <|content_invoke_tool_json|>; <atem:function_calls>
-//	others with a marker of their own: that marker
+//	others with their own marker: that marker
 //
 // Five families write calls without any marker: llama3_json and llama4_json (an object),
 // xlam and json_array (a list of objects, for xlam also in a fence), granite (a list) and
@@ -377,8 +399,8 @@ func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
 			family, p, best = name, one, n
 		}
 	}
-	found = best >= 0 && (len(p.Calls) > 0 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind != "unclosed_reasoning" }))
-	if best >= 0 && !found && at >= 0 { // a marker where a call stands, and the family says nothing about it
+	found = best >= 0 && p.hasMarkup()
+	if best >= 0 && !found && at >= 0 { // a marker where a call begins, and the family says nothing about it
 		end := at + len(o.mark)
 		p.Faults = append(p.Faults, Fault{Kind: "unread_call", Message: "the text begins a call with " + o.mark + " and goes on in another way", Start: at, End: end})
 		found = true
@@ -387,6 +409,11 @@ func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
 		return "", plainly(text), false
 	}
 	return family, p, true
+}
+
+// hasMarkup says that p holds a call, or a fault of something that looks like one.
+func (p Parsed) hasMarkup() bool {
+	return len(p.Calls) > 0 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind != "unclosed_reasoning" })
 }
 
 // plainly is a text that is content.
@@ -484,6 +511,5 @@ func (s *Set) Look(name, text string, opt ParseOptions) (family string, p Parsed
 		return "", plainly(text), false, err
 	}
 	p = f.Parse(text, opt)
-	found = len(p.Calls) > 0 || slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind != "unclosed_reasoning" })
-	return f.Name, p, found, nil
+	return f.Name, p, p.hasMarkup(), nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // TestAutoFindsEveryFamily: what any family writes is found and read without its name, right
-// behind a sentence or on a line of its own.
+// behind a sentence or on its own line.
 func TestAutoFindsEveryFamily(t *testing.T) {
 	for _, f := range families() {
 		text, want := written(f)

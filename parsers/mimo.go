@@ -1,6 +1,6 @@
 package parsers
 
-// MiMo is MiMo: the calls of Qwen3-Coder with values that stand between their tags as they are,
+// MiMo is MiMo: the calls of Qwen3-Coder with values that are taken as they are between their tags,
 // newlines at their ends included.
 var MiMo = grammar{
 	name:  "mimo",

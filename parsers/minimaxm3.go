@@ -51,7 +51,7 @@ func readM3(p *parse) {
 			break
 		}
 		t, end := m3Tag(p, i)
-		if t != "tool_call" || p.opt.Dialect == Ours && !p.stands(i, end-i) {
+		if t != "tool_call" || p.opt.Dialect == Ours && !p.isMarker(i, end-i) {
 			from = i + len(m3)
 			continue
 		}

@@ -78,7 +78,7 @@ func museBare(header string) bool {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(header), "<|start|>assistant")) == ""
 }
 
-// museBody is where the end of the message may stand whose text mark is at m: behind its calls,
+// museBody is where the end of the message may be whose text mark is at m: behind its calls,
 // as a mark inside their values is text.
 func museBody(p *parse, at, m int) int {
 	if m < 0 || p.opt.Dialect != Ours {
@@ -94,24 +94,23 @@ func museBody(p *parse, at, m int) int {
 
 // museMessage reads the calls of one message and nothing beyond it.
 func museMessage(p *parse, from, end int) {
-	whole, seen, around := p.text, p.seen, p.around
-	p.text, p.seen, p.around = p.text[:end], map[string]found{}, nil
-	for at := from; at < end; {
-		i := museCalls.start(p, at)
-		if i < 0 {
-			p.content(at, end)
-			break
+	p.before(end, func(p *parse) {
+		for at := from; at < end; {
+			i := museCalls.start(p, at)
+			if i < 0 {
+				p.content(at, end)
+				break
+			}
+			p.content(at, i)
+			n := len(p.out.Calls)
+			p.rename = func(name string) string { return undoubled(p, name) }
+			at = museCalls.block(p, i)
+			p.rename = nil
+			for k := range p.out.Calls[n:] {
+				p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
+			}
 		}
-		p.content(at, i)
-		n := len(p.out.Calls)
-		p.rename = func(name string) string { return undoubled(p, name) }
-		at = museCalls.block(p, i)
-		p.rename = nil
-		for k := range p.out.Calls[n:] {
-			p.out.Calls[n+k].Name = undoubled(p, p.out.Calls[n+k].Name)
-		}
-	}
-	p.text, p.seen, p.around = whole, seen, around
+	})
 }
 
 // undoubled is the name of NAME.NAME, which the model writes for tools without a group.

@@ -32,23 +32,30 @@ type parse struct {
 	prefix string // put in front of the content
 	limit  int    // content ends here; 0 is the end of the text
 	// rename mends the name of a call; nil leaves it.
-	rename   func(string) string
-	also     string // text of the next call that is neither name nor arguments: its id
+	rename func(string) string
+	pending
 	suffix   string // of the family's tokens
 	around   *prose // made when first asked for
 	gram     grammar
-	odd      bool           // the next call is written in another way than the family's
-	kept     [][2]int       // values of the next call that its arguments hold as they stand in the text
-	built    bool           // the next arguments were made by object, without a doubled key
-	checked  bool           // the next arguments were looked through for doubled keys
-	twice    bool           // a value of the next call has a key twice
-	examples []int          // where calls stand that the text only speaks of
+	examples []int          // where calls are that the text only speaks of
 	genuine  map[int]string // where ids were fed: the special tokens in the text
 	// pos is where unread text begins after the think block.
 	pos int
 	// join stands between pieces of content.
 	join string
 }
+
+// pending is what is noted about the next call before it is added or refused.
+type pending struct {
+	also    string   // text that is neither name nor arguments: the call's id
+	odd     bool     // the call is written in another way than the family's
+	kept    [][2]int // values that the arguments hold as they are in the text
+	checked bool     // the arguments were looked through for doubled keys
+	twice   bool     // a value has a key twice
+}
+
+// next forgets what was noted about a call: it was added or refused.
+func (p *parse) next() { p.pending = pending{kept: p.kept[:0]} }
 
 type segment struct {
 	kind SpanKind
@@ -124,6 +131,7 @@ func (p *parse) refuse(a, b int, kind, format string, args ...any) {
 	p.bad = true
 	p.fault(a, b, kind, format, args...)
 	p.seg(InFault, a, b)
+	p.next()
 }
 
 func (p *parse) fault(a, b int, kind, format string, args ...any) {
@@ -138,8 +146,7 @@ func (p *parse) call(a, b int, name, args string, st State) {
 			st = worse(st, Recovered)
 		}
 		name, args, st, ok = p.settle(a, b, name, args, st)
-		p.also, p.odd, p.built, p.twice, p.kept = "", false, false, false, p.kept[:0]
-		p.checked = false
+		p.next()
 		if !ok {
 			return
 		}
@@ -185,7 +192,7 @@ func (p *parse) index(marker string, i int) int {
 	if pos >= 0 {
 		pos += i
 		if p.opt.Dialect == Ours && openingMarks[marker] {
-			for pos >= 0 && !p.stands(pos, len(marker)) {
+			for pos >= 0 && !p.isMarker(pos, len(marker)) {
 				if n := strings.Index(p.text[pos+1:], marker); n >= 0 {
 					pos += 1 + n
 				} else {

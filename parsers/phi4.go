@@ -28,7 +28,7 @@ func (m markedList) read(p *parse) {
 		j := p.skipSpace(i + len(m.mark))
 		end, err := p.jsonList(j, m.keys)
 		if err != nil {
-			if j < len(p.text) && p.text[j] == '[' && (p.opt.Dialect != Ours || p.stands(i, j+1-i)) {
+			if j < len(p.text) && p.text[j] == '[' && (p.opt.Dialect != Ours || p.isMarker(i, j+1-i)) {
 				p.fault(i, len(p.text), "malformed", "list of calls: %v", err)
 			}
 			from = i + len(m.mark)

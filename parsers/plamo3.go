@@ -5,7 +5,7 @@ import "strings"
 // Plamo3 is PLaMo 3. Its marks are several tokens each.
 var Plamo3 = grammar{
 	name:  "plamo3",
-	think: think{open: plamo("begin_think"), close: plamo("end_think")}.until(plamoMarks.open),
+	think: plamoThink,
 	read: withoutEnds(func(p *parse) {
 		frames(p, plamoMarks, func(a, b, _ int, closed bool) bool { return plamoCall(p, a, b, closed) })
 	}, []string{"<|plamo:tag|>"}),
@@ -23,6 +23,8 @@ var Plamo3 = grammar{
 const plamoJSON, plamoMessage = "<|plamo:constrain|>json", "<|plamo:msg|>"
 
 var plamoMarks = frameMarks{plamo("begin_tool_requests"), plamo("end_tool_requests"), plamo("begin_tool_request"), plamo("end_tool_request")}
+
+var plamoThink = think{open: plamo("begin_think"), close: plamo("end_think")}.until(plamoMarks.open)
 
 func plamo(name string) string { return "<|plamo:" + name + ":plamo|>" }
 

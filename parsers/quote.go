@@ -123,19 +123,40 @@ type pair struct{ key, value string }
 
 // object writes pairs as JSON; a repeated key keeps its first place and last value.
 func object(ps []pair) string {
+	once, _ := merged(ps)
+	return objectText(once)
+}
+
+// object is object, except that in our dialect a key that was written twice with different
+// values stays twice: the call is then malformed, and says so.
+func (p *parse) object(ps []pair) string {
+	once, differ := merged(ps)
+	if differ && p.opt.Dialect == Ours {
+		return objectText(ps)
+	}
+	return objectText(once)
+}
+
+// merged gives each key its first place and its last value; differ says that a key had two values.
+func merged(ps []pair) (once []pair, differ bool) {
 	at := make(map[string]int, len(ps))
-	var order []pair
 	for _, p := range ps {
 		if i, ok := at[p.key]; ok {
-			order[i].value = p.value
+			differ = differ || once[i].value != p.value
+			once[i].value = p.value
 			continue
 		}
-		at[p.key] = len(order)
-		order = append(order, p)
+		at[p.key] = len(once)
+		once = append(once, p)
 	}
+	return once, differ
+}
+
+// objectText writes pairs as they are.
+func objectText(ps []pair) string {
 	var b strings.Builder
 	b.WriteByte('{')
-	for i, p := range order {
+	for i, p := range ps {
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -145,32 +166,4 @@ func object(ps []pair) string {
 	}
 	b.WriteByte('}')
 	return b.String()
-}
-
-// object is object, except that in our dialect a key that was written twice with different
-// values stays twice: the call is then malformed, and says so.
-func (p *parse) object(ps []pair) string {
-	if p.opt.Dialect == Ours && doubledPairs(ps) {
-		var b strings.Builder
-		for i, q := range ps {
-			b.WriteString([]string{", ", "{"}[max(0, 1-i)] + quote(q.key) + ": " + q.value)
-		}
-		return b.String() + "}"
-	}
-	p.built = true
-	return object(ps)
-}
-
-func doubledPairs(ps []pair) bool {
-	if len(ps) < 2 {
-		return false
-	}
-	at := make(map[string]string, len(ps))
-	for _, q := range ps {
-		if v, ok := at[q.key]; ok && v != q.value {
-			return true
-		}
-		at[q.key] = q.value
-	}
-	return false
 }

@@ -44,7 +44,7 @@ var reasonings = map[string]reasoning{
 	"hy_v3":                   {think: hyThink},
 	"hy_v4":                   {think: hyThink},
 	"k2_horizon":              {think: k2Think},
-	"plamo3":                  {think: think{open: plamo("begin_think"), close: plamo("end_think")}.until(plamoMarks.open)},
+	"plamo3":                  {think: plamoThink},
 	"gigachat35":              {think: plainThink, always: true},
 	"deepseek_v41":            {think: plainThink.until("<｜DSML｜ calls>"), trim: "\n", loses: true},
 	"iquest_q1":               {think: plainThink.until("<iquest_tool_call>")},
@@ -99,19 +99,21 @@ func (s *Set) reasoning(name string) (Family, error) {
 			r, ok = reasonings[other]
 		}
 	}
-	if f, err := s.Get(first); !ok && both && err == nil {
-		if st, is := f.New(ParseOptions{}).(*stream); is && st.gram.think.close != "" { // the block of that family
-			r, ok = reasoning{think: st.gram.think}, true
-		}
-	}
 	if !ok {
 		f, err := s.Get(first)
+		if err == nil && both {
+			if st, is := f.New(ParseOptions{}).(*stream); is && st.gram.think.close != "" { // the block of that family
+				r, ok = reasoning{think: st.gram.think}, true
+			}
+		}
 		if err != nil {
 			return Family{}, fmt.Errorf("reasoning: %w %q (nearest: %s)", ErrUnknown, first,
 				strings.Join(nearest(first, slices.Collect(maps.Keys(reasonings))), ", "))
 		}
-		f.Name = g.name
-		return f, nil
+		if !ok {
+			f.Name = g.name
+			return f, nil
+		}
 	}
 	family := g.think
 	g.think = r.think

@@ -14,7 +14,7 @@ import (
 )
 
 // responseTemplate is how transformers describes the answers of a model: fields of the message,
-// each between an opening and a closing mark. A field without an opening mark is what stands
+// each between an opening and a closing mark. A field without an opening mark is what is
 // outside of the others.
 type responseTemplate struct {
 	fields   []*responseField // in the order of their names
@@ -39,7 +39,6 @@ type contentArgs struct {
 	Delims      [][2]string  `json:"string_delims"`
 	AllowText   bool         `json:"allow_non_json"`
 	TagPattern  string       `json:"tag_pattern"`
-	Merge       bool         `json:"merge_duplicates"`
 	LineSep     string       `json:"line_sep"`
 	KVSep       string       `json:"kv_sep"`
 	ValueParser *valueParser `json:"value_parser"`
@@ -74,7 +73,8 @@ func FromResponseTemplate(source []byte) (Family, error) {
 	}.family(), nil
 }
 
-// responseSpec is the object as it is written.
+// responseSpec is the object as it is written. Keys that nothing here reads are named too, as
+// an unknown key is refused: they concern the message that transformers builds.
 type responseSpec struct {
 	Version  *int                       `json:"version"`
 	Defaults json.RawMessage            `json:"defaults"`
@@ -83,6 +83,7 @@ type responseSpec struct {
 	Fields   map[string]json.RawMessage `json:"fields"`
 }
 
+// fieldSpec is a field as it is written, with the keys that nothing here reads.
 type fieldSpec struct {
 	Open          json.RawMessage `json:"open"`
 	OpenPattern   string          `json:"open_pattern"`
@@ -220,7 +221,7 @@ func (t *responseTemplate) pattern(pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// later is a pattern for texts of which a part was read: what must stand at their beginning is
+// later is a pattern for texts of which a part was read: what must be at their beginning is
 // never there.
 func later(pattern string) (*regexp.Regexp, error) {
 	tree, err := syntax.Parse("(?s)"+pythonPattern(pattern), syntax.Perl)

@@ -1,7 +1,6 @@
 package parsers_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -79,13 +78,14 @@ func TestResponseTemplate(t *testing.T) {
 		{"member", `<plan>first</plan><|invoke|>{"name": "ls", "args": {"n": 3}}<|end|>`, "", "", []string{`ls {"n": 3} complete`}, true},
 		{"member", `<|invoke|>{"name": "ls"}<|end|>`, "", "", []string{`ls {} complete`}, false},
 		{"python", `Hi.<|tool_call_start|>[ls(path="a", n=3), now()]<|tool_call_end|>`, "Hi.", "", []string{`ls {"path": "a", "n": 3} complete`, `now {} complete`}, false},
+		{"pairs", "CALL ls\no: {\"a\": 1, \"a\": 2}\nEND", "", "", []string{`ls {"o": {"a": 1, "a": 2}} malformed`}, true},
 		{"pairs", "CALL ls\npath: a:b\nn: 3\nEND", "", "", []string{`ls {"path": "a:b", "n": 3} complete`}, false},
 	}
 	for _, tt := range tests {
 		p := templateFamily(t, tt.template).Parse(tt.in, parsers.ParseOptions{Tools: probeTools})
 		var calls []string
 		for _, c := range p.Calls {
-			calls = append(calls, fmt.Sprintf("%s %s %s", c.Name, c.Arguments, c.State))
+			calls = append(calls, spelled(c))
 		}
 		if !reflect.DeepEqual(calls, tt.calls) || p.Content != tt.content || p.Reasoning != tt.reasoning || (len(p.Faults) > 0) != tt.faults {
 			t.Errorf("%s: %q:\n\tcalls %q, content %q, reasoning %q, faults %+v", tt.template, tt.in, calls, p.Content, p.Reasoning, p.Faults)

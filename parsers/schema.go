@@ -160,7 +160,8 @@ func (s schema) types(root schema) []string {
 }
 
 func (s schema) allowed(root schema, depth int) []string {
-	if s = s.follow(root); depth > maxRefs {
+	s = s.follow(root)
+	if depth > maxRefs {
 		return nil
 	}
 	var out []string
@@ -207,7 +208,8 @@ func (s schema) allowed(root schema, depth int) []string {
 
 // each calls see for s and everything inside its alternatives, references followed.
 func (s schema) each(root schema, depth int, see func(schema)) {
-	if s = s.follow(root); s == nil || depth > maxRefs {
+	s = s.follow(root)
+	if s == nil || depth > maxRefs {
 		return
 	}
 	see(s)

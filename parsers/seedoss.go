@@ -23,7 +23,8 @@ func readSeed(p *parse) {
 	if p.opt.Dialect != VLLM || p.opt.InReasoning {
 		x := seedCalls
 		if p.opt.Dialect == Ours { // its template writes values without a frame of newlines
-			if x.newlines = seedFramed(p.text[p.pos:]); x.newlines {
+			x.newlines = seedFramed(p.text[p.pos:])
+			if x.newlines {
 				x.floor = Recovered
 			}
 		}
@@ -33,7 +34,7 @@ func readSeed(p *parse) {
 	p.outside(seedThink, func(at int) int { return seedCalls.start(p, at) }, func(i int) int { return seedCalls.block(p, i) })
 }
 
-// seedFramed says that every value of a text stands between newlines, as Qwen3-Coder writes it:
+// seedFramed says that every value of a text is between newlines, as Qwen3-Coder writes it:
 // then they are of the frame. The last value may be cut.
 func seedFramed(text string) bool {
 	values := strings.Split(text, seedCalls.par)[1:]

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// settle is what our own dialect asks of every call that stands at a..b before it counts:
+// settle is what our own dialect asks of every call at a..b before it counts:
 // a name that can be one and that the tool list declares, arguments that are one object
 // without doubled keys, and not a word between a and b that is neither in the call nor of
-// the family's frame. ok is false when it is no call: what stands there is then reported,
+// the family's frame. ok is false when it is no call: the text there is then reported,
 // or is content.
 func (p *parse) settle(a, b int, name, args string, st State) (string, string, State, bool) {
 	name = strings.TrimSpace(name)
@@ -55,7 +55,7 @@ func (p *parse) settleArguments(name, args string, st State) (string, State) {
 	if text[0] != '{' || p.twice {
 		return args, Malformed
 	}
-	if p.built && len(p.kept) > 0 || p.checked {
+	if p.checked {
 		return args, st
 	}
 	var doubled bool
@@ -66,7 +66,7 @@ func (p *parse) settleArguments(name, args string, st State) (string, State) {
 	return args, st
 }
 
-// keep notes that the value a..b of a parameter is in the arguments as it stands in the text.
+// keep notes that the value a..b of a parameter is in the arguments as it is in the text.
 func (p *parse) keep(key string, a, b int) {
 	if p.opt.Dialect == Ours {
 		p.kept = append(p.kept, [2]int{a, b})
@@ -80,7 +80,7 @@ func (p *parse) keyLike(tool, key string) bool {
 }
 
 // unknown is a call of a tool that the list does not declare: no call. It is a fault where
-// a call stands, and content where the text only speaks of one.
+// a call begins, and content where the text only speaks of one.
 func (p *parse) unknown(a, b int, name string) {
 	p.bad = true
 	if p.speaksOf(a, b) {
@@ -151,7 +151,7 @@ func clipped(s string) string {
 	return s[:n] + "…"
 }
 
-// frameWords are the words of markers and of the keys around a call: all that may stand in
+// frameWords are the words of markers and of the keys around a call: all that may be in
 // a call's text without being in its name or arguments. None is None, and so on.
 var frameWords = func() map[string]bool {
 	words := map[string]bool{}

@@ -54,7 +54,7 @@ func TestFamilies(t *testing.T) {
 			p := f.Parse(tt.in, parsers.ParseOptions{Tools: probeTools})
 			var calls []string
 			for _, c := range p.Calls {
-				calls = append(calls, c.Name+" "+c.Arguments+" "+string(c.State))
+				calls = append(calls, spelled(c))
 			}
 			if p.Content != tt.content || p.Reasoning != tt.reasoning || strings.Join(calls, "|") != strings.Join(tt.calls, "|") {
 				t.Errorf("%q\ncontent %q\nreasoning %q\ncalls %q\nfaults %+v", tt.in, p.Content, p.Reasoning, calls, p.Faults)
@@ -93,7 +93,7 @@ func TestSpelledMarkersAreText(t *testing.T) {
 	}
 }
 
-// A special token is a marker wherever it stands, also amid a sentence.
+// A special token is a marker everywhere, also amid a sentence.
 func TestSpecialTokensAreMarkers(t *testing.T) {
 	special := func(id trajectory.Token) (string, bool) {
 		s, ok := map[trajectory.Token]string{1: "<tool_call>"}[id]

@@ -187,7 +187,8 @@ func (t *responseTemplate) calls(p *parse, r region, end, next int, st State) {
 		return
 	}
 	st = worse(st, state)
-	if v = strings.TrimSpace(v); v != "" && v[0] == '[' {
+	v = strings.TrimSpace(v)
+	if v != "" && v[0] == '[' {
 		items, _, err := scanner{text: v}.list(0)
 		if err != nil {
 			p.refuse(r.at, next, "malformed", "the list of calls: %v", err)
@@ -214,7 +215,7 @@ func (t *responseTemplate) calls(p *parse, r region, end, next int, st State) {
 	t.one(p, r, v, r.at, next, st)
 }
 
-// one makes a call of a value, which stands at a..b.
+// one makes a call of a value, which is at a..b.
 func (t *responseTemplate) one(p *parse, r region, v string, a, b int, st State) {
 	text := v
 	if len(r.f.transform) > 0 {
@@ -344,7 +345,7 @@ func (t *responseTemplate) parameter(p *parse, tool, key, raw string, how *value
 // bareKey is a key without quotes.
 var bareKey = regexp.MustCompile(`^\w+\s*:`)
 
-// looseJSON reads JSON whose strings may stand between other marks and whose keys may have no
+// looseJSON reads JSON whose strings may be between other marks and whose keys may have no
 // quotes, as args allow.
 func looseJSON(p *parse, body string, args contentArgs) (string, State, error) {
 	text := strings.TrimSpace(body)
@@ -432,7 +433,7 @@ func transformed(r region, v string) (string, bool) {
 	return substituted(string(r.f.transform), scope)
 }
 
-// placeholder is a text of a transform that stands for a value.
+// placeholder is a text of a transform in place of which a value is put.
 var placeholder = regexp.MustCompile(`^\{(\w+(?:\.\w+)*)\}$`)
 
 // substituted replaces the placeholders in the JSON value t. One that names no value is no

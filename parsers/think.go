@@ -82,7 +82,7 @@ func (t think) suffix(p *parse) string {
 	return hySuffix(p)
 }
 
-// begins says, for our dialect, that the opening mark at i begins a block: nothing stands
+// begins says, for our dialect, that the opening mark at i begins a block: nothing is
 // before it, or it begins a line and is closed. Elsewhere the text speaks of it, or it is
 // part of an argument.
 func (t think) begins(p *parse, at, i int) bool {
@@ -93,7 +93,7 @@ func (t think) begins(p *parse, at, i int) bool {
 	return len(t.markers) > 0 && q.lineStart(i) && !q.fenced(i) && p.index(t.close, i) >= 0
 }
 
-// insideCall says that the closing mark at end stands in an argument of a call that begins
+// insideCall says that the closing mark at end is in an argument of a call that begins
 // inside reasoning: the model did not close its reasoning.
 func (t think) insideCall(p *parse, at, end int) bool {
 	m := t.marker(p, at)

@@ -43,7 +43,7 @@ func (x xmlish) start(p *parse, at int) int {
 	return i
 }
 
-// nearest is the next block in our dialect: in the family's wrapper, which stands at i, in
+// nearest is the next block in our dialect: in the family's wrapper, which is at i, in
 // another one, or a bare call. A bare call names a declared tool if a list is given.
 func (x xmlish) nearest(p *parse, at, i int) int {
 	for f := p.index(x.fn, at); f >= 0 && (i < 0 || f < i); f = p.index(x.fn, f+1) {
@@ -212,27 +212,23 @@ func (x xmlish) function(p *parse, begin, j int) int {
 		p.refuse(begin, stop, kind, "the tag of a call is not closed")
 		return stop
 	}
-	floor := x.floor
 	call := func(a, b int, args string, st State) { p.call(a, b, name, args, worse(st, x.floor)) }
 	if x.selfClosing && strings.HasSuffix(strings.TrimSpace(attrs), "/") {
 		call(begin, at, "{}", Complete)
 		return at
 	}
-	if !x.json && p.opt.Dialect == Ours {
-		x.json, x.floor = true, worse(x.floor, Recovered)
-		if s := p.skipSpace(at); s >= len(p.text) || p.text[s] != '{' {
-			x.json, x.floor = false, floor
-		}
-	}
-	if s := p.skipSpace(at); x.json && s < len(p.text) && p.text[s] == '{' {
+	if s := p.skipSpace(at); (x.json || p.opt.Dialect == Ours) && s < len(p.text) && p.text[s] == '{' {
 		if end, err := (scanner{text: p.text}).value(s, 0); err == nil {
 			if e := p.skipSpace(end); p.at(x.fnClose, e) {
-				call(begin, e+len(x.fnClose), p.text[s:end], Complete)
+				st := Complete
+				if !x.json {
+					st = Recovered // an object in place of the parameters
+				}
+				call(begin, e+len(x.fnClose), p.text[s:end], st)
 				return e + len(x.fnClose)
 			}
 		}
 	}
-	x.floor = floor
 	var ps []pair
 	state := Complete
 	for {

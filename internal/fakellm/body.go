@@ -251,7 +251,7 @@ func (x *exchange) echoed() string {
 	return x.q.prompt
 }
 
-// versions appends which weights sampled which tokens, as vLLM tells it.
+// versions appends which weights sampled which tokens, as vLLM reports it.
 func (x *exchange) versions(b []byte) []byte {
 	b = quote(append(b, `"weight_versions":[{"version":`...), x.version)
 	return append(strconv.AppendInt(append(b, `,"start":0,"end":`...), int64(len(x.a.ids)), 10), "}]"...)

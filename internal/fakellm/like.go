@@ -97,8 +97,7 @@ func errorName(status int) string {
 
 // flatError is that of SGLang.
 func flatError(status int, _, _, message string) string {
-	kind := errorName(status)
-	return fmt.Sprintf(`{"object":"error","message":%s,"type":%q,"param":null,"code":%d}`, jsonText(message), kind, status)
+	return fmt.Sprintf(`{"object":"error","message":%s,"type":%q,"param":null,"code":%d}`, jsonText(message), errorName(status), status)
 }
 
 func openRouterError(status int, _, _, message string) string {

@@ -35,7 +35,7 @@ func (s *Server) entry(name string) map[string]any {
 	return m
 }
 
-// oneModel tells about the model of that name, which may hold slashes.
+// oneModel describes the model of that name, which may hold slashes.
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("id")
 	if !slices.Contains(s.names(), name) {

@@ -96,7 +96,8 @@ func (q *request) field(key string, val []byte) (err error) {
 	case "tools":
 		q.tools = val
 	case "tool_choice":
-		switch q.noTools = string(val) == `"none"`; {
+		q.noTools = string(val) == `"none"`
+		switch {
 		case string(val) == `"required"`:
 			q.must = "*"
 		case val[0] == '{':

@@ -308,7 +308,7 @@ func TestToolChoice(t *testing.T) {
 	}
 }
 
-// Completions take a list of prompts, each with answers of its own, and say the prompt first
+// Completions take a list of prompts, each with its own answers, and say the prompt first
 // where that is asked for.
 func TestCompletionPrompts(t *testing.T) {
 	url, _ := start(t, fakellm.Options{Scripts: []fakellm.Script{{Match: "one", Turns: []fakellm.Turn{{Content: "1"}}}, {Match: "two", Turns: []fakellm.Turn{{Content: "2"}}}}})

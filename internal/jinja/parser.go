@@ -155,7 +155,7 @@ func (p *parser) statement(tag token) stmt {
 	case "block":
 		return p.blockStatement(tag)
 	case "extends", "include", "import", "from":
-		panic(syntaxf(tag.pos, "the tag '%s' needs other templates; a chat template stands alone", tag.text))
+		panic(syntaxf(tag.pos, "the tag '%s' needs other templates; a chat template is one file: copy their text into it", tag.text))
 	case "print":
 		return &printStmt{tag.pos, p.tuple(true, nil)}
 	case "break", "continue":

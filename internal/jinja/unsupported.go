@@ -12,7 +12,7 @@ func unsupported(construct, why string) *Error {
 type blocksOf struct{}
 
 func (blocksOf) attr(name string) (any, bool) {
-	panic(unsupported("self."+name+"()", "a block is rendered where it stands; use a macro"))
+	panic(unsupported("self."+name+"()", "a block is rendered where it is written; use a macro"))
 }
 
 // randomFilter gives the only item of a sequence.
@@ -61,8 +61,8 @@ func encodeMethod(*state, string, arguments) any {
 	panic(unsupported("str.encode()", "there are no values of bytes"))
 }
 
-// blockStatement reads a block, which is rendered where it stands: no template extends a chat
-// template. It is a scope of its own. In a loop, a macro, a with or another block Jinja2
+// blockStatement reads a block, which is rendered where it is written: no template extends a chat
+// template. It has its own scope. In a loop, a macro, a with or another block Jinja2
 // hides the variables there from it, unless it is scoped: there it must be.
 func (p *parser) blockStatement(tag token) stmt {
 	name := p.expect(tokName, "name")
@@ -80,14 +80,9 @@ func (p *parser) blockStatement(tag token) stmt {
 		panic(syntaxf(name.pos, "block %s is required, but no template extends a chat template", reprString(name.text)))
 	}
 	if (p.loops > 0 || p.functions > 0) && !scoped {
-		panic(syntaxf(tag.pos, "block %s stands in a loop, a macro, a with or another block: write {%% block %s scoped %%}", reprString(name.text), name.text))
+		panic(syntaxf(tag.pos, "block %s is in a loop, a macro, a with or another block: write {%% block %s scoped %%}", reprString(name.text), name.text))
 	}
-	loops := p.loops
-	p.loops = 0 // a loop around it cannot be left from inside
-	p.functions++
-	body, _ := p.block("endblock")
-	p.functions--
-	p.loops = loops
+	body := p.function("endblock")
 	if p.cur().kind == tokName && p.cur().text == name.text {
 		p.next()
 	}

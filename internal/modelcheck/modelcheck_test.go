@@ -176,6 +176,43 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// A server that takes a call of a tool that nobody offered still shows that the family reads it.
+func TestUnofferedTool(t *testing.T) {
+	renamed := false
+	base := server(t, func(path string, a map[string]any) bool {
+		if path != "/v1/chat/completions" {
+			return true
+		}
+		c := a["choices"].([]any)[0].(map[string]any)
+		calls, _ := c["message"].(map[string]any)["tool_calls"].([]any)
+		for _, call := range calls {
+			f := call.(map[string]any)["function"].(map[string]any)
+			name := f["name"].(string)
+			f["name"] = "X" + name[1:]
+			ids := c["token_ids"].([]any) // bytes
+			for i := range ids {
+				if i+len(name) <= len(ids) && spell(ids[i:i+len(name)]) == name {
+					ids[i], renamed = float64('X'), true
+				}
+			}
+		}
+		return true
+	})
+	r, err := run(t, base, nil)
+	if s := result(r, "with a tool: answer"); !renamed || s.Result != modelcheck.Proved {
+		t.Errorf("renamed %v: %+v, %v", renamed, s, err)
+	}
+}
+
+// spell is the text of ids that are bytes.
+func spell(ids []any) string {
+	var b strings.Builder
+	for _, id := range ids {
+		b.WriteByte(byte(id.(float64)))
+	}
+	return b.String()
+}
+
 // plainServer leaves out what only servers for training give.
 func plainServer(path string, a map[string]any) bool {
 	switch path {

@@ -144,7 +144,8 @@ func (c *check) sameAnswer(name string, got choice) error {
 	for _, call := range m.Calls {
 		if call.Function.Name != opt.Tools[0].Name {
 			// Many servers take calls of tools that nobody offered. hermes does not; whether it could read them is asked here.
-			if opt.Tools = nil; len(p.Calls) < len(m.Calls) {
+			opt.Tools = nil
+			if len(p.Calls) < len(m.Calls) {
 				p = read()
 			}
 			break

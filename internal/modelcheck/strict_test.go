@@ -16,6 +16,9 @@ import (
 // closed, the note says what the server says.
 func TestStrictServer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/chat/completions" && !r.Close { // the server may close it at any time, and a POST is not sent again
+			t.Errorf("%s: the connection is kept for another question", r.URL.Path)
+		}
 		var body map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)

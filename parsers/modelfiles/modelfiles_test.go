@@ -34,7 +34,7 @@ func model() map[string]string {
 		"chat_template.jinja":                      chatml,
 		"additional_chat_templates/tool_use.jinja": chatml + "{# tools #}",
 		"generation_config.json":                   `{"eos_token_id": [2, 7]}`,
-		"config.json":                              `{"eos_token_id": 2, "text_config": {"max_position_embeddings": 4096}}`,
+		"config.json":                              `{"eos_token_id": 2, "text_config": {"max_position_embeddings": 4096, "vocab_size": 320}}`,
 		"original/tokenizer.model":                 "not this one",
 		"onnx/chat_template.jinja":                 "nor this one",
 	}
@@ -102,7 +102,7 @@ func TestOpenFetchesPartsOnly(t *testing.T) {
 	if !slices.Equal(h.given, want) {
 		t.Errorf("fetched %v, want %v", h.given, want)
 	}
-	if f.Commit != commit || f.EOS != "<|im_end|>" || f.BOS != "" || !slices.Equal(f.EndIDs, []int64{2, 7}) || f.Context != 4096 || string(f.Response) != `{"fields": {}}` {
+	if f.Commit != commit || f.EOS != "<|im_end|>" || f.BOS != "" || !slices.Equal(f.EndIDs, []int64{2, 7}) || f.Context != 4096 || f.Vocab != 320 || string(f.Response) != `{"fields": {}}` {
 		t.Errorf("%+v", f)
 	}
 	if got := filepath.Join(cache, "models--org--net", "snapshots", commit); f.Dir != got || f.Tokenizer != filepath.Join(got, "tokenizer.json") {

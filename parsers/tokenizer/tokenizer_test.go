@@ -110,6 +110,10 @@ func TestAddedFlags(t *testing.T) {
 	if got := strings.Join(spellings(tok, ids), " "); got != "< l > word" {
 		t.Errorf("without Special: %s", got)
 	}
+	ids, err := tok.Encode("word abc", tokenizer.Options{Text: map[string]bool{"word": true, "ABC": true, "<l>": true}})
+	if got := strings.Join(spellings(tok, ids), " "); err != nil || got != "w o r d Ġ a b c" {
+		t.Errorf("words that are to stay text: %s, %v", got, err)
+	}
 	if id, ok := tok.ID("<|a|>"); !ok || id != 259 || tok.Size() != 262 || len(tok.Specials()) != 6 {
 		t.Errorf("look-ups: %d %v %d", id, ok, tok.Size())
 	}

@@ -93,6 +93,13 @@ func TestConformanceOfAllForms(t *testing.T) {
 				t.Fatalf("found %v, %v", tok, err)
 			}
 			tokenizertest.Run(t, tok, tokenizertest.Traits{Special: "<|end|>", Always: form != remote.LlamaCPP, Foreign: 100_000, Like: local})
+			text := tokenizer.Options{Text: map[string]bool{" world": true}} // no server can be asked for this
+			if ids, err := tok.Encode("Hello world", text); !errors.Is(err, tokenizer.ErrUnsupported) {
+				t.Errorf("an added token that is to stay text: %v, %v", ids, err)
+			}
+			if _, err := tok.Encode("Hello", text); err != nil {
+				t.Errorf("a text without that token: %v", err)
+			}
 		})
 	}
 }
