@@ -87,8 +87,8 @@ type Cmd struct {
 	Keep      Keep              // which part of a longer output is kept
 	Merge     bool              // stderr into stdout, in the order of writing
 	// Report names a variable of the environment, in which the command finds the path of an
-	// empty file of its own. The file lies in no folder: the path means it only to the command
-	// and to what inherits its descriptor 3. What stands there at the end is Result.Report.
+	// empty file. The file lies in no folder: the path means it only to the command
+	// and to what inherits its descriptor 3. What it holds at the end is Result.Report.
 	// What the command started and left running is ended, and counted in Result.Left.
 	Report string
 	// Alone ends what other commands of the box have left running before this one starts.

@@ -66,26 +66,17 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 	began, before := time.Now(), x.group.kills()
 	mark := x.id + ":first-" + strconv.FormatUint(x.marks.Add(1), 10)
 	list := x.command(c, mark)
-	var report *os.File
-	if c.Report != "" {
-		var err error
-		if report, err = slotd.ReportFile(); err != nil {
-			return backends.Result{}, fmt.Errorf("exec: %w", err)
-		}
-		defer report.Close()
-	}
-	r, err := x.back.streams.Run(c, func(in, out, errs, kept *os.File) (func() (backends.Result, error), error) {
+	r, err := x.back.streams.Run(c, func(f slotd.Files) (func() (backends.Result, error), error) {
 		x.starting.RLock()
 		defer x.starting.RUnlock()
 		if x.woken {
 			return nil, errAwake
 		}
-		fds := []int{int(in.Fd()), int(out.Fd()), int(errs.Fd())}
-		if kept != nil {
-			fds = append(fds, int(kept.Fd()))
-		}
-		if report != nil {
-			fds = append(fds, int(report.Fd()))
+		fds := []int{int(f.In.Fd()), int(f.Out.Fd()), int(f.Err.Fd())}
+		for _, more := range []*os.File{f.Kept, f.Report} { // in the order of the slots of x.command
+			if more != nil {
+				fds = append(fds, int(more.Fd()))
+			}
 		}
 		child, err := x.first.Start(list, fds...)
 		if errors.Is(err, pid1.ErrGone) {
@@ -101,9 +92,8 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 		x.runs.Store(child, run)
 		return func() (backends.Result, error) {
 			r, err := x.follow(ctx, run)
-			if err == nil && report != nil {
+			if err == nil && c.Report != "" {
 				r.Left, err = x.endLeft(ctx)
-				r.Report = slotd.ReadReport(report)
 			}
 			return r, err
 		}, nil

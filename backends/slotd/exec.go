@@ -25,17 +25,12 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 	if err != nil {
 		return backends.Result{}, err
 	}
-	report, err := newReport(c)
-	if err != nil {
-		return backends.Result{}, fmt.Errorf("exec: %w", err)
-	}
-	defer report.close()
 	ended := 0
 	if c.Alone {
 		ended = h.endOthers()
 	}
-	r, err := h.streams.Run(c, func(in, out, errs, kept *os.File) (func() (backends.Result, error), error) {
-		t, err := h.launch(ctx, c, stdio{in: in, out: out, err: errs, kept: kept, report: report.file})
+	r, err := h.streams.Run(c, func(f Files) (func() (backends.Result, error), error) {
+		t, err := h.launch(ctx, c, stdio{Files: f})
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +38,9 @@ func (h *Host) exec(ctx context.Context, c backends.Cmd, started func(*task)) (b
 		return func() (backends.Result, error) {
 			timedOut, err := h.follow(ctx, t, c.Timeout)
 			r := h.result(t, timedOut)
-			report.fill(&r, t)
+			if c.Report != "" {
+				endLeft(&r, t)
+			}
 			return r, err
 		}, nil
 	})
@@ -142,24 +139,24 @@ func newPipes(input, merge bool) (p *pipes, err error) {
 		}
 	}()
 	if input {
-		p.child.in, p.in, err = os.Pipe()
+		p.child.In, p.in, err = os.Pipe()
 	} else {
-		p.child.in, err = os.Open(os.DevNull)
+		p.child.In, err = os.Open(os.DevNull)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if p.out, p.child.out, err = os.Pipe(); err != nil {
+	if p.out, p.child.Out, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	if p.child.err = p.child.out; !merge {
-		p.er, p.child.err, err = os.Pipe()
+	if p.child.Err = p.child.Out; !merge {
+		p.er, p.child.Err, err = os.Pipe()
 	}
 	return p, err
 }
 
 func (p *pipes) closeChild() {
-	for _, f := range []*os.File{p.child.in, p.child.out, p.child.err} {
+	for _, f := range []*os.File{p.child.In, p.child.Out, p.child.Err} {
 		if f != nil {
 			f.Close() // twice when merged: harmless
 		}

@@ -54,7 +54,7 @@ func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOption
 	}
 	began := time.Now()
 	t, err := h.withKept(ctx, c, child)
-	for _, f := range []*os.File{child.in, child.out, child.err} {
+	for _, f := range []*os.File{child.In, child.Out, child.Err} {
 		f.Close()
 	}
 	var r refusal
@@ -87,7 +87,7 @@ func (h *Host) withKept(ctx context.Context, c backends.Cmd, s stdio) (*task, er
 	if err != nil {
 		return nil, err
 	}
-	if s.kept = kept; kept != nil {
+	if s.Kept = kept; kept != nil {
 		defer kept.Close()
 	}
 	return h.launch(ctx, c, s)
@@ -116,7 +116,7 @@ func streams(o backends.StartOptions) (ends, stdio, error) {
 			slave.Close()
 			return ends{}, stdio{}, err
 		}
-		return ends{master, master}, stdio{in: slave, out: slave, err: slave, tty: true}, nil
+		return ends{master, master}, stdio{Files{In: slave, Out: slave, Err: slave}, true}, nil
 	}
 	p, err := newPipes(true, true)
 	if err != nil {

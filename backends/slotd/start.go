@@ -41,12 +41,10 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.text }
 
-// stdio are the child's ends of its streams.
+// stdio are the files with which a command starts.
 type stdio struct {
-	in, out, err *os.File
-	report       *os.File // nil: none
-	tty          bool
-	kept         *os.File // at backends.KeptFD; nil: none
+	Files
+	tty bool
 }
 
 // launch starts a command. A refusal is the command's fault, any other error the box's.
@@ -69,19 +67,19 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 		t.ooms = h.opt.OOM()
 	}
 	env[MarkEnv] = t.mark
-	if s.report != nil {
+	if s.Report != nil {
 		env[c.Report] = ReportPath
 	}
-	attr := &syscall.ProcAttr{Dir: dir, Env: Pairs(env), Files: []uintptr{s.in.Fd(), s.out.Fd(), s.err.Fd()},
+	attr := &syscall.ProcAttr{Dir: dir, Env: Pairs(env), Files: []uintptr{s.In.Fd(), s.Out.Fd(), s.Err.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.tty}}
-	if s.report != nil {
-		attr.Files = append(attr.Files, s.report.Fd())
+	if s.Report != nil {
+		attr.Files = append(attr.Files, s.Report.Fd())
 	}
-	if s.kept != nil {
+	if s.Kept != nil {
 		for len(attr.Files) < backends.KeptFD {
 			attr.Files = append(attr.Files, ^uintptr(0)) // not open
 		}
-		attr.Files = append(attr.Files, s.kept.Fd())
+		attr.Files = append(attr.Files, s.Kept.Fd())
 	}
 	if u := h.opt.User; u != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID}
@@ -278,11 +276,16 @@ func (t *task) end(grace time.Duration) {
 	tr.kill()
 }
 
+// marked is every process that bears a mark of the host.
+func (h *Host) marked() *tree {
+	prefix := h.id + ":"
+	return &tree{since: h.began, known: map[int]uint64{},
+		match: func(m string) bool { return strings.HasPrefix(m, prefix) }}
+}
+
 // killBox ends every process that any command of the host started.
 func (h *Host) killBox(running []*task) (left int) {
-	prefix := h.id + ":"
-	tr := &tree{since: h.began, known: map[int]uint64{},
-		match: func(m string) bool { return strings.HasPrefix(m, prefix) }}
+	tr := h.marked()
 	for _, t := range running {
 		tr.roots = append(tr.roots, t.pid)
 	}

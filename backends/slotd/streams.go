@@ -63,12 +63,20 @@ func (s *Streams) cut() {
 	clear(s.open)
 }
 
-// Run makes the pipes of a command and its kept file, which is nil where it wants none, has
-// it started with them, which start must not keep, and returns its bounded outputs with the end that wait reports: a result
-// without outputs. What a process in the background writes after the command's end is not
-// in them. Errors of start and wait are returned as they are, but for a refusal, which is a
-// result.
-func (s *Streams) Run(c backends.Cmd, start func(in, out, err, kept *os.File) (wait func() (backends.Result, error), _ error)) (backends.Result, error) {
+// Files are what a command is started with: its ends of its streams, and the files that it
+// may ask for.
+type Files struct {
+	In, Out, Err *os.File
+	Report       *os.File // of backends.Cmd.Report, at ReportFD; nil: none
+	Kept         *os.File // of backends.Cmd.Kept, at backends.KeptFD; nil: none
+}
+
+// Run makes the files of a command, has it started with them, which start must not keep, and
+// returns what they hold with the end that wait reports: a result without outputs. wait ends
+// what could still write a report. What a process in the background writes after the command's
+// end is not in the outputs. Errors of start and wait are returned as they are, but for a
+// refusal, which is a result.
+func (s *Streams) Run(c backends.Cmd, start func(Files) (wait func() (backends.Result, error), _ error)) (backends.Result, error) {
 	began := time.Now()
 	kept, err := newKept(c.Kept)
 	if err != nil {
@@ -77,12 +85,19 @@ func (s *Streams) Run(c backends.Cmd, start func(in, out, err, kept *os.File) (w
 	if kept != nil {
 		defer kept.Close()
 	}
+	report, err := newReport(c)
+	if err != nil {
+		return backends.Result{}, err
+	}
+	if report != nil {
+		defer report.Close()
+	}
 	out, errs := newCapture(c.MaxOutput, c.Keep), newCapture(c.MaxOutput, c.Keep)
 	p, err := newPipes(c.Stdin != nil, c.Merge)
 	if err != nil {
 		return backends.Result{}, fmt.Errorf("pipes of a command: %w", err)
 	}
-	wait, err := start(p.child.in, p.child.out, p.child.err, kept)
+	wait, err := start(Files{In: p.child.In, Out: p.child.Out, Err: p.child.Err, Kept: kept, Report: report})
 	p.closeChild()
 	if err != nil {
 		p.closeOurs()
@@ -121,6 +136,9 @@ func (s *Streams) Run(c backends.Cmd, start func(in, out, err, kept *os.File) (w
 	r.Truncated = r.Dropped > 0
 	if kept != nil {
 		r.Kept = readKept(kept)
+	}
+	if report != nil {
+		r.Report = readReport(report)
 	}
 	return r, nil
 }

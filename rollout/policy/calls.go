@@ -135,7 +135,7 @@ func (a *answer) find(index listPlace, id, name, args string) *partial {
 		if name != "" || args == "" || begun(args) || a.open.whole() {
 			return nil // another place is another call
 		}
-		return a.open // every piece has a place and an id of its own
+		return a.open // every piece has its own place and id
 	}
 	if at == nil {
 		for _, p := range a.calls {

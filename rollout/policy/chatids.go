@@ -86,7 +86,7 @@ func (s *chatIDsSampler) ask(ctx context.Context, p trajectory.Prefix, pending [
 type chatTokens struct {
 	prompt, sampled []trajectory.Token
 	logProbs        []float32
-	versions        []trajectory.Span // nil: not told
+	versions        []trajectory.Span // nil: not reported
 }
 
 // read takes them out of a raw answer.
@@ -166,7 +166,7 @@ func (t *chatTokens) into(turn *trajectory.Turn, p trajectory.Prefix, pending []
 
 // ProbeExact asks for one token with the run's tools, to learn before anything is spent
 // whether the server returns tokens and log-probs that can be trusted. Where no tools are
-// known and the template works with tools only, it is asked with one of its own.
+// known and the template works with tools only, it is asked with a tool of ours.
 func ProbeExact(ctx context.Context, p Policy, tools []trajectory.ToolSpec) error {
 	err := probeExact(ctx, p, tools)
 	if len(tools) == 0 && errors.Is(err, errTemplate) {

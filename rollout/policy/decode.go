@@ -316,7 +316,7 @@ func flat(raw json.RawMessage) (text, inner string, err error) {
 	return text, inner, nil
 }
 
-// mark is what may stand before a document or a stream.
+// mark is what may come before a document or a stream.
 const mark = "\ufeff"
 
 // whole reads a plain answer; a stored stream is one too.
@@ -410,7 +410,7 @@ func (a *answer) delta(cut bool) (trajectory.Delta, trajectory.Finish, error) {
 }
 
 // callID is the id of the i-th call: its own, or one that we make where it has none or
-// one that stands for an earlier call already.
+// one that names an earlier call already.
 func (a *answer) callID(earlier []trajectory.Call, i int) string {
 	taken := func(id string) bool {
 		return slices.ContainsFunc(earlier, func(c trajectory.Call) bool { return c.ID == id })

@@ -166,7 +166,7 @@ func (e *exact) isSpecial(id trajectory.Token) bool {
 }
 
 // padding says that an id is one with which a model's output was filled up: it can be
-// sampled, and stands for no text.
+// sampled, and has no text.
 func (e *exact) padding(id trajectory.Token) bool {
 	_, known := e.Tokenizer.Token(id)
 	return !known && id >= 0 && int(id) < e.Vocab

@@ -32,7 +32,7 @@ type exactSampler struct {
 	turn  int  // answers so far, abandoned ones too: equal requests of different turns differ
 	think bool // the prompt opened a block of reasoning
 	told  bool
-	bare  bool // tokens without log-probs were told
+	bare  bool // tokens without log-probs were reported
 
 	rendered, tokenized int64
 }

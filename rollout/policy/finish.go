@@ -20,7 +20,7 @@ const (
 	endCalls          // likewise, with calls
 	endLength         // a limit cut it: tokens, context, a loop that the server noticed
 	endFilter         // a content filter cut it, or refused
-	endAborted        // the server broke it off: what came stands, the rest is to be asked for
+	endAborted        // the server broke it off: what came counts, the rest is to be asked for
 	endFailed         // the provider failed
 )
 
@@ -74,7 +74,7 @@ func plainWord(word string) string {
 }
 
 // gravity orders what finish reasons mean: a word never softens what an earlier one said,
-// and of two of the same gravity the first stands.
+// and of two of the same gravity the first counts.
 func (e ending) gravity() int {
 	switch e {
 	case endNone:
@@ -136,11 +136,11 @@ func finishOf(word string) (trajectory.Finish, error) {
 	return "", endError(word)
 }
 
-// finishWord is a finish reason as it stands in a chat answer: a word, or SGLang's
+// finishWord is a finish reason of a chat answer: a word, or SGLang's
 // {"type": …}.
 type finishWord string
 
-// UnmarshalJSON reads it; what is neither is kept as it stands, and so unknown.
+// UnmarshalJSON reads it; what is neither is kept as it is, and so unknown.
 func (f *finishWord) UnmarshalJSON(raw []byte) error {
 	var o struct {
 		Type string `json:"type"`

@@ -46,11 +46,11 @@ type Completion struct {
 	LogProbs []float32
 	Masked   []trajectory.Run  // tokens whose log-prob the server does not tell: 0 there
 	Finish   trajectory.Finish // stop, length, filter or aborted
-	Version  string            // of the weights; empty: not told
-	Versions []trajectory.Span // of the weights, where they changed within the answer; nil: not told
+	Version  string            // of the weights; empty: not reported
+	Versions []trajectory.Span // of the weights, where they changed within the answer; nil: not reported
 	Model    string
-	Prompt   int                // tokens of the prompt as the server counts them; -1: not told
-	Echo     []trajectory.Token // the prompt as the server read it; nil: not told
+	Prompt   int                // tokens of the prompt as the server counts them; -1: not reported
+	Echo     []trajectory.Token // the prompt as the server read it; nil: not reported
 	Cached   int64
 	Top      []top   // with a capture: the likeliest tokens at each place
 	Experts  experts // likewise
@@ -69,7 +69,7 @@ type top struct {
 type experts struct {
 	raw   []byte
 	dtype string
-	row   []int // the shape of one row; nil: not told
+	row   []int // the shape of one row; nil: not reported
 }
 
 // form is how servers of one kind are asked. A request is an object: head, the prompt's

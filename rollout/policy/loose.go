@@ -14,7 +14,7 @@ import (
 // label is a short text of an answer: an id, a name. Some servers write numbers there.
 type label string
 
-// UnmarshalJSON reads a text; anything else stands as it is spelled, null is empty.
+// UnmarshalJSON reads a text; anything else is kept as it is spelled, null is empty.
 func (l *label) UnmarshalJSON(raw []byte) error {
 	s, err := arguments(raw)
 	*l = label(s)
@@ -59,7 +59,7 @@ func (a *amount) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// loose reads a finite number that may stand in quotes.
+// loose reads a finite number that may be in quotes.
 func loose(raw []byte) (float64, bool) {
 	if n, ok := digits(raw); ok {
 		return float64(n), true
@@ -222,7 +222,7 @@ func mend(s string) string {
 	return b.String()
 }
 
-// surrogate reads half a character that stands as three bytes.
+// surrogate reads half a character that is written as three bytes.
 func surrogate(s string) (rune, bool) {
 	if len(s) < 3 || s[0] != 0xed || s[1] < 0xa0 || s[1] > 0xbf || s[2] < 0x80 || s[2] > 0xbf {
 		return 0, false

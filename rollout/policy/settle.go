@@ -47,7 +47,7 @@ func (p *partial) set(args string) {
 }
 
 // settle takes out of the arguments of one call what the server said twice, and the empty
-// object that stands for "none yet" or "no more".
+// object that means "none yet" or "no more".
 func (p *partial) settle() {
 	n := len(p.said)
 	if n < 2 || p.whole() {

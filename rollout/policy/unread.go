@@ -8,7 +8,7 @@ import (
 	"hermes/trajectory"
 )
 
-// Unread finds calls that stand in an answer's text because the server did not read them.
+// Unread finds calls that are in an answer's text because the server did not read them.
 // It is safe for concurrent use. The zero value looks for the calls of every family.
 type Unread struct {
 	Family parsers.Family // how the model writes its calls; the zero value: not known

@@ -75,8 +75,8 @@ func (s *sampler) judge(m *trajectory.Message) []trajectory.Fault {
 }
 
 // quoted reports whether the tag at byte at of text is spoken of in a sentence, as in
-// "write <tool_call> and …": words stand before it on its line and prose goes on behind it,
-// or it stands in back-ticks.
+// "write <tool_call> and …": words are before it on its line and prose goes on behind it,
+// or it is in back-ticks.
 func quoted(text string, at int) bool {
 	if at < 0 || at >= len(text) {
 		return false

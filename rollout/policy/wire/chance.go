@@ -1,7 +1,7 @@
 package wire
 
 // chance tells refusals that come at random, at any load, from those that say that the
-// server is full. Cutting the limit ends the second kind: a server with a limit of its own
+// server is full. Cutting the limit ends the second kind: a server with its own limit
 // refuses nothing below it, and one that counts requests a second refuses far less. So a
 // refusal below what a cut has just left, among answers, is suspect; two such cuts in a row
 // and the share of refusals is taken as the server's way. From then on answers earn credit

@@ -187,7 +187,7 @@ func (l *limiter) release(p place, err *Error, late float64) {
 			break
 		}
 		l.refused(p)
-		// One that is told to wait does so; all others only where nothing else comes back.
+		// One that is asked to wait does so; all others only where nothing else comes back.
 		if t := time.Now().Add(err.After); l.row >= pauseRow && err.After > 0 && t.After(l.until) {
 			l.until = t
 		}

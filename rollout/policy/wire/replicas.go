@@ -32,7 +32,7 @@ func newReplica(base string, ceiling int) (*replica, error) {
 	return &replica{base: u.Redacted(), url: u, limit: newLimiter(ceiling), news: news{share: 1}}, nil
 }
 
-// routes are what stands behind a base URL in an address that was copied whole.
+// routes are what follows a base URL in an address that was copied whole.
 var routes = []string{"/chat/completions", "/completions", "/models", "/responses", "/embeddings"}
 
 // checkBase reads a base URL; its errors say what to write instead.

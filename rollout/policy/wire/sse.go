@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// mark may stand in front of a line: at the beginning of a stream by the standard, and
+// mark may be in front of a line: at the beginning of a stream by the standard, and
 // where a proxy joined streams.
 const mark = "\ufeff"
 
@@ -28,7 +28,7 @@ const done = "[DONE]"
 // empty line ends it. So is a JSON object on a line by itself, as some servers write errors.
 // What a server says to keep the line open is left out. A line that ends with the stream is
 // one where it is complete by itself. Any other line that is no field is an error, because
-// what stands in it would be lost; so are an answer in a field that is not data, and an end
+// its content would be lost; so are an answer in a field that is not data, and an end
 // in the middle of a line.
 func Events(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
@@ -98,7 +98,7 @@ func (e *event) add(value []byte) {
 	e.data, e.have = append(e.data, value...), true
 }
 
-// ends reports whether the data is an event of its own before the data line value, for
+// ends reports whether the data is a whole event before the data line value, for
 // which no JSON text has a place behind it.
 func (e *event) ends(value []byte) bool {
 	if len(e.data) == 0 || len(value) == 0 || value[0] != '{' && string(value) != done {
@@ -112,7 +112,7 @@ func (e *event) idle() bool {
 	return len(e.data) > 0 && (e.silent || keepsOpen(e.data)) && bytes.IndexByte(e.data, '{') < 0 && string(e.data) != done && !json.Valid(e.data)
 }
 
-// last reports whether the line with which the stream ends, without an end of its own, is
+// last reports whether the line with which the stream ends, without its own end, is
 // complete: the end mark, an object, the rest of one, or nothing that says anything. ended:
 // the stream was not broken off.
 func (e *event) last(text []byte, ended bool) bool {

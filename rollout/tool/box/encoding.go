@@ -40,7 +40,7 @@ func utf16(data []byte) bool {
 }
 
 // forges reports whether a text that is to take the place of a file that is not UTF-8 holds
-// more U+FFFD than the file itself: these stand for bytes that would be lost.
+// more U+FFFD than the file itself: these mark bytes that would be lost.
 func forges(before, after string) bool {
 	return !utf8.ValidString(before) && strings.Count(after, unshown) > strings.Count(before, unshown)
 }

@@ -51,7 +51,7 @@ func longRunner(command string) string {
 }
 
 // endsAtOnce are words with which a server only says something, or goes into the background
-// of its own.
+// by itself.
 func endsAtOnce(word string) bool {
 	return slices.Contains([]string{"--help", "--version", "-h", "-V", "-d", "--detach"}, word)
 }
@@ -68,7 +68,7 @@ func plainWords(c *syntax.CallExpr) []string {
 }
 
 // jobs looks for background jobs that outlive the shell that starts them. One is a shell: a
-// subshell, a substitution and a part of a pipe each have jobs of their own, which a wait of
+// subshell, a substitution and a part of a pipe each have their own jobs, which a wait of
 // the others does not wait for.
 type jobs struct {
 	open  bool            // a job was started and not waited for yet
@@ -93,7 +93,7 @@ func (j *jobs) stmt(s *syntax.Stmt) {
 	j.node(s)
 }
 
-// shell looks at statements that run in a shell of their own.
+// shell looks at statements that run in their own shell.
 func (j *jobs) shell(all ...*syntax.Stmt) {
 	in := jobs{waits: j.waits}
 	in.list(all)
