@@ -279,18 +279,18 @@ func TestServersExact(t *testing.T) {
 					elsewhere += int(l["api_calls"].(float64))
 				}
 			}
-			judged := exactRows(t, recorded, mid.sampled(t), elsewhere, tt.masked)
+			judged := exactRows(t, recorded, mid.sampled(t), elsewhere, tt.masked, tt.wire == "chat")
 			if judged.turns5 < want {
 				t.Errorf("%d rollouts of at least five turns, want %d\n%s", judged.turns5, want, out)
 			}
 			var got struct {
-				Sequences, Tokens, Masked, Rendered int
-				Max, Mean                           float64
-				Breaks                              []string
+				Sequences, Tokens, Masked, Rendered, Retold int
+				Max, Mean                                   float64
+				Breaks                                      []string
 			}
 			s.judge(t, "compare.py", s.say(t, "model"), judged.lines, &got)
-			t.Logf("%s: %d rollouts, %d of at least five turns; %d turns and %d tokens as the server sampled them; log-probs of %d within %.2g of torch (mean %.2g), %d masked; %d texts rendered alike",
-				tt.wire, len(recorded), judged.turns5, judged.turns, judged.tokens, got.Tokens, got.Max, got.Mean, got.Masked, got.Rendered-len(got.Breaks))
+			t.Logf("%s: %d rollouts, %d of at least five turns; %d turns and %d tokens as the server sampled them; log-probs of %d within %.2g of torch (mean %.2g), %d masked; %d texts rendered alike, %d sequences begun anew",
+				tt.wire, len(recorded), judged.turns5, judged.turns, judged.tokens, got.Tokens, got.Max, got.Mean, got.Masked, got.Rendered-len(got.Breaks), got.Retold)
 			if got.Max > tt.within || got.Tokens == 0 || !tt.masked && got.Masked > 0 {
 				t.Errorf("%d log-probs, as far as %g from torch's, want %g; %d masked", got.Tokens, got.Max, tt.within, got.Masked)
 			}
@@ -310,8 +310,8 @@ type verdictOf struct {
 }
 
 // exactRows holds the record against what the server sampled, both ways; elsewhere is how
-// many answers belong to samples that are not among the rows.
-func exactRows(t *testing.T, rows []columns.Row, served []sampled, elsewhere int, masked bool) (j verdictOf) {
+// many answers belong to samples that are not among the rows. retells: see compare.py.
+func exactRows(t *testing.T, rows []columns.Row, served []sampled, elsewhere int, masked, retells bool) (j verdictOf) {
 	t.Helper()
 	type message struct {
 		Role    string `json:"role"`
@@ -355,7 +355,7 @@ func exactRows(t *testing.T, rows []columns.Row, served []sampled, elsewhere int
 				}
 			}
 		}
-		line, err := json.Marshal(map[string]any{"id": r.ID, "messages": messages, "tools": tools, "sequences": sequences})
+		line, err := json.Marshal(map[string]any{"id": r.ID, "messages": messages, "tools": tools, "sequences": sequences, "retells": retells})
 		if err != nil {
 			t.Fatal(err)
 		}
