@@ -157,8 +157,12 @@ type Sandbox interface {
 	Close(ctx context.Context) error
 }
 
-// ErrTooLarge says that a file is longer than the caller wanted to read.
+// ErrTooLarge says that a file is longer than the caller wanted to read, or a tree larger than a
+// call handles.
 var ErrTooLarge = errors.New("file too large")
+
+// ErrSlow says that a file call came to no end within its bound, or that nothing moved in it.
+var ErrSlow = errors.New("too slow")
 
 // Starter runs commands in the background.
 type Starter interface {
@@ -286,8 +290,11 @@ type Skipped struct {
 	Binary     int // files
 	Large      int // files beyond 10 MiB, Content only
 	Links      int // symbolic links, which are not followed
+	Special    int // FIFOs, sockets, devices
+	Deep       int // folders in too many others, or with too long a path
 	Unreadable int
 	Names      []string // some of them, at most 5
+	Bounds     []string // of the search itself, that kept it from looking at everything
 }
 
 // Searcher searches in the box, next to the files. Files ignored by .gitignore,

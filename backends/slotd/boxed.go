@@ -130,7 +130,7 @@ func boxedIn() error {
 	if err != nil {
 		return fmt.Errorf("keep the maker's socket: %w", err)
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, err := openNull(os.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (l *announced) Accept() (net.Conn, error) {
 
 // boxedAt serves a socket in the box.
 func boxedAt(path, file string) error {
-	raw, err := os.ReadFile(file)
+	raw, err := readOnce(file)
 	if err = errors.Join(err, os.Remove(file)); err != nil {
 		return fmt.Errorf("read the setup: %w", err)
 	}
@@ -272,7 +272,7 @@ func makeDir(path string, u *User) error {
 // as its own; nil where it sees none.
 func ownOOM() func() int64 {
 	for _, path := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
-		if f, err := os.Open(path); err == nil {
+		if f, err := openKernel(path); err == nil {
 			return OOMCounter(f)
 		}
 	}

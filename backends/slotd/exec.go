@@ -141,7 +141,7 @@ func newPipes(input, merge bool) (p *pipes, err error) {
 	if input {
 		p.child.In, p.in, err = os.Pipe()
 	} else {
-		p.child.In, err = os.Open(os.DevNull)
+		p.child.In, err = openNull(os.O_RDONLY)
 	}
 	if err != nil {
 		return nil, err

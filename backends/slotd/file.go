@@ -4,98 +4,32 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // errEscapes says that a path leads out of the place it is confined to.
 var errEscapes = errors.New("path leads out of the box's directory")
 
-// inside is a path as seen from Home. Confine only.
-func (h *Host) inside(p string) (string, error) {
-	rel, err := filepath.Rel(h.opt.Home, filepath.Clean(at(h.dir, p)))
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", &fs.PathError{Op: "open", Path: p, Err: errEscapes}
-	}
-	return rel, nil
-}
-
-// openFile opens a file, never blocking on a fifo.
-func (h *Host) openFile(p string, flag int) (*os.File, error) {
-	flag |= unix.O_NONBLOCK
-	if h.root == nil {
-		return os.OpenFile(at(h.dir, p), flag, 0)
-	}
-	rel, err := h.inside(p)
-	if err != nil {
-		return nil, err
-	}
-	return h.root.OpenFile(rel, flag, 0)
-}
-
-// folder opens a directory as a root for operations on its entries.
-func (h *Host) folder(p string, create bool) (*os.Root, error) {
-	if h.root == nil {
-		full := at(h.dir, p)
-		if create {
-			if err := h.makeFolders(full, os.Stat, os.MkdirAll, os.Lchown); err != nil {
-				return nil, err
-			}
-		}
-		return os.OpenRoot(full)
-	}
-	rel, err := h.inside(p)
-	if err != nil {
-		return nil, err
-	}
-	if create {
-		if err := h.makeFolders(rel, h.root.Stat, h.root.MkdirAll, h.root.Lchown); err != nil {
-			return nil, err
-		}
-	}
-	return h.root.OpenRoot(rel)
-}
-
-// makeFolders makes a folder and those above it, and gives the new ones to the user of
-// commands.
-func (h *Host) makeFolders(p string, stat func(string) (fs.FileInfo, error), mkdir func(string, fs.FileMode) error, chown func(string, int, int) error) error {
-	var fresh []string
-	if h.opt.User != nil {
-		for q := path.Clean(p); q != "." && q != "/"; q = path.Dir(q) {
-			if _, err := stat(q); err == nil {
-				break
-			}
-			fresh = append(fresh, q)
-		}
-	}
-	if err := mkdir(p, 0o755); err != nil {
-		return err
-	}
-	for _, q := range fresh {
-		if err := chown(q, int(h.opt.User.UID), int(h.opt.User.GID)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ReadFile implements backends.Sandbox.
 func (h *Host) ReadFile(ctx context.Context, p string, limit int64) ([]byte, error) {
-	f, size, limit, err := h.openRegular(ctx, p, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readMost(f, p, size, limit)
+	return within(ctx, "read", p, moveTime, func(ctx context.Context) ([]byte, error) {
+		f, size, limit, err := h.openRegular(ctx, p, limit)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return readMost(f, p, size, limit)
+	}, nil)
 }
 
 // openRegular opens a file that is not longer than limit (0: the default, which is returned).
@@ -108,37 +42,39 @@ func (h *Host) openRegular(ctx context.Context, p string, limit int64) (*os.File
 		return nil, 0, 0, err
 	}
 	var f *os.File
-	err = now.do(func() (err error) { f, err = h.openFile(p, os.O_RDONLY); return err })
+	var st *trees.Info
+	err = now.do(func() (err error) { f, st, err = h.openFile(p); return err })
 	if err != nil {
 		return nil, 0, 0, pathError("read", p, err)
 	}
 	if limit <= 0 {
 		limit = defaultRead
 	}
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-	case st.IsDir():
-		err = unix.EISDIR
-	case !st.Mode().IsRegular():
-		err = fmt.Errorf("not a regular file: %w", fs.ErrInvalid)
-	case st.Size() > limit:
-		err = backends.ErrTooLarge
-	default:
-		return f, st.Size(), limit, nil
+	if st.Size > limit {
+		f.Close()
+		return nil, 0, 0, pathError("read", p, backends.ErrTooLarge)
 	}
-	f.Close()
-	return nil, 0, 0, pathError("read", p, err)
+	f.SetReadDeadline(time.Now().Add(callTime)) // what the kernel calls a file may wait too: /proc/kmsg
+	return f, st.Size, limit, nil
 }
 
-// readMost reads a file that may grow while it is read.
+// sized bounds a file to the size that it had when it was opened, however it grows while it is
+// read. Files of the kernel say that they are empty, and are not.
+func sized(f io.Reader, size, limit int64) io.Reader {
+	if size > 0 {
+		limit = size
+	}
+	return io.LimitReader(f, limit)
+}
+
+// readMost reads a file of a size; one without a size is read to its limit.
 func readMost(f *os.File, p string, size, limit int64) ([]byte, error) {
 	data := make([]byte, 0, min(size, limit)+1)
-	for {
+	for r := sized(f, size, limit+1); ; {
 		if len(data) == cap(data) {
 			data = append(data, 0)[:len(data)]
 		}
-		n, err := f.Read(data[len(data):cap(data)])
+		n, err := r.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		if int64(len(data)) > limit {
 			return nil, &fs.PathError{Op: "read", Path: p, Err: backends.ErrTooLarge}
@@ -159,6 +95,15 @@ func (h *Host) WriteFile(ctx context.Context, p string, data []byte, perm fs.Fil
 
 // writeFrom is WriteFile from a stream; an error of the stream leaves the file as it was.
 func (h *Host) writeFrom(ctx context.Context, p string, data io.Reader, perm fs.FileMode) error {
+	_, err := within(ctx, "write", p, moveTime, func(ctx context.Context) (struct{}, error) {
+		ctx, pace, stop := paced(ctx)
+		defer stop()
+		return struct{}{}, h.write(ctx, p, pace.from(data, maxWritten), perm)
+	}, nil)
+	return err
+}
+
+func (h *Host) write(ctx context.Context, p string, data io.Reader, perm fs.FileMode) error {
 	if err := h.alive(ctx, "write "+p); err != nil {
 		return err
 	}
@@ -179,7 +124,7 @@ func (h *Host) writeFrom(ctx context.Context, p string, data io.Reader, perm fs.
 			return &fs.PathError{Op: "write", Path: p, Err: unix.EISDIR}
 		}
 		if !st.Mode().IsRegular() {
-			return &fs.PathError{Op: "write", Path: p, Err: fmt.Errorf("not a regular file: %w", fs.ErrInvalid)}
+			return &fs.PathError{Op: "write", Path: p, Err: &trees.SpecialError{Mode: st.Mode()}}
 		}
 		mode = st.Mode()
 		if u, ok := ownerOf(st); ok && os.Geteuid() == 0 {
@@ -199,7 +144,7 @@ func replace(now turn, dir *os.Root, base string, data io.Reader, mode fs.FileMo
 	temp := ".hermes-" + NewID()
 	var f *os.File
 	err := now.do(func() (err error) {
-		f, err = dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err = create(dir, temp)
 		return err
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // MarkEnv is the variable by which the processes of a command are found again.
@@ -143,7 +144,7 @@ func NewHost(o Options) (*Host, error) {
 		tasks: map[*task]bool{}, procs: map[string]*process{}, streams: NewStreams()}
 	var err error
 	if o.Confine {
-		if h.root, err = os.OpenRoot(o.Home); err != nil {
+		if h.root, err = trees.FolderRoot(o.Home); err != nil {
 			return nil, fmt.Errorf("home of box: %w", err)
 		}
 	}

@@ -102,15 +102,21 @@ type rule struct {
 	match   func(rel string) bool
 }
 
-// parseIgnore reads a .gitignore that stands in dir.
-func parseIgnore(dir string, text string) []rule {
+// maxRule bounds a line of a .gitignore, in bytes. Longer ones are none.
+const maxRule = 4_096
+
+// parseIgnore reads a .gitignore that stands in dir, to its most-th rule.
+func parseIgnore(dir string, text string, most int) []rule {
 	var rules []rule
 	for line := range strings.Lines(text) {
+		if len(rules) >= most {
+			break
+		}
 		line = strings.TrimRight(line, "\r\n")
 		if !strings.HasSuffix(line, `\ `) {
 			line = strings.TrimRight(line, " ")
 		}
-		if line == "" || strings.HasPrefix(line, "#") {
+		if line == "" || len(line) > maxRule || strings.HasPrefix(line, "#") {
 			continue
 		}
 		r := rule{dir: dir}

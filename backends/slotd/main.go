@@ -161,7 +161,7 @@ func readToken(from string, stdin io.Reader) (string, error) {
 	case "stdin":
 		raw, err = io.ReadAll(io.LimitReader(stdin, 4096))
 	default:
-		raw, err = os.ReadFile(from)
+		raw, err = readOnce(from)
 		err = errors.Join(err, os.Remove(from))
 	}
 	text := strings.TrimSpace(string(raw))

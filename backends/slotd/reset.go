@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // Bounds of a reset.
@@ -60,23 +60,38 @@ func (h *Host) roots() []string {
 func (h *Host) note() *baseline {
 	b := &baseline{files: map[string]known{}}
 	for _, root := range h.roots() {
-		filepath.WalkDir(root, func(p string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return nil
-			}
-			if k, ok := look(p); ok {
-				b.files[p] = k
-			}
-			if b.tooBig = len(b.files) > maxBaseline; b.tooBig {
-				return fs.SkipAll
-			}
-			return nil
-		})
+		b.note(root)
 	}
 	if h.opt.Private {
 		b.mounts, b.ports, b.self, b.since = mounts(), listeners(), settings(), nextTick()
 	}
 	return b
+}
+
+// note adds a folder and everything below it.
+func (b *baseline) note(root string) {
+	k, ok := look(root)
+	if !ok || b.tooBig {
+		return
+	}
+	b.files[root] = k
+	folder, _, err := trees.Folder(root)
+	if err != nil {
+		return
+	}
+	defer folder.Close()
+	trees.Walk(context.Background(), folder, trees.Bounds{Depth: maxDepth, Path: maxPath, Entries: maxBaseline + 1}, trees.Visitor{
+		Visit: func(e *trees.Entry) error {
+			if st, err := e.Stat(); err == nil {
+				b.files[filepath.Join(root, e.Path)] = knownOf(st)
+			}
+			if b.tooBig = len(b.files) > maxBaseline; b.tooBig {
+				return fs.SkipAll
+			}
+			return nil
+		},
+		Left: func(_ string, why error) { b.tooBig = b.tooBig || errors.As(why, new(*trees.BoundError)) },
+	})
 }
 
 // nextTick waits until the clock of file systems has moved, so that whatever was written
@@ -92,19 +107,19 @@ func nextTick() unix.Timespec {
 }
 
 func look(p string) (known, bool) {
-	st, err := os.Lstat(p)
-	if err != nil {
+	var st trees.Info
+	if err := unix.Lstat(p, &st.Stat_t); err != nil {
 		return known{}, false
 	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
-		return known{}, false
-	}
-	k := known{inode: sys.Ino, mode: st.Mode(), uid: sys.Uid, gid: sys.Gid, isDir: st.IsDir()}
+	return knownOf(&st), true
+}
+
+func knownOf(st *trees.Info) known {
+	k := known{inode: st.Ino, mode: st.Mode(), uid: st.Uid, gid: st.Gid, isDir: st.Mode().IsDir()}
 	if !k.isDir {
-		k.size, k.changed = st.Size(), unix.Timespec(sys.Ctim)
+		k.size, k.changed = st.Size, st.Ctim
 	}
-	return k, true
+	return k
 }
 
 // Reset implements backends.Resetter. Nothing starts while it works; commands that ran
@@ -134,7 +149,9 @@ func (h *Host) Reset(ctx context.Context, l backends.Level) (backends.Cleaned, e
 		h.mu.Unlock()
 	}()
 	began := time.Now()
-	w := &wipe{h: h}
+	ctx, cancel := context.WithTimeoutCause(ctx, resetTime, errSlow(resetTime))
+	defer cancel()
+	w := &wipe{h: h, ctx: ctx}
 	w.processes(ctx)
 	for _, root := range h.roots() {
 		if now, ok := look(root); ok && w.given(root, now) {
@@ -155,6 +172,7 @@ func (h *Host) Reset(ctx context.Context, l backends.Level) (backends.Cleaned, e
 // wipe is one reset.
 type wipe struct {
 	h    *Host
+	ctx  context.Context // of the call
 	done backends.Cleaned
 }
 
@@ -227,10 +245,11 @@ func (w *wipe) given(p string, now known) bool {
 
 // folder removes what was not there when the box was noted.
 func (w *wipe) folder(dir string) {
-	entries, err := os.ReadDir(dir)
+	before := w.done.Removed
+	names, more, err := namesOf(dir, maxNames)
 	if errors.Is(err, fs.ErrPermission) {
-		loosen(dir)
-		entries, err = os.ReadDir(dir)
+		trees.Loosen(dir)
+		names, more, err = namesOf(dir, maxNames)
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -238,8 +257,8 @@ func (w *wipe) folder(dir string) {
 		}
 		return
 	}
-	for _, e := range entries {
-		p := filepath.Join(dir, e.Name())
+	for _, name := range names {
+		p := filepath.Join(dir, name)
 		was, given := w.h.base.files[p]
 		now, ok := look(p)
 		switch {
@@ -249,10 +268,17 @@ func (w *wipe) folder(dir string) {
 		case given && now == was:
 		default:
 			w.done.Removed++
-			if err := removeTree(p); err != nil {
+			if err := trees.Remove(w.ctx, p); err != nil {
 				w.left("%v", err)
 			}
 		}
+	}
+	switch {
+	case !more:
+	case w.done.Removed > before && w.ctx.Err() == nil:
+		w.folder(dir)
+	default:
+		w.left("%s has more than %d names", dir, maxNames)
 	}
 }
 
@@ -301,65 +327,45 @@ func (w *wipe) elsewhere() {
 		}
 	}
 	since := w.h.base.since
-	filepath.WalkDir("/", func(p string, d fs.DirEntry, err error) error {
-		if len(w.done.Left) >= maxLeft {
-			return fs.SkipAll
-		}
-		if slices.Contains(skip, p) {
-			if d != nil && d.IsDir() {
+	top, _, err := trees.Folder("/")
+	if err != nil {
+		w.left("/ cannot be looked at: %v", err)
+		return
+	}
+	defer top.Close()
+	err = trees.Walk(w.ctx, top, trees.Bounds{Depth: maxDepth, Path: maxPath, Entries: 4 * trees.Entries}, trees.Visitor{
+		Visit: func(e *trees.Entry) error {
+			p := "/" + e.Path
+			if len(w.done.Left) >= maxLeft {
+				return fs.SkipAll
+			}
+			if slices.Contains(skip, p) {
 				return fs.SkipDir
 			}
-			return nil // SkipDir of a file would leave out its neighbours
-		}
-		var st unix.Stat_t
-		if e := unix.Lstat(p, &st); e != nil || err != nil {
-			w.left("%s cannot be looked at: %v", p, errors.Join(e, err))
+			st, err := e.Stat()
+			if err != nil {
+				w.left("%s cannot be looked at: %v", p, err)
+				return nil
+			}
+			if e.Type&fs.ModeCharDevice != 0 {
+				return nil // the machine's, shared with other boxes
+			}
+			c := st.Ctim
+			if c.Sec > since.Sec || c.Sec == since.Sec && c.Nsec >= since.Nsec {
+				w.left("%s was changed", p)
+			}
 			return nil
-		}
-		if d.Type()&fs.ModeCharDevice != 0 {
-			return nil // the machine's, shared with other boxes
-		}
-		c := unix.Timespec(st.Ctim)
-		if c.Sec > since.Sec || c.Sec == since.Sec && c.Nsec >= since.Nsec {
-			w.left("%s was changed", p)
-		}
-		return nil
+		},
+		Left: func(p string, why error) { w.left("/%s cannot be looked at: %v", p, why) },
 	})
-}
-
-// removeTree removes a tree although its folders forbid it or files are immutable.
-func removeTree(p string) error {
-	err := os.RemoveAll(p)
-	if err == nil {
-		return nil
-	}
-	filepath.WalkDir(p, func(q string, d fs.DirEntry, err error) error {
-		if d != nil && (d.IsDir() || d.Type().IsRegular()) {
-			loosen(q)
-		}
-		return nil
-	})
-	loosen(filepath.Dir(p))
-	return os.RemoveAll(p)
-}
-
-// loosen clears the flags and permissions that keep a file.
-func loosen(p string) {
-	fd, err := unix.Open(p, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err == nil {
-		if flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS); err == nil && flags&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0 {
-			unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags&^(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND)))
-		}
-		unix.Close(fd)
-	}
-	if st, err := os.Lstat(p); err == nil && st.IsDir() {
-		os.Chmod(p, st.Mode().Perm()|0o700)
+	if err != nil {
+		w.left("not everything could be looked at: %v", err)
 	}
 }
 
 // mounts lists mount points with their kinds, sorted.
 func mounts() []string {
-	raw, _ := os.ReadFile("/proc/self/mountinfo")
+	raw, _ := readKernel("/proc/self/mountinfo")
 	var all []string
 	for line := range strings.Lines(string(raw)) {
 		if f := strings.Fields(line); len(f) > 5 {
@@ -372,7 +378,7 @@ func mounts() []string {
 
 // readOnly lists the mount points that cannot be written.
 func readOnly() []string {
-	raw, _ := os.ReadFile("/proc/self/mountinfo")
+	raw, _ := readKernel("/proc/self/mountinfo")
 	var all []string
 	for line := range strings.Lines(string(raw)) {
 		if f := strings.Fields(line); len(f) > 5 && slices.Contains(strings.Split(f[5], ","), "ro") {
@@ -386,7 +392,7 @@ func readOnly() []string {
 func listeners() []string {
 	var all []string
 	for _, kind := range []string{"tcp", "tcp6", "udp", "udp6"} {
-		raw, _ := os.ReadFile("/proc/self/net/" + kind)
+		raw, _ := readKernel("/proc/self/net/" + kind)
 		for line := range strings.Lines(string(raw)) {
 			f := strings.Fields(line)
 			if len(f) > 3 && (f[3] == "0A" || f[3] == "07") {
@@ -394,7 +400,7 @@ func listeners() []string {
 			}
 		}
 	}
-	raw, _ := os.ReadFile("/proc/self/net/unix")
+	raw, _ := readKernel("/proc/self/net/unix")
 	for line := range strings.Lines(string(raw)) {
 		if f := strings.Fields(line); len(f) > 7 && strings.HasPrefix(f[7], "@") {
 			all = append(all, f[7])
@@ -408,7 +414,7 @@ func listeners() []string {
 func removeIPC() error {
 	var errs []error
 	for kind, call := range map[string]uintptr{"shm": unix.SYS_SHMCTL, "sem": unix.SYS_SEMCTL, "msg": unix.SYS_MSGCTL} {
-		raw, err := os.ReadFile("/proc/sysvipc/" + kind)
+		raw, err := readKernel("/proc/sysvipc/" + kind)
 		if err != nil {
 			continue // a kernel without them
 		}
@@ -432,7 +438,7 @@ func removeIPC() error {
 			}
 		}
 	}
-	queues, _ := os.ReadDir("/dev/mqueue")
+	queues, _ := listKernel("/dev/mqueue")
 	for _, q := range queues {
 		errs = append(errs, os.Remove("/dev/mqueue/"+q.Name()))
 	}

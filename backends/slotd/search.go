@@ -1,7 +1,6 @@
 package slotd
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // Bounds of a search.
@@ -29,11 +29,17 @@ const (
 	maxLine        = 2_000    // bytes of a line that is shown
 	maxContext     = 50       // lines around a match
 	maxIgnoreFile  = 1 << 20
-	maxSkipped     = 5 // names of what was left out
+	maxRules       = 5_000 // lines of .gitignore files in force at one place
+	maxSkipped     = 5     // names of what was left out
+	block          = 256 << 10
 )
 
 // Search implements backends.Searcher.
 func (h *Host) Search(ctx context.Context, q backends.Query) (backends.Found, error) {
+	return within(ctx, "search", q.Root, searchTime+callTime, func(ctx context.Context) (backends.Found, error) { return h.search(ctx, q) }, nil)
+}
+
+func (h *Host) search(ctx context.Context, q backends.Query) (backends.Found, error) {
 	if err := h.alive(ctx, "search"); err != nil {
 		return backends.Found{}, err
 	}
@@ -45,42 +51,33 @@ func (h *Host) Search(ctx context.Context, q backends.Query) (backends.Found, er
 	if err != nil {
 		return backends.Found{}, err
 	}
-	where, only, err := h.searchRoot(q.Root)
+	own, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	folder, err := h.openFolder(q.Root)
+	switch {
+	case err == nil:
+		defer folder.Close()
+		err = s.walk(own, folder)
+		if err == nil && s.visited == 0 && s.skip.Ignored > 0 { // it ignores itself, as virtual environments do, and was named
+			if s, err = newSearch(q); err == nil {
+				s.unruly = true
+				err = s.walk(own, folder)
+			}
+		}
+	case errors.Is(err, unix.ENOTDIR):
+		err = s.single(own, h)
+	}
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		s.ends(searchTime.String())
+		err = nil
+	}
+	if err == nil {
+		err = now.still()
+	}
 	if err != nil {
 		return backends.Found{}, pathError("search", q.Root, err)
 	}
-	defer where.Close()
-	s.files = where.FS()
-	err = s.walk(ctx, only)
-	if err == nil && s.visited == 0 && s.skip.Ignored > 0 { // it ignores itself, as virtual environments do, and was named
-		if s, err = newSearch(q); err == nil {
-			s.files, s.unruly = where.FS(), true
-			err = s.walk(ctx, only)
-		}
-	}
-	if err := errors.Join(err, now.still()); err != nil {
-		return backends.Found{}, fmt.Errorf("search %s: %w", q.Root, err)
-	}
 	return s.found(), nil
-}
-
-// searchRoot opens the folder of a search; only is the name of a single file in it.
-func (h *Host) searchRoot(p string) (root *os.Root, only string, err error) {
-	root, err = h.folder(p, false)
-	if err == nil {
-		return root, ".", nil
-	}
-	f, ferr := h.openFile(p, os.O_RDONLY)
-	if ferr != nil {
-		return nil, "", ferr
-	}
-	defer f.Close()
-	if st, serr := f.Stat(); serr != nil || !st.Mode().IsRegular() {
-		return nil, "", unix.ENOTDIR
-	}
-	parent, base := path.Split(at(h.dir, p))
-	root, err = h.folder(parent, false)
-	return root, base, err
 }
 
 // search is one search under way.
@@ -92,9 +89,9 @@ type search struct {
 	dotted  bool   // the glob names something hidden
 	unruly  bool   // no .gitignore counts
 	skip    backends.Skipped
-	files   fs.FS
 	prefix  string
-	rules   []rule
+	rules   []rule // of the folders on the way to the current one
+	marks   []int  // how many rules there were before each of them
 	visited int
 	total   int
 	more    bool
@@ -127,55 +124,82 @@ func newSearch(q backends.Query) (*search, error) {
 }
 
 // walk visits the files in the order of their paths.
-func (s *search) walk(ctx context.Context, only string) error {
+func (s *search) walk(ctx context.Context, folder *os.File) error {
 	s.prefix = s.q.Root
-	if only != "." {
-		s.prefix = path.Dir(s.q.Root)
-	}
-	return fs.WalkDir(s.files, only, func(rel string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && rel == only:
-			return err
-		case err != nil: // an unreadable folder
-			s.leave(&s.skip.Unreadable, rel)
-			return nil
-		case rel == ".":
-			s.readIgnore("")
-			return nil
-		case rel == only:
-			return s.visit(rel, d)
-		case s.skipped(rel, d):
-			if d.IsDir() {
+	return trees.Walk(ctx, folder, trees.Bounds{Depth: maxDepth, Path: maxPath, Entries: maxNames}, trees.Visitor{
+		Enter: func(dir string, open func(string) (*os.File, *trees.Info, error)) {
+			s.marks = append(s.marks, len(s.rules))
+			s.readIgnore(dir, open)
+		},
+		Leave: func(string) {
+			s.rules = s.rules[:s.marks[len(s.marks)-1]]
+			s.marks = s.marks[:len(s.marks)-1]
+		},
+		Visit: func(e *trees.Entry) error {
+			switch {
+			case s.skipped(e.Path, e.Type.IsDir()):
 				return fs.SkipDir
+			case e.Type.IsDir():
+				return nil
 			}
-			return nil
-		case d.IsDir():
-			s.readIgnore(rel)
-			return nil
-		}
-		return s.visit(rel, d)
+			return s.visit(ctx, e)
+		},
+		Left: func(dir string, why error) {
+			bound := (*trees.BoundError)(nil)
+			switch {
+			case trees.Deep(why):
+				s.leave(&s.skip.Deep, dir)
+			case errors.As(why, &bound):
+				s.ends(fmt.Sprintf("%d %s", bound.Most, bound.What))
+			default:
+				s.leave(&s.skip.Unreadable, dir)
+			}
+		},
 	})
 }
 
+// single searches in one file.
+func (s *search) single(ctx context.Context, h *Host) error {
+	f, st, err := h.openFile(s.q.Root)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.prefix = path.Dir(s.q.Root)
+	if s.visited++; s.name != nil && !s.name(path.Base(s.q.Root)) {
+		return nil
+	}
+	size := int64(st.Size)
+	if size == 0 {
+		size = maxSearched // a file of the kernel says that it is empty
+	}
+	return s.look(ctx, path.Base(s.q.Root), f, st, size)
+}
+
+// ends notes a bound that kept the search from looking at everything.
+func (s *search) ends(bound string) {
+	if s.more = true; !slices.Contains(s.skip.Bounds, bound) && len(s.skip.Bounds) < maxSkipped {
+		s.skip.Bounds = append(s.skip.Bounds, bound)
+	}
+}
+
 // skipped says what a search leaves out unseen.
-func (s *search) skipped(rel string, d fs.DirEntry) bool {
+func (s *search) skipped(rel string, folder bool) bool {
 	name := path.Base(rel)
-	if s.named != "" && (!d.IsDir() && s.name(rel) || d.IsDir() && strings.HasPrefix(s.named, rel+"/")) {
+	if s.named != "" && (!folder && s.name(rel) || folder && strings.HasPrefix(s.named, rel+"/")) {
 		return false
 	}
-	if d.IsDir() && (name == ".git" || name == ".hg" || name == ".svn" || name == ".jj") {
+	if folder && (name == ".git" || name == ".hg" || name == ".svn" || name == ".jj") {
 		return true
 	}
-	could := d.IsDir() || s.name == nil || s.name(rel)
+	could := folder || s.name == nil || s.name(rel)
 	if !s.q.Hidden && !s.dotted && strings.HasPrefix(name, ".") {
 		if could && name != ".gitignore" {
 			s.leave(&s.skip.Hidden, rel)
 		}
 		return true
 	}
-	if s.unruly || !ignored(s.rules, rel, d.IsDir()) {
+	if s.unruly || !ignored(s.rules, rel, folder) {
 		return false
 	}
 	if could {
@@ -195,49 +219,93 @@ func (s *search) leave(count *int, rel string) {
 	}
 }
 
-func (s *search) readIgnore(dir string) {
-	f, err := s.files.Open(path.Join(cmp.Or(dir, "."), ".gitignore"))
+// readIgnore takes the rules of a folder.
+func (s *search) readIgnore(dir string, open func(string) (*os.File, *trees.Info, error)) {
+	f, st, err := open(".gitignore")
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+	text, err := io.ReadAll(io.LimitReader(f, min(st.Size, maxIgnoreFile)))
+	if err != nil {
 		return
 	}
-	if text, err := io.ReadAll(io.LimitReader(f, maxIgnoreFile)); err == nil {
-		s.rules = append(s.rules, parseIgnore(dir, string(text))...)
+	rules := parseIgnore(dir, string(text), maxRules-len(s.rules))
+	if s.rules = append(s.rules, rules...); len(s.rules) >= maxRules {
+		s.ends(fmt.Sprintf("%d lines of .gitignore files", maxRules))
 	}
 }
 
 // visit looks at one file.
-func (s *search) visit(rel string, d fs.DirEntry) error {
+func (s *search) visit(ctx context.Context, e *trees.Entry) error {
 	if s.visited++; s.visited > maxVisited {
-		s.more = true
+		s.ends(fmt.Sprintf("%d files", maxVisited))
 		return fs.SkipAll
 	}
-	if s.name != nil && !s.name(rel) {
+	if s.name != nil && !s.name(e.Path) {
 		return nil
 	}
-	if d.Type()&fs.ModeSymlink != 0 {
-		s.leave(&s.skip.Links, rel)
-	}
-	if !d.Type().IsRegular() {
+	switch {
+	case e.Type&fs.ModeSymlink != 0:
+		s.leave(&s.skip.Links, e.Path)
 		return nil
-	}
-	st, err := d.Info()
-	if err != nil {
+	case !e.Type.IsRegular():
+		s.leave(&s.skip.Special, e.Path)
 		return nil
 	}
 	if s.line == nil {
-		s.total++
-		s.matches = append(s.matches, backends.Match{Path: s.shown(rel), MTime: st.ModTime(), Size: st.Size()})
+		st, err := e.Stat()
+		if err != nil {
+			return nil
+		}
+		s.add(backends.Match{Path: s.shown(e.Path), MTime: st.MTime(), Size: st.Size})
 		return nil
 	}
-	if st.Size() > maxSearched {
+	f, st, err := e.Open()
+	if err != nil {
+		if errors.Is(err, fs.ErrInvalid) { // it became one
+			s.leave(&s.skip.Special, e.Path)
+		} else {
+			s.leave(&s.skip.Unreadable, e.Path)
+		}
+		return nil
+	}
+	defer f.Close()
+	return s.look(ctx, e.Path, f, st, st.Size)
+}
+
+// add enters a file.
+func (s *search) add(m backends.Match) {
+	s.total++
+	s.matches = append(s.matches, m)
+}
+
+// look searches in one open file, of which it reads as many bytes as it had when it was opened.
+func (s *search) look(ctx context.Context, rel string, f *os.File, st *trees.Info, size int64) error {
+	if s.line == nil {
+		s.add(backends.Match{Path: s.shown(rel), MTime: st.MTime(), Size: st.Size})
+		return nil
+	}
+	if st.Size > maxSearched {
 		s.leave(&s.skip.Large, rel)
 		return nil
 	}
-	if s.grep(rel, st); s.total >= maxMatches {
+	if end, ok := ctx.Deadline(); ok {
+		f.SetReadDeadline(end)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, size))
+	if err != nil {
+		s.leave(&s.skip.Unreadable, rel)
+		return nil
+	}
+	if bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
+		s.leave(&s.skip.Binary, rel)
+		return nil
+	}
+	if err := s.grep(ctx, rel, text, st); err != nil {
+		return err
+	}
+	if s.total >= maxMatches {
 		s.more = true
 		return fs.SkipAll
 	}
@@ -252,21 +320,34 @@ func (s *search) shown(rel string) string {
 	return path.Join(s.prefix, rel)
 }
 
-// grep searches the lines of one file; a file with a NUL in its first bytes is binary.
-func (s *search) grep(rel string, st fs.FileInfo) {
-	f, err := s.files.Open(rel)
-	if err != nil {
-		s.leave(&s.skip.Unreadable, rel)
-		return
+// could says whether an expression can match in a text, looking at whole lines in blocks: one
+// expression may take long with one block, and is not asked for another when time is over.
+func (s *search) could(ctx context.Context, text []byte) (bool, error) {
+	if lineOnly(s.line) {
+		return true, ctx.Err()
 	}
-	defer f.Close()
-	text, err := io.ReadAll(bufio.NewReader(io.LimitReader(f, maxSearched)))
-	if err == nil && bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
-		s.leave(&s.skip.Binary, rel)
-		return
+	for len(text) > 0 {
+		n := len(text)
+		if n > block {
+			if i := bytes.IndexByte(text[block:], '\n'); i >= 0 {
+				n = block + i + 1
+			}
+		}
+		if s.line.Match(text[:n]) {
+			return true, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		text = text[n:]
 	}
-	if err != nil || !s.line.Match(text) && !lineOnly(s.line) {
-		return
+	return false, nil
+}
+
+// grep searches the lines of one file.
+func (s *search) grep(ctx context.Context, rel string, text []byte, st *trees.Info) error {
+	if some, err := s.could(ctx, text); !some || err != nil {
+		return err
 	}
 	lines := bytes.Split(text, []byte("\n"))
 	if n := len(lines) - 1; len(lines[n]) == 0 {
@@ -279,9 +360,12 @@ func (s *search) grep(rel string, st fs.FileInfo) {
 		}
 		shown = i
 		s.matches = append(s.matches, backends.Match{Path: s.shown(rel), Line: i + 1, Text: clip(lines[i]),
-			Context: around, MTime: st.ModTime(), Size: st.Size()})
+			Context: around, MTime: st.MTime(), Size: st.Size})
 	}
 	for i, line := range lines {
+		if i%256 == 255 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if !s.line.Match(bytes.TrimSuffix(line, []byte("\r"))) {
 			continue
 		}
@@ -298,9 +382,10 @@ func (s *search) grep(rel string, st fs.FileInfo) {
 			}
 		}
 		if s.total >= maxMatches {
-			return
+			break
 		}
 	}
+	return nil
 }
 
 // promote makes a match of a line that was shown as a neighbour.

@@ -2,7 +2,6 @@ package slotd
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
@@ -22,7 +21,7 @@ func settings() []string {
 			all = append(all, fmt.Sprintf("limit %d: %d %d", r, l.Cur, l.Max))
 		}
 	}
-	threads, _ := os.ReadDir("/proc/self/task")
+	threads, _ := listKernel("/proc/self/task")
 	for _, e := range threads { // they come and go, but are all alike
 		id, err := strconv.Atoi(e.Name())
 		if err != nil {

@@ -2,15 +2,15 @@ package slotd
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // defaultList is the number of entries that List gives when asked for none.
@@ -29,11 +29,13 @@ func (h *Host) Stat(ctx context.Context, p string) (backends.FileInfo, error) {
 	if err := h.alive(ctx, "stat "+p); err != nil {
 		return backends.FileInfo{}, err
 	}
-	st, link, err := h.lstat(p)
-	if err != nil {
-		return backends.FileInfo{}, pathError("stat", p, err)
-	}
-	return fileInfo(p, st, link), nil
+	return within(ctx, "stat", p, callTime, func(context.Context) (backends.FileInfo, error) {
+		st, link, err := h.lstat(p)
+		if err != nil {
+			return backends.FileInfo{}, pathError("stat", p, err)
+		}
+		return backends.FileInfo{Path: p, Size: st.Size(), Mode: st.Mode(), MTime: st.ModTime(), Link: link}, nil
+	}, nil)
 }
 
 func (h *Host) lstat(p string) (st fs.FileInfo, link string, err error) {
@@ -54,12 +56,13 @@ func (h *Host) lstat(p string) (st fs.FileInfo, link string, err error) {
 	return st, link, err
 }
 
-func fileInfo(p string, st fs.FileInfo, link string) backends.FileInfo {
-	return backends.FileInfo{Path: p, Size: st.Size(), Mode: st.Mode(), MTime: st.ModTime(), Link: link}
+// List implements backends.Stater. A folder of more than maxListed names is refused: which of
+// them are the first cannot be said without reading all.
+func (h *Host) List(ctx context.Context, p string, max int) ([]backends.FileInfo, error) {
+	return within(ctx, "list", p, callTime, func(ctx context.Context) ([]backends.FileInfo, error) { return h.list(ctx, p, max) }, nil)
 }
 
-// List implements backends.Stater.
-func (h *Host) List(ctx context.Context, p string, max int) ([]backends.FileInfo, error) {
+func (h *Host) list(ctx context.Context, p string, max int) ([]backends.FileInfo, error) {
 	if err := h.alive(ctx, "list "+p); err != nil {
 		return nil, err
 	}
@@ -70,24 +73,28 @@ func (h *Host) List(ctx context.Context, p string, max int) ([]backends.FileInfo
 	if err != nil {
 		return nil, err
 	}
-	f, err := h.openFile(p, os.O_RDONLY|syscall.O_DIRECTORY)
+	f, err := h.openFolder(p)
 	if err != nil {
 		return nil, pathError("list", p, err)
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(-1)
+	names, more, err := trees.Names(f, maxListed)
+	if more && err == nil {
+		err = boundError(maxListed, "names")
+	}
 	if err != nil {
 		return nil, pathError("list", p, err)
 	}
-	slices.Sort(names)
 	all := make([]backends.FileInfo, 0, min(len(names), max))
 	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("list %s: %w", p, err)
+		}
 		if len(all) == max {
 			break
 		}
-		full := path.Join(filepath.ToSlash(p), name)
-		if st, link, err := h.lstat(at(strings.TrimSuffix(at(h.dir, p), "/"), name)); err == nil {
-			all = append(all, fileInfo(full, st, link))
+		if st, link, err := trees.StatIn(f, name); err == nil {
+			all = append(all, backends.FileInfo{Path: path.Join(filepath.ToSlash(p), name), Size: st.Size, Mode: st.Mode(), MTime: st.MTime(), Link: link})
 		}
 	}
 	return all, now.still()

@@ -2,6 +2,7 @@ package slotd
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,24 @@ import (
 	"os"
 	"path"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"hermes/backends/trees"
 )
 
 // CopyIn implements backends.Copier. An entry that would leave p, by its name or
 // through a link, ends the copy with an error; devices and fifos are refused.
 func (h *Host) CopyIn(ctx context.Context, p string, stream io.Reader) error {
+	ctx, pace, stop := paced(ctx)
+	defer stop()
+	_, err := within(ctx, "copy into", p, moveTime, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, h.copyIn(ctx, p, pace.from(stream, maxTree))
+	}, nil)
+	return err
+}
+
+func (h *Host) copyIn(ctx context.Context, p string, stream io.Reader) error {
 	if err := h.alive(ctx, "copy into "+p); err != nil {
 		return err
 	}
@@ -33,6 +47,7 @@ func (h *Host) CopyIn(ctx context.Context, p string, stream io.Reader) error {
 		time time.Time
 	}
 	var folders []dated // their times and modes come last
+	entries := 0
 	for r := tar.NewReader(stream); ; {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("copy into %s: %w", p, err)
@@ -40,6 +55,9 @@ func (h *Host) CopyIn(ctx context.Context, p string, stream io.Reader) error {
 		hdr, err := r.Next()
 		if err == io.EOF {
 			break
+		}
+		if entries++; err == nil && entries > maxCopied {
+			err = boundError(maxCopied, "entries")
 		}
 		if err == nil {
 			err = h.extract(now, root, hdr, r)
@@ -78,6 +96,9 @@ func place(root *os.Root, hdr *tar.Header) (string, error) {
 	name := path.Clean(hdr.Name)
 	if path.IsAbs(hdr.Name) || name == ".." {
 		return "", errEscapes
+	}
+	if len(name) > maxPath {
+		return "", boundError(maxPath, "bytes of a path")
 	}
 	if parent := path.Dir(name); parent != "." {
 		return name, root.MkdirAll(parent, 0o755)
@@ -123,7 +144,7 @@ func (h *Host) extractFile(now turn, root *os.Root, hdr *tar.Header, r io.Reader
 		if err = clearPlace(root, name); err != nil {
 			return err
 		}
-		f, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err = create(root, name)
 		return err
 	})
 	if err != nil {
@@ -168,6 +189,17 @@ func clearPlace(root *os.Root, name string) error {
 // CopyOut implements backends.Copier. A directory gives its entries, a file itself.
 // Sockets, devices and fifos are left out.
 func (h *Host) CopyOut(ctx context.Context, p string, to io.Writer) error {
+	ctx, pace, stop := paced(ctx)
+	defer stop()
+	out := pace.to(to)
+	defer out.close()
+	_, err := within(ctx, "copy from", p, moveTime, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, h.copyOut(ctx, p, out)
+	}, nil)
+	return err
+}
+
+func (h *Host) copyOut(ctx context.Context, p string, to io.Writer) error {
 	if err := h.alive(ctx, "copy from "+p); err != nil {
 		return err
 	}
@@ -175,77 +207,135 @@ func (h *Host) CopyOut(ctx context.Context, p string, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	w := tar.NewWriter(to)
-	root, err := h.folder(p, false)
-	name := "."
-	if err != nil { // a file
-		st, _, serr := h.lstat(p)
-		if serr != nil || st.IsDir() {
-			return pathError("copy from", p, errors.Join(serr, err))
+	c := &packer{now: now, w: tar.NewWriter(to)}
+	folder, err := h.openFolder(p)
+	if errors.Is(err, unix.ENOTDIR) { // a file
+		err = c.single(h, p)
+	} else if err == nil {
+		defer folder.Close()
+		if err = c.tree(ctx, folder); err != nil {
+			return fmt.Errorf("copy from %s: %w", p, err)
 		}
-		parent, base := path.Split(at(h.dir, p))
-		if root, err = h.folder(parent, false); err != nil {
-			return pathError("copy from", p, err)
-		}
-		name = base
 	}
-	defer root.Close()
-	err = fs.WalkDir(root.FS(), name, func(name string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || name == "." {
-			return err
-		}
-		return pack(now, w, root, name)
-	})
 	if err == nil {
-		err = w.Close()
+		err = c.w.Close()
 	}
+	return pathError("copy from", p, err)
+}
+
+// packer is one copy out of the box.
+type packer struct {
+	now   turn
+	w     *tar.Writer
+	bytes int64
+}
+
+// tree packs everything below a folder, or comes to an error: a part of a tree is no copy of it.
+func (c *packer) tree(ctx context.Context, folder *os.File) error {
+	var left error
+	err := trees.Walk(ctx, folder, trees.Bounds{Depth: maxDepth, Path: maxPath, Entries: maxCopied}, trees.Visitor{
+		Visit: func(e *trees.Entry) error {
+			if left != nil {
+				return left
+			}
+			if err := c.pack(e); !errors.Is(err, fs.ErrNotExist) { // one that went meanwhile
+				return err
+			}
+			return nil
+		},
+		Left: func(name string, why error) {
+			bound := (*trees.BoundError)(nil)
+			if errors.As(why, &bound) {
+				why = boundError(int64(bound.Most), bound.What)
+			}
+			if left == nil && !errors.Is(why, fs.ErrNotExist) {
+				left = fmt.Errorf("%.200s: %w", name, why)
+			}
+		},
+	})
+	return cmp.Or(err, left)
+}
+
+// single packs one file.
+func (c *packer) single(h *Host, p string) error {
+	parent, base := path.Split(at(h.dir, p))
+	folder, err := h.openFolder(cmp.Or(parent, "."))
 	if err != nil {
-		return fmt.Errorf("copy from %s: %w", p, err)
+		return err
 	}
-	return nil
+	defer folder.Close()
+	return trees.One(folder, base, func(e *trees.Entry) error {
+		if t := e.Type; !t.IsRegular() && t&fs.ModeSymlink == 0 {
+			return &trees.SpecialError{Mode: t}
+		}
+		return c.pack(e)
+	})
 }
 
 // pack writes one entry.
-func pack(now turn, w *tar.Writer, root *os.Root, name string) error {
-	if err := now.still(); err != nil {
+func (c *packer) pack(e *trees.Entry) error {
+	if err := c.now.still(); err != nil {
 		return err
 	}
-	st, err := root.Lstat(name)
-	if err != nil {
-		return err
-	}
-	link := ""
+	hdr := &tar.Header{Name: e.Path, Format: tar.FormatPAX}
 	switch {
-	case st.Mode()&fs.ModeSymlink != 0:
-		if link, err = root.Readlink(name); err != nil {
+	case e.Type.IsRegular():
+		return c.file(e, hdr)
+	case e.Type.IsDir():
+		hdr.Typeflag, hdr.Name = tar.TypeDir, hdr.Name+"/"
+	case e.Type&fs.ModeSymlink != 0:
+		hdr.Typeflag = tar.TypeSymlink
+		var err error
+		if hdr.Linkname, err = e.Link(); err != nil {
 			return err
 		}
-	case !st.IsDir() && !st.Mode().IsRegular():
+	default:
 		return nil
 	}
-	hdr, err := tar.FileInfoHeader(st, link)
+	st, err := e.Stat()
 	if err != nil {
 		return err
 	}
-	hdr.Name, hdr.Format = name, tar.FormatPAX
-	hdr.Uname, hdr.Gname, hdr.AccessTime, hdr.ChangeTime = "", "", time.Time{}, time.Time{}
-	if st.IsDir() {
-		hdr.Name += "/"
-	}
-	if !st.Mode().IsRegular() {
-		return w.WriteHeader(hdr)
-	}
+	describe(hdr, st)
+	return c.w.WriteHeader(hdr)
+}
+
+func describe(hdr *tar.Header, st *trees.Info) {
+	hdr.Mode, hdr.ModTime, hdr.Uid, hdr.Gid = int64(st.Stat_t.Mode&0o7777), st.MTime(), int(st.Uid), int(st.Gid)
+}
+
+// file packs as many bytes of a file as it had when it was opened. One that is shorter by the
+// time it is read is filled up with zeros: the header is on its way.
+func (c *packer) file(e *trees.Entry, hdr *tar.Header) error {
 	var f *os.File
-	if err := now.do(func() (err error) { f, err = root.Open(name); return err }); err != nil {
+	var st *trees.Info
+	err := c.now.do(func() (err error) { f, st, err = e.Open(); return err })
+	if errors.Is(err, fs.ErrInvalid) { // it became a fifo
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := w.WriteHeader(hdr); err != nil {
+	if c.bytes += st.Size; c.bytes > maxTree {
+		return boundError(maxTree, "bytes")
+	}
+	describe(hdr, st)
+	hdr.Typeflag, hdr.Size = tar.TypeReg, st.Size
+	if err := c.w.WriteHeader(hdr); err != nil {
 		return err
 	}
-	_, err = io.CopyN(w, f, st.Size())
+	n, err := io.CopyN(c.w, f, st.Size)
+	if err == io.EOF {
+		_, err = io.CopyN(c.w, zeros{}, st.Size-n)
+	}
 	return err
+}
+
+// zeros is an endless file of them.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }

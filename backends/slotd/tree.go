@@ -30,7 +30,7 @@ func ticks() uint64 {
 
 // processes lists the living processes that began at or after a time.
 func processes(since uint64) []entry {
-	dir, err := os.Open("/proc")
+	dir, err := openKernel("/proc")
 	if err != nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func processes(since uint64) []entry {
 // readEntry reads /proc/PID/stat. The name in it may hold any byte, so fields are
 // counted from its last parenthesis.
 func readEntry(pid int) (entry, bool) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	raw, err := readKernel("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return entry{}, false
 	}
@@ -83,7 +83,7 @@ func parseStat(pid int, raw []byte) (entry, bool) {
 // true. It is unsure about a process that is in the middle of an exec: on a busy machine
 // one can stay there for long, without a trace of where it came from.
 func marked(e entry, match func(string) bool) (yes, unsure bool) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(e.pid) + "/environ")
+	raw, err := readKernel("/proc/" + strconv.Itoa(e.pid) + "/environ")
 	if err != nil {
 		return false, false
 	}

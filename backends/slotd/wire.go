@@ -204,7 +204,7 @@ type fault struct {
 func kinds() map[string]error {
 	return map[string]error{"closed": backends.ErrClosed, "broken": backends.ErrBroken, "too_large": backends.ErrTooLarge,
 		"not_exist": fs.ErrNotExist, "exist": fs.ErrExist, "permission": fs.ErrPermission, "invalid": fs.ErrInvalid,
-		"unsupported": errors.ErrUnsupported, "unavailable": backends.ErrUnavailable, "lost": backends.ErrLost, "canceled": context.Canceled, "escapes": errEscapes}
+		"unsupported": errors.ErrUnsupported, "unavailable": backends.ErrUnavailable, "lost": backends.ErrLost, "canceled": context.Canceled, "escapes": errEscapes, "slow": backends.ErrSlow}
 }
 
 func toFault(err error) fault {
@@ -217,7 +217,7 @@ func toFault(err error) fault {
 	if errors.As(err, &no) {
 		f.Errno = int(no)
 	}
-	for _, name := range []string{"closed", "broken", "too_large", "canceled", "escapes", "not_exist", "exist", "permission", "invalid", "unsupported", "unavailable", "lost"} {
+	for _, name := range []string{"closed", "broken", "too_large", "slow", "canceled", "escapes", "not_exist", "exist", "permission", "invalid", "unsupported", "unavailable", "lost"} {
 		if errors.Is(err, kinds()[name]) {
 			f.Kind = name
 			break

@@ -221,6 +221,19 @@ func (w *walk) enter(dir int, name, path string) error {
 	return nil
 }
 
+// One visits a single entry of an open folder.
+func One(folder *os.File, name string, visit func(e *Entry) error) error {
+	return control(folder, func(fd int) error {
+		e := &Entry{Name: name, Path: name, dir: fd}
+		st, err := e.Stat()
+		if err != nil {
+			return err
+		}
+		e.Type = st.Mode().Type()
+		return visit(e)
+	})
+}
+
 // up leaves the deepest folder. The one above it may have been closed; what is above now may
 // be another one, if somebody has moved the folder, and then the rest of the old one is out of
 // reach.

@@ -1,0 +1,173 @@
+package slotd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"time"
+
+	"hermes/backends"
+	"hermes/backends/trees"
+)
+
+// The bounds of the calls that are not commands, all in one place; docs/slotd.md shows them. A
+// command has the time that its caller gives it. What is beyond a bound is an error that names it,
+// or, in a search, told in Skipped.
+const (
+	// Time. A call that moves no content; a search, which then answers with what it has; a call
+	// that moves content: without a byte, and in all; a reset; input that a process does not take.
+	callTime   = 30 * time.Second
+	searchTime = 20 * time.Second
+	stallTime  = time.Minute
+	moveTime   = time.Hour
+	resetTime  = 5 * time.Minute
+	stdinTime  = 30 * time.Second
+	// What a client allows on top before it takes a server for lost.
+	answerTime = 30 * time.Second
+
+	// Names: read by a search, of one folder by a list, of a tree that is copied out or in.
+	maxNames  = 400_000
+	maxListed = 200_000
+	maxCopied = trees.Entries
+
+	// Bytes: of a file that is written, of a tree that is copied.
+	maxWritten = 4 << 30
+	maxTree    = 64 << 30
+
+	// Depth of every walk, and bytes of every path.
+	maxDepth = trees.Depth
+	maxPath  = trees.Path
+)
+
+// boundError says which bound of a call was hit.
+func boundError(most int64, what string) error {
+	return fmt.Errorf("more than %d %s, which is the bound of this call: %w", most, what, backends.ErrTooLarge)
+}
+
+// within answers when call does, and at ctx's end or after a time at the latest: a file system
+// need not answer at all. Such a call is left behind in its goroutine; drop, which may be nil,
+// gets what it comes to.
+func within[R any](ctx context.Context, op, p string, most time.Duration, call func(context.Context) (R, error), drop func(R)) (R, error) {
+	own, cancel := context.WithTimeoutCause(ctx, most, errSlow(most))
+	type end struct {
+		r   R
+		err error
+	}
+	done := make(chan end)
+	left := make(chan struct{})
+	go func() {
+		defer cancel()
+		r, err := call(own)
+		select {
+		case done <- end{r, err}:
+		case <-left:
+			if err == nil && drop != nil {
+				drop(r)
+			}
+		}
+	}()
+	select {
+	case e := <-done:
+		if e.err != nil && ctx.Err() == nil && own.Err() != nil && errors.Is(e.err, own.Err()) {
+			e.err = &fs.PathError{Op: op, Path: p, Err: context.Cause(own)}
+		}
+		return e.r, e.err
+	case <-own.Done():
+	}
+	// One that heeds its context is about to answer.
+	timer := time.NewTimer(20 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case e := <-done:
+		if e.err == nil {
+			return e.r, nil
+		}
+	case <-timer.C:
+		close(left)
+	}
+	var none R
+	if err := ctx.Err(); err != nil {
+		return none, fmt.Errorf("%s %s: %w", op, p, context.Cause(ctx))
+	}
+	return none, &fs.PathError{Op: op, Path: p, Err: context.Cause(own)}
+}
+
+// errSlow is the cause of a call's end at its deadline.
+func errSlow(most time.Duration) error {
+	return fmt.Errorf("no end after %v, which is the bound of this call: %w", most, backends.ErrSlow)
+}
+
+// pace ends a call that moves content when nothing has moved for stallTime.
+type pace struct {
+	timer *time.Timer
+}
+
+// paced gives a context that ends with ctx, or without progress. stop must be called.
+func paced(ctx context.Context) (own context.Context, p pace, stop func()) {
+	own, cancel := context.WithCancelCause(ctx)
+	p = pace{time.AfterFunc(stallTime, func() {
+		cancel(fmt.Errorf("nothing has moved for %v, which is the bound of this call: %w", stallTime, backends.ErrSlow))
+	})}
+	return own, p, func() { p.timer.Stop(); cancel(nil) }
+}
+
+// moved says that content has.
+func (p pace) moved() { p.timer.Reset(stallTime) }
+
+// from counts what is read as progress, and at most most bytes of it.
+func (p pace) from(r io.Reader, most int64) io.Reader { return &pacedReader{p, r, most, most} }
+
+type pacedReader struct {
+	pace
+	r          io.Reader
+	left, most int64
+}
+
+func (r *pacedReader) Read(b []byte) (int, error) {
+	if r.left <= 0 {
+		var one [1]byte
+		if n, err := r.r.Read(one[:]); n == 0 && err != nil {
+			return 0, err
+		}
+		return 0, boundError(r.most, "bytes")
+	}
+	n, err := r.r.Read(b[:min(int64(len(b)), r.left)])
+	r.left -= int64(n)
+	if n > 0 {
+		r.moved()
+	}
+	return n, err
+}
+
+// to counts what is written as progress.
+func (p pace) to(w io.Writer) *pacedWriter { return &pacedWriter{pace: p, w: w} }
+
+type pacedWriter struct {
+	pace
+	mu   sync.Mutex
+	w    io.Writer
+	shut bool
+}
+
+// close keeps a call that was left behind from writing to what is its caller's again.
+func (w *pacedWriter) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shut = true
+}
+
+func (w *pacedWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shut {
+		return 0, io.ErrClosedPipe
+	}
+	n, err := w.w.Write(b)
+	if n > 0 {
+		w.moved()
+	}
+	return n, err
+}
