@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync"
 	"time"
 
 	"hermes/backends"
@@ -71,7 +70,7 @@ func within[R any](ctx context.Context, op, p string, most time.Duration, call f
 	}()
 	select {
 	case e := <-done:
-		if e.err != nil && ctx.Err() == nil && own.Err() != nil && errors.Is(e.err, own.Err()) {
+		if e.err != nil && own.Err() != nil && errors.Is(context.Cause(own), backends.ErrSlow) {
 			e.err = &fs.PathError{Op: op, Path: p, Err: context.Cause(own)}
 		}
 		return e.r, e.err
@@ -89,8 +88,8 @@ func within[R any](ctx context.Context, op, p string, most time.Duration, call f
 		close(left)
 	}
 	var none R
-	if err := ctx.Err(); err != nil {
-		return none, fmt.Errorf("%s %s: %w", op, p, context.Cause(ctx))
+	if why := context.Cause(ctx); why != nil && !errors.Is(why, backends.ErrSlow) {
+		return none, fmt.Errorf("%s %s: %w", op, p, why)
 	}
 	return none, &fs.PathError{Op: op, Path: p, Err: context.Cause(own)}
 }
@@ -143,26 +142,34 @@ func (r *pacedReader) Read(b []byte) (int, error) {
 }
 
 // to counts what is written as progress.
-func (p pace) to(w io.Writer) *pacedWriter { return &pacedWriter{pace: p, w: w} }
+func (p pace) to(w io.Writer) *pacedWriter {
+	out := &pacedWriter{pace: p, w: w, free: make(chan struct{}, 1)}
+	out.free <- struct{}{}
+	return out
+}
 
 type pacedWriter struct {
 	pace
-	mu   sync.Mutex
 	w    io.Writer
-	shut bool
+	free chan struct{} // holds one while nobody writes
 }
 
-// close keeps a call that was left behind from writing to what is its caller's again.
+// close keeps a call that was left behind from writing to what is its caller's again, unless it
+// is that writer itself which does not come back.
 func (w *pacedWriter) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.shut = true
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-w.free:
+	case <-timer.C:
+	}
 }
 
 func (w *pacedWriter) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.shut {
+	select {
+	case <-w.free:
+		defer func() { w.free <- struct{}{} }()
+	default:
 		return 0, io.ErrClosedPipe
 	}
 	n, err := w.w.Write(b)

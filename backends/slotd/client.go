@@ -169,10 +169,21 @@ func (c *Client) call(ctx context.Context, what, method, path string, q url.Valu
 	own, cancel := c.bind(ctx)
 	defer cancel(nil)
 	defer c.listen().stop()
+	size := int64(0)
+	whole, ok := body.(*bytes.Reader)
+	if ok {
+		size = whole.Size()
+	}
+	w := watched(patience(method, path, size), cancel)
+	defer w.stop()
+	if body != nil && !ok {
+		body = watchedReader{body, w}
+	}
 	r, err := c.send(own, method, path, q, body)
 	if err != nil {
-		return c.lost(ctx, what, err)
+		return c.lost(ctx, what, because(own, err))
 	}
+	r.Body = watchedBody{watchedReader{r.Body, w}, r.Body}
 	defer r.Body.Close()
 	if r.StatusCode/100 != 2 {
 		return c.refused(ctx, what, name, r)
@@ -186,9 +197,17 @@ func (c *Client) call(ctx context.Context, what, method, path string, q url.Valu
 		if errors.As(err, &f) || errors.As(err, &pe) {
 			return err
 		}
-		return c.lost(ctx, what, err)
+		return c.lost(ctx, what, because(own, err))
 	}
 	return nil
+}
+
+// because prefers the cause of a context's end to what came of it.
+func because(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return errSilent
+	}
+	return err
 }
 
 // refused reads an answer that is not the one asked for.

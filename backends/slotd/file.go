@@ -95,9 +95,9 @@ func (h *Host) WriteFile(ctx context.Context, p string, data []byte, perm fs.Fil
 
 // writeFrom is WriteFile from a stream; an error of the stream leaves the file as it was.
 func (h *Host) writeFrom(ctx context.Context, p string, data io.Reader, perm fs.FileMode) error {
+	ctx, pace, stop := paced(ctx)
+	defer stop()
 	_, err := within(ctx, "write", p, moveTime, func(ctx context.Context) (struct{}, error) {
-		ctx, pace, stop := paced(ctx)
-		defer stop()
 		return struct{}{}, h.write(ctx, p, pace.from(data, maxWritten), perm)
 	}, nil)
 	return err

@@ -1,11 +1,13 @@
 package slotd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -22,14 +24,23 @@ func (s *server) getFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, _, limit, err := s.h.openRegular(r.Context(), pathOf(r), limit)
+	type file struct {
+		*os.File
+		size, limit int64
+	}
+	f, err := within(r.Context(), "read", pathOf(r), callTime, func(ctx context.Context) (file, error) {
+		f, size, limit, err := s.h.openRegular(ctx, pathOf(r), limit)
+		return file{f, size, limit}, err
+	}, func(f file) { f.Close() })
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	to := newSlow(w, r)
+	defer to.stop()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Trailer", errorTrailer)
-	_, err = io.Copy(w, io.LimitReader(f, limit+1)) // one more byte tells that it grew
+	_, err = io.Copy(to, sized(f, f.size, f.limit+1)) // one more byte tells that it is longer
 	sendTrailer(w, pathError("read", pathOf(r), err))
 	return nil
 }
@@ -48,7 +59,9 @@ func (s *server) putFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.h.writeFrom(r.Context(), pathOf(r), r.Body, fs.FileMode(mode)); err != nil {
+	from := newSlow(w, r)
+	defer from.stop()
+	if err := s.h.writeFrom(r.Context(), pathOf(r), from, fs.FileMode(mode)); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -58,15 +71,19 @@ func (s *server) putFile(w http.ResponseWriter, r *http.Request) error {
 func (s *server) getTar(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Trailer", errorTrailer)
-	sendTrailer(w, s.h.CopyOut(r.Context(), pathOf(r), w))
+	to := newSlow(w, r)
+	defer to.stop()
+	sendTrailer(w, s.h.CopyOut(r.Context(), pathOf(r), to))
 	return nil
 }
 
 func (s *server) putTar(w http.ResponseWriter, r *http.Request) error {
-	if err := s.h.CopyIn(r.Context(), pathOf(r), r.Body); err != nil {
+	from := newSlow(w, r)
+	defer from.stop()
+	if err := s.h.CopyIn(r.Context(), pathOf(r), from); err != nil {
 		return err
 	}
-	io.Copy(io.Discard, r.Body) // padding after the end of the archive
+	io.Copy(io.Discard, io.LimitReader(from, maxRequest)) // padding after the end of the archive
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

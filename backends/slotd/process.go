@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/creack/pty"
@@ -23,7 +22,7 @@ type process struct {
 	buf    *ring
 	in     *os.File // stdin or the terminal
 	tty    bool
-	write  sync.Mutex
+	write  chan struct{} // holds one while nobody writes to in
 	done   chan struct{} // closed when the result is there
 	result backends.Result
 	err    error
@@ -47,7 +46,8 @@ func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOption
 	if err != nil {
 		return nil, err
 	}
-	p := &process{h: h, buf: newRing(int(o.Buffer)), done: make(chan struct{}), tty: o.PTY}
+	p := &process{h: h, buf: newRing(int(o.Buffer)), write: make(chan struct{}, 1), done: make(chan struct{}), tty: o.PTY}
+	p.write <- struct{}{}
 	ours, child, err := streams(o)
 	if err != nil {
 		return nil, fmt.Errorf("streams of a background command: %w", err)
@@ -76,7 +76,7 @@ func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOption
 	}
 	h.remember(now, p)
 	if len(c.Stdin) > 0 && p.in != nil {
-		go p.Write(context.WithoutCancel(context.Background()), c.Stdin)
+		go p.feed(context.Background(), c.Stdin) // ends with the process: its pipe breaks
 	}
 	return p, nil
 }
@@ -194,20 +194,32 @@ func (p *process) Log(ctx context.Context) (data []byte, first, lines int64, err
 	return data, first, lines, nil
 }
 
-// Write implements backends.Process. A full pipe makes it wait until ctx ends.
+// Write implements backends.Process. A full pipe makes it wait until ctx ends, or for stdinTime:
+// then a part of data may have been taken.
 func (p *process) Write(ctx context.Context, data []byte) error {
 	if p.in == nil {
 		return fmt.Errorf("write to process %s: %w", p.ID(), os.ErrClosed)
 	}
-	p.write.Lock()
-	defer p.write.Unlock()
+	own, cancel := context.WithTimeoutCause(ctx, stdinTime, fmt.Errorf("it has not read its input for %v: %w", stdinTime, backends.ErrSlow))
+	defer cancel()
+	return p.feed(own, data)
+}
+
+// feed writes until ctx ends.
+func (p *process) feed(ctx context.Context, data []byte) error {
+	select {
+	case <-p.write:
+		defer func() { p.write <- struct{}{} }()
+	case <-ctx.Done():
+		return fmt.Errorf("write to process %s: %w", p.ID(), context.Cause(ctx))
+	}
 	stop := context.AfterFunc(ctx, func() { p.in.SetWriteDeadline(time.Unix(1, 0)) })
 	_, err := p.in.Write(data)
 	if !stop() {
 		p.in.SetWriteDeadline(time.Time{})
 	}
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("write to process %s: %w", p.ID(), err)

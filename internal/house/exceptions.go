@@ -37,6 +37,17 @@ func process() []exception {
 // host are tools that reach the host.
 func host() []exception { return nil }
 
+// opens are calls of the server in a box that have the name of one that opens a file.
+func opens() []exception {
+	return []exception{
+		{"backends/slotd/open.go", "*", "the one place that opens files"},
+		{"backends/slotd/process.go", "pty.Open", "a new terminal, of which no command knows yet"},
+		{"backends/slotd/*.go", "trees.Walk", "works with descriptors and opens nothing but folders"},
+		{"backends/slotd/tar.go", "e.Open", "an entry of a walk, which is looked at, opened and looked at again"},
+		{"backends/slotd/search.go", "e.Open", "as above"},
+	}
+}
+
 // spoken are words that a file needs.
 func spoken() []exception {
 	return []exception{

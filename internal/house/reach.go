@@ -61,6 +61,39 @@ func HostReach(t *Tree) []Finding {
 	return out
 }
 
+// opening are the names of calls that open files, whatever they belong to: a package, a root, a
+// file system.
+func opening() []string {
+	return []string{"Open", "OpenFile", "OpenRoot", "OpenInRoot", "Openat", "Openat2", "OpenTree", "Creat", "Create", "CreateTemp", "ReadFile", "WriteFile", "ReadDir",
+		"DirFS", "FS", "Walk", "WalkDir", "CopyFS"}
+}
+
+// Opens finds files that the server in a box opens elsewhere than in its one place: what commands
+// put where a file is looked for, such as a FIFO, must never be waited for.
+func Opens(t *Tree) []Finding {
+	var out []Finding
+	for _, f := range t.code() {
+		if f.Dir() != "backends/slotd" {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(opening(), s.Sel.Name) {
+				return true
+			}
+			name := s.Sel.Name
+			if x, ok := s.X.(*ast.Ident); ok {
+				name = x.Name + "." + name
+			}
+			if !excused(opens(), f.Path, name) {
+				out = append(out, t.at(f, s.Pos(), "files are opened in open.go, not by %s", name))
+			}
+			return true
+		})
+	}
+	return out
+}
+
 // eachUse visits package.Name selectors by the last element of the package's path.
 func eachUse(f *File, visit func(name string, n ast.Node)) {
 	names := imports(f)

@@ -1,0 +1,223 @@
+package slotd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hermes/backends"
+	"hermes/backends/slotd"
+)
+
+// TestSilentServer: a server that takes calls and answers none is lost, each call within its
+// bound.
+func TestSilentServer(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *slotd.Client) error{
+		"health": func(ctx context.Context, c *slotd.Client) error { _, err := c.Health(ctx); return err },
+		"info":   func(ctx context.Context, c *slotd.Client) error { _, err := c.Info(ctx); return err },
+		"exec": func(ctx context.Context, c *slotd.Client) error {
+			_, err := c.Exec(ctx, backends.Cmd{Shell: "true"})
+			return err
+		},
+		"read":  func(ctx context.Context, c *slotd.Client) error { _, err := c.ReadFile(ctx, "f", 0); return err },
+		"write": func(ctx context.Context, c *slotd.Client) error { return c.WriteFile(ctx, "f", make([]byte, 1<<20), 0) },
+		"stat":  func(ctx context.Context, c *slotd.Client) error { _, err := c.Stat(ctx, "f"); return err },
+		"list":  func(ctx context.Context, c *slotd.Client) error { _, err := c.List(ctx, "f", 0); return err },
+		"search": func(ctx context.Context, c *slotd.Client) error {
+			_, err := c.Search(ctx, backends.Query{Root: "."})
+			return err
+		},
+		"copy in": func(ctx context.Context, c *slotd.Client) error {
+			return c.CopyIn(ctx, "d", bytes.NewReader(make([]byte, 1<<20)))
+		},
+		"copy out": func(ctx context.Context, c *slotd.Client) error { return c.CopyOut(ctx, "d", io.Discard) },
+		"start": func(ctx context.Context, c *slotd.Client) error {
+			_, err := c.Start(ctx, backends.Cmd{Shell: "true"}, backends.StartOptions{})
+			return err
+		},
+		"reset": func(ctx context.Context, c *slotd.Client) error {
+			_, err := c.Reset(ctx, backends.ResetFiles)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := slotd.NewClient(func(context.Context) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					t.Cleanup(func() { theirs.Close() })
+					go func() { // it reads what it gets and says nothing
+						io.Copy(io.Discard, theirs)
+					}()
+					return ours, nil
+				}, slotd.ClientOptions{})
+				defer c.Close(context.Background())
+				began := time.Now()
+				err := call(t.Context(), c)
+				if took := time.Since(began); !errors.Is(err, backends.ErrLost) || took > 6*time.Minute {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+		})
+	}
+}
+
+func host(t *testing.T, confine bool) (*slotd.Host, string) {
+	t.Helper()
+	dir := t.TempDir()
+	h, err := slotd.NewHost(slotd.Options{Home: dir, Confine: confine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close(context.Background()) })
+	return h, dir
+}
+
+// stuck is a stream on which nothing ever moves.
+type stuck struct{ end chan struct{} }
+
+func (s stuck) Write([]byte) (int, error) { <-s.end; return 0, io.ErrClosedPipe }
+func (s stuck) Read([]byte) (int, error)  { <-s.end; return 0, io.ErrClosedPipe }
+
+// TestStuckStream: a call whose other end does not move ends all the same, and so does one
+// whose caller leaves.
+func TestStuckStream(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *slotd.Host, stuck) error{
+		"copy out": func(ctx context.Context, h *slotd.Host, s stuck) error { return h.CopyOut(ctx, ".", s) },
+		"copy in":  func(ctx context.Context, h *slotd.Host, s stuck) error { return h.CopyIn(ctx, "d", s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, dir := host(t, false)
+				if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				s := stuck{make(chan struct{})}
+				defer close(s.end)
+				began := time.Now()
+				if err := call(t.Context(), h, s); !errors.Is(err, backends.ErrSlow) || time.Since(began) > 2*time.Minute {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began = time.Now()
+				if err := call(ctx, h, s); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 3*time.Second {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// TestExchangedWhileSearched: files that become FIFOs and back again, and folders too, never
+// make a call wait, confined or not.
+func TestExchangedWhileSearched(t *testing.T) {
+	for _, confine := range []bool{false, true} {
+		t.Run(fmt.Sprint(confine), func(t *testing.T) {
+			h, dir := host(t, confine)
+			at := func(name string) string { return filepath.Join(dir, name) }
+			if err := errors.Join(os.MkdirAll(at("kept/sub"), 0o755), os.WriteFile(at("kept/file"), []byte("needle\n"), 0o644), syscall.Mkfifo(at("kept/fifo"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for ctx.Err() == nil {
+					for _, name := range []string{".gitignore", "x", "y"} {
+						os.Remove(at(name))
+						os.Link(at("kept/fifo"), at(name))
+						os.Remove(at(name))
+						os.Link(at("kept/file"), at(name))
+					}
+					os.Remove(at("z"))
+					os.Mkdir(at("z"), 0o755)
+					os.Remove(at("z"))
+					os.Link(at("kept/fifo"), at("z"))
+				}
+			}()
+			timed, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			defer cancel()
+			for range 300 {
+				for what, call := range map[string]func() error{
+					"search": func() error {
+						_, err := h.Search(timed, backends.Query{Root: ".", Pattern: "needle", Content: true})
+						return err
+					},
+					"search z": func() error { _, err := h.Search(timed, backends.Query{Root: "z", Pattern: "*"}); return err },
+					"read":     func() error { _, err := h.ReadFile(timed, "x", 0); return err },
+					"list":     func() error { _, err := h.List(timed, "z", 0); return err },
+					"write":    func() error { return h.WriteFile(timed, "z/a", nil, 0) },
+					"copy":     func() error { return h.CopyOut(timed, ".", io.Discard) },
+					"copy z":   func() error { return h.CopyOut(timed, "z", io.Discard) },
+				} {
+					if err := call(); timed.Err() != nil || errors.Is(err, backends.ErrSlow) {
+						t.Fatalf("%s: %v", what, err)
+					}
+				}
+			}
+			stop()
+			<-done
+		})
+	}
+}
+
+// TestSpecialFiles: what is no plain file is refused by its kind, and told of by a search.
+func TestSpecialFiles(t *testing.T) {
+	for _, confine := range []bool{false, true} {
+		t.Run(fmt.Sprint(confine), func(t *testing.T) {
+			h, dir := host(t, confine)
+			ctx := t.Context()
+			if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "ff"), 0o644), syscall.Mkfifo(filepath.Join(dir, ".gitignore"), 0o644),
+				os.WriteFile(filepath.Join(dir, "f"), []byte("needle"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			for what, err := range map[string]error{
+				"read": errOf(h.ReadFile(ctx, "ff", 0)), "search": errOf(h.Search(ctx, backends.Query{Root: "ff", Pattern: "*"})),
+				"write": h.WriteFile(ctx, "ff", nil, 0), "copy out": h.CopyOut(ctx, "ff", io.Discard),
+			} {
+				var pe *fs.PathError
+				if !errors.Is(err, fs.ErrInvalid) || !errors.As(err, &pe) || !strings.Contains(err.Error(), "FIFO") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			f, err := h.Search(ctx, backends.Query{Root: ".", Pattern: "needle", Content: true})
+			if err != nil || f.Total != 1 || f.Skipped.Special != 1 || strings.Join(f.Skipped.Names, " ") != "ff" {
+				t.Errorf("%+v, %v", f, err)
+			}
+		})
+	}
+}
+
+func errOf[R any](_ R, err error) error { return err }
+
+// TestManyIgnoreFiles: the rules of a folder hold below it alone, however many folders have some.
+func TestManyIgnoreFiles(t *testing.T) {
+	h, dir := host(t, false)
+	rules := strings.Repeat("nothing-of-it\n", 1000) + "out\n"
+	for i := range 100 {
+		d := filepath.Join(dir, fmt.Sprintf("d%03d", i))
+		if err := errors.Join(os.Mkdir(d, 0o755), os.WriteFile(filepath.Join(d, ".gitignore"), []byte(rules), 0o644),
+			os.WriteFile(filepath.Join(d, "in"), nil, 0o644), os.WriteFile(filepath.Join(d, "out"), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	f, err := h.Search(t.Context(), backends.Query{Root: ".", Pattern: "*"})
+	if err != nil || f.Total != 100 || f.Skipped.Ignored != 100 || len(f.Skipped.Bounds) != 0 {
+		t.Errorf("%d files, %+v, %v", f.Total, f.Skipped, err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
