@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"hermes/cmd"
 	"hermes/configs"
@@ -109,7 +111,7 @@ func TestSignals(t *testing.T) {
 	}{{os.Interrupt, os.Interrupt, 130}, {syscall.SIGTERM, os.Interrupt, 143}, {syscall.SIGHUP, syscall.SIGTERM, 143}} {
 		in := make(chan os.Signal)
 		said := make(chan string, 9)
-		ctx, s, stop := cmd.Watch(t.Context(), in, func(text string) { said <- text })
+		ctx, s, stop := cmd.Watch(t.Context(), in, func(text string) { said <- text }, nil)
 		if s.Draining() || s.Code() != 0 {
 			t.Error("draining before a signal")
 		}
@@ -129,9 +131,39 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestForcedEnd: a process that does not end although it was cancelled is ended, by a third signal
+// or by time; also one whose command takes the first SIGINT for itself.
+func TestForcedEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		signals int
+		asks    bool
+		within  time.Duration
+	}{{"third signal", 3, false, 0}, {"time", 2, false, 10 * time.Second}, {"chat", 3, true, 10 * time.Second}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in, ended := make(chan os.Signal), make(chan int, 9)
+				_, s, stop := cmd.Watch(t.Context(), in, nil, func(code int) { ended <- code })
+				defer stop()
+				if tt.asks {
+					once := true
+					s.Intercept(func() bool { defer func() { once = false }(); return once })
+				}
+				began := time.Now()
+				for range tt.signals {
+					in <- os.Interrupt
+				}
+				if code := <-ended; code != 130 || time.Since(began) > tt.within {
+					t.Errorf("exit %d after %v", code, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	in := make(chan os.Signal)
-	_, s, stop := cmd.Watch(t.Context(), in, nil)
+	_, s, stop := cmd.Watch(t.Context(), in, nil, nil)
 	defer stop()
 	in <- os.Interrupt
 	<-s.Drain()

@@ -46,7 +46,7 @@ func Main(ctx context.Context, args []string, p Parts) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, watched()...)
 	defer signal.Stop(signals)
-	return run(ctx, args, process{stdio: stdio, environ: os.Environ(), signals: signals, program: executable()}, p)
+	return run(ctx, args, process{stdio: stdio, environ: os.Environ(), signals: signals, end: os.Exit, program: executable()}, p)
 }
 
 // executable is the path of this program, for those who start it again in a guise.

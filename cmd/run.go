@@ -20,7 +20,8 @@ type process struct {
 	stdio   Stdio
 	environ []string
 	signals <-chan os.Signal
-	program string // path of the executable; "" when unknown
+	end     func(code int) // ends the process at once; nil: nobody may
+	program string         // path of the executable; "" when unknown
 }
 
 // root is the grammar. A new command is its own file and one line here.
@@ -98,7 +99,7 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 	if err != nil {
 		return finish(err, nil, say)
 	}
-	ctx, signals, stop := Watch(ctx, p.signals, say)
+	ctx, signals, stop := Watch(ctx, p.signals, say, p.end)
 	defer stop()
 	parts.Backends = app.Surround(parts.Backends, env.Get, say)
 	h := &host{Ctx: ctx, Stdio: p.stdio, Env: env, Parts: parts, Signals: signals, Redact: redact, Program: p.program, args: args}

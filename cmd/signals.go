@@ -6,13 +6,18 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ErrInterrupted is the cause of a context that the second signal cancelled.
 var ErrInterrupted = errors.New("interrupted twice: cancelled")
 
-// Signals turns the signals of the process into two steps: the first asks to drain, the
-// second cancels. It is safe for concurrent use.
+// endTime is how long a cancelled process has to end by itself.
+const endTime = 9 * time.Second
+
+// Signals turns the signals of the process into steps: the first asks to drain, the second
+// cancels, and a third, or nothing but time, ends a process that does not end by itself. It is
+// safe for concurrent use.
 type Signals struct {
 	drain  chan struct{}
 	done   chan struct{}
@@ -24,20 +29,39 @@ type Signals struct {
 
 // Watch reads signals from in until stop is called, which waits for its goroutine. The
 // context it returns ends with the second signal, its cause being ErrInterrupted. say is
-// told a sentence at each step; nil is silent.
-func Watch(ctx context.Context, in <-chan os.Signal, say func(string)) (context.Context, *Signals, func()) {
+// told a sentence at each step; nil is silent. end ends the process with an exit code, whatever
+// hangs in it: it is called for a signal that comes after the cancelling one, and [endTime] after
+// that one. nil: nobody ends it.
+func Watch(ctx context.Context, in <-chan os.Signal, say func(string), end func(code int)) (context.Context, *Signals, func()) {
 	s := &Signals{drain: make(chan struct{}), done: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(ctx)
 	quit := make(chan struct{})
 	if say == nil {
 		say = func(string) {}
 	}
+	if end == nil {
+		end = func(int) {}
+	}
+	force := func(why string) {
+		say(why + ": ended by force. The next hermes removes what is left of boxes; the run can be resumed.")
+		end(s.Code())
+	}
 	go func() {
 		defer close(s.done)
+		var late <-chan time.Time
 		for {
 			select {
 			case sig := <-in:
-				s.take(sig, cancel, say)
+				switch s.take(sig, cancel, say) {
+				case cancelled:
+					timer := time.NewTimer(endTime)
+					defer timer.Stop()
+					late = timer.C
+				case beyond:
+					force(sig.String() + " again")
+				}
+			case <-late:
+				force("no end " + endTime.String() + " after it was cancelled")
 			case <-quit:
 				return
 			}
@@ -51,13 +75,23 @@ func Watch(ctx context.Context, in <-chan os.Signal, say func(string)) (context.
 	}
 }
 
-func (s *Signals) take(sig os.Signal, cancel context.CancelCauseFunc, say func(string)) {
+// What a signal has come to.
+const (
+	taken     = iota // by the command, or it drains
+	cancelled        // it was the second
+	beyond           // it came after that
+)
+
+func (s *Signals) take(sig os.Signal, cancel context.CancelCauseFunc, say func(string)) int {
 	s.mu.Lock()
-	asks := s.asks
+	asks, over := s.asks, s.second
 	s.mu.Unlock()
+	if over {
+		return beyond
+	}
 	if asks != nil {
 		if sig == os.Interrupt && asks() {
-			return
+			return taken
 		}
 		say = func(string) {}
 	}
@@ -67,16 +101,15 @@ func (s *Signals) take(sig os.Signal, cancel context.CancelCauseFunc, say func(s
 		s.first = sig
 		close(s.drain)
 	}
-	again := !first && !s.second
-	s.second = s.second || !first
+	s.second = !first
 	s.mu.Unlock()
 	if first {
 		say(sig.String() + ": finishing what is in flight; once more cancels it. The run can be resumed.")
+		return taken
 	}
-	if again {
-		cancel(ErrInterrupted)
-		say(sig.String() + ": cancelled. The run can be resumed.")
-	}
+	cancel(ErrInterrupted)
+	say(sig.String() + ": cancelled. The run can be resumed.")
+	return cancelled
 }
 
 // Intercept has f asked about every further SIGINT; those that f takes do not count. A
