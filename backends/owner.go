@@ -43,10 +43,13 @@ func ParseOwner(s string) (o Owner, err error) {
 	return o, nil
 }
 
+// Near reports whether the owner lives, or lived, where its pid means something to this process.
+func (o Owner) Near() bool { return o.Space == pidNamespace() }
+
 // Dead reports that the owner's process has ended. It is false for a process of another
 // pid namespace, about which nothing can be known.
 func (o Owner) Dead() bool {
-	if o.Space != pidNamespace() {
+	if !o.Near() {
 		return false
 	}
 	start, err := startTime(strconv.Itoa(o.PID))

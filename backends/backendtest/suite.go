@@ -35,6 +35,8 @@ type Options struct {
 	Cut  func(box backends.Sandbox) error
 	// Restart restarts the engine that runs the boxes, which do not outlive it.
 	Restart func() error
+	// Heavy asks for the long forms: a million files.
+	Heavy bool
 	// Skips are the numbers of the rows that this back-end is expected to skip.
 	Skips []int
 }
@@ -80,7 +82,7 @@ func (r Row) Run(ctx context.Context, t T, b backends.Backend, o Options) {
 
 // Rows lists the suite in the order of its numbers.
 func Rows() []Row {
-	all := slices.Concat(execRows(), killRows(), fileRows(), isolationRows(), lifeRows(), poolRows(), moreRows(), reportRows(), leftRows())
+	all := slices.Concat(execRows(), killRows(), fileRows(), isolationRows(), lifeRows(), poolRows(), moreRows(), reportRows(), hangRows(), leftRows())
 	slices.SortFunc(all, func(a, b Row) int { return a.Number - b.Number })
 	return all
 }

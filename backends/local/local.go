@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/slotd"
+	"hermes/backends/trees"
 )
 
 // Kind is the back-end of this package for run files.
@@ -43,6 +43,7 @@ type Backend struct {
 	conf  Config
 	held  backends.Held[*box]
 	swept atomic.Int64 // removed by New and not yet told
+	mine  owned
 }
 
 // New returns a back-end that makes its boxes in an existing directory, from which it
@@ -83,6 +84,9 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	defer end()
 	if s.Image != "" {
 		return nil, fmt.Errorf("open local box: image %q: local boxes have no images: %w", s.Image, backends.ErrImage)
+	}
+	if err := b.mine.take(b.conf.Dir); err != nil {
+		return nil, fmt.Errorf("open local box: %w", passing(err))
 	}
 	base, err := os.MkdirTemp(b.conf.Dir, prefix+backends.Self().String()+"-")
 	if err != nil {
@@ -131,12 +135,14 @@ func (b *Backend) make(base string, s backends.Spec) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &box{Host: h, base: base, from: b}, nil
+	return &box{Host: h, base: base, from: b, gone: make(chan struct{})}, nil
 }
 
 // Close implements backends.Backend.
 func (b *Backend) Close(ctx context.Context) error {
-	return b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Close(ctx) })
+	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Close(ctx) })
+	b.mine.release()
+	return err
 }
 
 // box is a slotd host with a directory of its own.
@@ -145,29 +151,36 @@ type box struct {
 	base string
 	from *Backend
 	once sync.Once
-	err  error
+	gone chan struct{} // closed when the box is removed
+	err  error         // of the removal
 }
 
-// Close implements backends.Sandbox.
+// Close implements backends.Sandbox. A file system that does not answer holds up the removal,
+// and not its caller beyond ctx.
 func (x *box) Close(ctx context.Context) error {
 	x.once.Do(func() {
-		x.err = errors.Join(x.Host.Close(ctx), removeAll(x.base))
-		x.from.held.Drop(x)
+		go func() {
+			defer close(x.gone)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+			defer cancel()
+			x.err = errors.Join(x.Host.Close(ctx), trees.Remove(ctx, x.base))
+			x.from.held.Drop(x)
+		}()
 	})
-	return x.err
+	select {
+	case <-x.gone:
+		return x.err
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	select {
+	case <-x.gone:
+		return x.err
+	case <-ctx.Done():
+		return fmt.Errorf("close local box %s: it is not removed yet: %w", x.base, context.Cause(ctx))
+	}
 }
 
-// removeAll removes a tree although its folders may have lost their permissions.
-func removeAll(base string) error {
-	err := os.RemoveAll(base)
-	if err == nil {
-		return nil
-	}
-	filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(base)
-}
+// closeTime bounds the removal of a box.
+const closeTime = 2 * time.Minute

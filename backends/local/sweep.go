@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // prefix begins the names of folders of boxes; the owner follows, and what tells its boxes
@@ -30,25 +32,52 @@ func (b *Backend) Sweep(ctx context.Context) (removed int, err error) {
 	return removed + int(b.swept.Swap(0)), err
 }
 
+// SweepDefault sweeps where boxes are made when nothing else is said, whatever back-ends this
+// hermes uses itself.
+func SweepDefault(ctx context.Context) (removed int, err error) { return sweep(ctx, os.TempDir()) }
+
 func sweep(ctx context.Context, dir string) (removed int, err error) {
 	found, err := filepath.Glob(filepath.Join(dir, prefix+"*-*-*-*"))
 	if err != nil {
 		return 0, err
 	}
 	var errs []error
+	dead := map[string]bool{} // by owner
 	for _, base := range found {
 		name := strings.TrimPrefix(filepath.Base(base), prefix)
-		owner, err := backends.ParseOwner(name[:strings.LastIndexByte(name, '-')])
-		if err != nil || !owner.Dead() {
+		text := name[:strings.LastIndexByte(name, '-')]
+		owner, err := backends.ParseOwner(text)
+		if err != nil || strings.HasSuffix(base, lockEnd) {
 			continue
 		}
-		if err := errors.Join(endBelow(ctx, base), removeAll(base)); err != nil {
+		if _, known := dead[text]; !known {
+			dead[text] = isDead(dir, owner)
+		}
+		if !dead[text] {
+			continue
+		}
+		if err := errors.Join(endBelow(ctx, base), trees.Remove(ctx, base)); err != nil {
 			errs = append(errs, fmt.Errorf("sweep: box %s of process %d, which is dead: %w", base, owner.PID, err))
 			continue
 		}
 		removed++
 	}
+	for _, lock := range locks(dir, "*-*-*") {
+		name := strings.TrimPrefix(filepath.Base(lock), prefix)
+		owner, err := backends.ParseOwner(name[:strings.LastIndexByte(name, '-')])
+		if err == nil && (dead[owner.String()] || isDead(dir, owner)) {
+			errs = append(errs, goneToo(os.Remove(lock)))
+		}
+	}
 	return removed, errors.Join(errs...)
+}
+
+// goneToo does not mind that somebody else was faster to remove a file.
+func goneToo(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // endBelow kills the processes of a box: those that were given its folder as home. It looks

@@ -3,10 +3,10 @@ package local_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,7 +32,9 @@ func own(dir string) int {
 	b, err := local.New(local.Config{Dir: dir})
 	if err == nil {
 		var x backends.Sandbox
-		if x, err = b.Open(ctx, backends.Spec{}); err == nil {
+		if x, err = b.Open(ctx, backends.Spec{}); err == nil && os.Getpid() == 1 {
+			fmt.Println(1)
+		} else if err == nil {
 			var r backends.Result
 			r, err = x.Exec(ctx, backends.Cmd{Shell: "mkdir -p locked/in; chmod 0 locked; setsid sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 100; done' >/dev/null 2>&1 & while [ ! -s pid ]; do :; done; cat pid"})
 			fmt.Printf("%s", r.Stdout)
@@ -43,6 +45,64 @@ func own(dir string) int {
 		return 1
 	}
 	select {}
+}
+
+// boxes lists the folders of boxes, and not the locks of their owners.
+func boxes(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range found {
+		if e.IsDir() {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}
+
+// TestOwnerElsewhere: of a hermes in another pid namespace, whose pids mean nothing here, the
+// lock says whether it lives.
+func TestOwnerElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(exe)
+	c.Env = append(os.Environ(), ownIn+"="+dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("this user may not make pid namespaces")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Process.Kill()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "1\n" {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	b, err := local.New(local.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close(context.Background())
+	if n, err := b.Sweep(t.Context()); n != 0 || err != nil || len(boxes(t, dir)) != 1 {
+		t.Errorf("of a living one %d were removed, %v", n, err)
+	}
+	c.Process.Kill()
+	c.Wait()
+	if n, err := b.Sweep(t.Context()); n != 1 || err != nil {
+		t.Errorf("of a dead one %d were removed, %v", n, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }
 
 // TestDeadOwner: folders and processes of a hermes that was killed go with the next one;
@@ -71,11 +131,7 @@ func TestDeadOwner(t *testing.T) {
 		return c, pid
 	}
 	folders := func() int {
-		all, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(all)
+		return len(boxes(t, dir))
 	}
 	dies, left := begin()
 	_, other := begin()

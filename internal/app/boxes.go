@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hermes/backends"
+	"hermes/backends/local"
 	"hermes/backends/pool"
 	"hermes/configs"
 )
@@ -40,6 +41,7 @@ func (b *parts) openBoxes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sweepHere(ctx)
 	follows := false
 	if o.Max = cmp.Or(b.Boxes, o.Max); o.Max == 0 && chosen.Traits().Slots == 0 {
 		o.Max, follows = max(b.requests, 1), true
@@ -60,6 +62,25 @@ func (b *parts) openBoxes(ctx context.Context) error {
 	})
 	fmt.Fprintln(b.host.Err, chosen.Why)
 	return nil
+}
+
+// sweepTime is how long a start waits for the sweep.
+const sweepTime = 5 * time.Second
+
+// sweepHere removes what a killed hermes left of boxes without isolation, whichever back-end
+// this one uses. A folder that does not answer holds nobody up; what stays there, gc tells of.
+func sweepHere(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		local.SweepDefault(ctx)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // poolOptions reads the pool's part of the section.
