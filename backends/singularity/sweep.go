@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // Sweep implements [backends.Sweeper]: it stops the instances of dead owners and removes
@@ -65,17 +65,12 @@ func orphaned(name string) bool {
 	return err == nil && owner.Dead()
 }
 
-// removeAll removes a tree although its folders forbid it.
+// removeTime bounds the removal of a box's folder.
+const removeTime = 2 * time.Minute
+
+// removeAll removes what a box leaves.
 func removeAll(path string) error {
-	err := os.RemoveAll(path)
-	if err == nil {
-		return nil
-	}
-	filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(path)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
+	defer cancel()
+	return trees.Remove(ctx, path)
 }

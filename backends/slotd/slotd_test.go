@@ -19,6 +19,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/backendtest"
 	"hermes/backends/slotd"
+	"hermes/backends/trees"
 )
 
 const token = "a-token-for-tests"
@@ -84,9 +85,9 @@ func (s *servers) open(o slotd.Options) (*served, error) {
 			b.mu.Unlock()
 		}
 		return c, err
-	}, slotd.ClientOptions{Token: token, Close: func(context.Context) error {
+	}, slotd.ClientOptions{Token: token, Close: func(ctx context.Context) error {
 		stop()
-		return <-b.ended
+		return errors.Join(<-b.ended, trees.Remove(ctx, o.Home))
 	}})
 	s.mu.Lock()
 	s.boxes[b.ID()] = b

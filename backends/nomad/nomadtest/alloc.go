@@ -5,6 +5,7 @@ package nomadtest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/nomad/api"
+
+	"hermes/backends/trees"
 )
 
 // alloc is one allocation and its process.
@@ -182,7 +185,7 @@ func (f *Fake) after(a *alloc) {
 		}
 	})
 	f.set(func() { f.drained(a.NodeID) })
-	os.RemoveAll(f.folder(a.ID))
+	trees.Remove(context.Background(), f.folder(a.ID))
 	wait := time.NewTimer(f.opt.Reschedule)
 	defer wait.Stop()
 	select {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends/slotd"
+	"hermes/backends/trees"
 )
 
 // Names in the folder of a station.
@@ -175,16 +176,12 @@ func forgetPrograms(base string, own string) {
 	}
 }
 
-// removeAll removes a tree although its folders may have lost their permissions.
+// removeTime bounds the removal of a box's folder.
+const removeTime = 2 * time.Minute
+
+// removeAll removes what a box leaves.
 func removeAll(base string) error {
-	if os.RemoveAll(base) == nil {
-		return nil
-	}
-	filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(base)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
+	defer cancel()
+	return trees.Remove(ctx, base)
 }
