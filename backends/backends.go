@@ -13,6 +13,7 @@ package backends
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"time"
@@ -295,6 +296,20 @@ type Skipped struct {
 	Unreadable int
 	Names      []string // some of them, at most 5
 	Bounds     []string // of the search itself, that kept it from looking at everything
+}
+
+// Counts says in words what was left out, a kind in a text, and how much it is in all.
+func (s Skipped) Counts() (parts []string, all int) {
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{s.Ignored, "ignored by .gitignore"}, {s.Hidden, "hidden"}, {s.Binary, "binary"}, {s.Large, "larger than 10 MiB"}, {s.Links, "symbolic links, not followed"},
+		{s.Special, "FIFOs, sockets or devices"}, {s.Deep, "folders too deep in others"}, {s.Unreadable, "unreadable"}} {
+		if c.n > 0 {
+			parts, all = append(parts, fmt.Sprintf("%d %s", c.n, c.what)), all+c.n
+		}
+	}
+	return parts, all
 }
 
 // Searcher searches in the box, next to the files. Files ignored by .gitignore,

@@ -173,6 +173,37 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestSpecialFiles: what is no plain file is not kept, and said; nobody waits for it.
+func TestSpecialFiles(t *testing.T) {
+	x := box(t)
+	shell(t, x, "mkfifo .gitignore given ff; mkdir d; mkfifo d/ff; echo kept >d/f; ln -s /dev/zero zero; echo new >new")
+	s := scene(0)
+	s.Box, s.Task.Files, s.Task.Artifacts = x, map[string]string{"given": "text"}, []string{"ff", "d", "zero"}
+	k, err := artifact.New(t.TempDir(), artifact.All, artifact.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = k.Keep(ctx, s)
+	if err == nil || ctx.Err() != nil {
+		t.Fatalf("%v, %v", err, ctx.Err())
+	}
+	for _, want := range []string{"read given: ", "not compared: 4 FIFOs, sockets or devices (in all was left out: .gitignore, d/ff, ff, given, zero)", "keep ff: ", "FIFO",
+		"keep d: not kept: 1 FIFOs, sockets or devices (in all was left out: d/ff)", "keep zero: ", "device"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in %v", want, err)
+		}
+	}
+	files := read(t, k.Dir("a/b", 0))
+	d := files["workspace.diff"]
+	for _, want := range []string{"+++ b/new\n", "# given: cannot be read: FIFO", "# not compared: 4 FIFOs"} {
+		if !strings.Contains(d, want) {
+			t.Errorf("%q is missing in\n%s", want, d)
+		}
+	}
+}
+
 func TestWhich(t *testing.T) {
 	zero, half, one := scene(0), scene(0.5), scene(1)
 	unscored, broken, truncated := scene(0), scene(0), scene(1)

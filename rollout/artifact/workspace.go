@@ -63,7 +63,24 @@ func (w workspace) diff(ctx context.Context) ([]byte, error) {
 	if more := found.Total - len(found.Matches); more > 0 || found.More {
 		fmt.Fprintf(&out, "# the directory holds at least %d files more, which are not compared\n", more)
 	}
+	if why := missed(found.Skipped); why != "" {
+		fmt.Fprintf(&out, "# not compared: %s\n", why)
+		errs = append(errs, fmt.Errorf("workspace.diff: not compared: %s", why))
+	}
 	return out.Bytes(), errors.Join(errs...)
+}
+
+// missed says what a search could not look at, or "". Links and what a .gitignore names are left
+// out by intention.
+func missed(s backends.Skipped) string {
+	parts, all := backends.Skipped{Special: s.Special, Deep: s.Deep, Unreadable: s.Unreadable}.Counts()
+	if all > 0 && len(s.Names) > 0 {
+		parts[len(parts)-1] += fmt.Sprintf(" (in all was left out: %s)", strings.Join(s.Names, ", "))
+	}
+	for _, b := range s.Bounds {
+		parts = append(parts, "what is beyond "+b)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // one adds the difference of one file. An empty oldName: the file is new.
@@ -77,7 +94,7 @@ func (w workspace) one(ctx context.Context, out *bytes.Buffer, oldName, name, be
 		fmt.Fprintf(out, "# %s: larger than %d bytes, not shown\n", name, w.o.MaxFile)
 		return nil
 	case err != nil:
-		fmt.Fprintf(out, "# %s: cannot be read\n", name)
+		fmt.Fprintf(out, "# %s: cannot be read: %v\n", name, reason(err))
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	if newName != "" && oldName != "" && string(now) == before {
@@ -97,6 +114,15 @@ func (w workspace) one(ctx context.Context, out *bytes.Buffer, oldName, name, be
 	}
 	out.WriteString(text)
 	return nil
+}
+
+// reason is an error without the path that is told beside it.
+func reason(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
 }
 
 // home is the working directory; it is asked for only where a path of the task is absolute.
@@ -153,6 +179,9 @@ func (w workspace) declared(ctx context.Context, keep func(name string, data []b
 			if err := file(m.Path); err != nil {
 				errs = append(errs, fmt.Errorf("keep %s: %w", m.Path, err))
 			}
+		}
+		if why := missed(found.Skipped); why != "" {
+			errs = append(errs, fmt.Errorf("keep %s: not kept: %s", name, why))
 		}
 	}
 	return errors.Join(errs...)

@@ -146,23 +146,18 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 
 // skipped says what a search left out.
 func skipped(s backends.Skipped) string {
-	var parts []string
-	for _, c := range []struct {
-		n    int
-		what string
-	}{{s.Ignored, "ignored by .gitignore"}, {s.Hidden, "hidden"}, {s.Binary, "binary"}, {s.Large, "larger than 10 MiB"}, {s.Links, "symbolic links, not followed"}, {s.Unreadable, "unreadable"}} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+	var said []string
+	if parts, all := s.Counts(); all > 0 {
+		names := strings.Join(s.Names, ", ")
+		if all > len(s.Names) {
+			names += ", …"
 		}
+		said = append(said, fmt.Sprintf("Left out: %s (%s). Name one of them as path to search in it.", strings.Join(parts, ", "), clip(names, 500)))
 	}
-	if len(parts) == 0 {
-		return ""
+	if len(s.Bounds) > 0 {
+		said = append(said, fmt.Sprintf("Not everything was looked at: a search ends at %s. Search in a smaller path.", strings.Join(s.Bounds, ", and at ")))
 	}
-	names, all := strings.Join(s.Names, ", "), s.Ignored+s.Hidden+s.Binary+s.Large+s.Links+s.Unreadable
-	if all > len(s.Names) {
-		names += ", …"
-	}
-	return fmt.Sprintf("Left out: %s (%s). Name one of them as path to search in it.", strings.Join(parts, ", "), clip(names, 500))
+	return strings.Join(said, " ")
 }
 
 func (x *session) searchError(ctx context.Context, b backends.Sandbox, root string, err error) (tool.Result, error) {
