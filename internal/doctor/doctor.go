@@ -43,7 +43,8 @@ type Report struct {
 // Probes are the looks themselves; each returns what it found as a sentence.
 type Probes struct {
 	Namespaces func(ctx context.Context) (string, error)                // a process in fresh user, mount and pid namespaces
-	Cgroup     func() (string, error)                                   // cgroup v2 where we may make groups
+	Cgroup     func() (string, error)                                   // groups that boxes get
+	Limits     func(ctx context.Context) ([]Limit, error)               // limits of a box, each run into
 	Ping       func(ctx context.Context, socket string) (string, error) // an engine that answers on a socket
 	Find       func(program string) (string, error)                     // a program on the PATH
 	Modal      func() (string, error)                                   // a token for Modal; nobody is asked whether it is good
@@ -82,7 +83,8 @@ func Look(ctx context.Context, p Probes, s Sockets, dir string) Report {
 	}
 	checks := append(boxes, boxVerdict(boxes),
 		simple("modal", "only --backend modal needs it: set both, or name others in the section backends.modal")(p.Modal()),
-		simple("cgroup", "memory and process limits of boxes fall back to rlimits: delegate a cgroup v2 subtree")(p.Cgroup()),
+		simple("cgroup", "boxes of namespace have the rlimits of their processes and no common bound: run as root, or delegate a cgroup v2 subtree")(p.Cgroup()),
+		limits(p.Limits(ctx)),
 		program(p, "python3", "python3"))
 	files, err := p.Files(dir)
 	fc := simple("run folder", "use a folder on a local file system that you may write: --out DIR")(files, err)

@@ -10,20 +10,32 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/backends/namespace"
 	"hermes/configs"
 	"hermes/internal/doctor"
 )
+
+// TestMain is the first process of a box when this program is started as one.
+func TestMain(m *testing.M) {
+	if code, ok := namespace.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 // healthy are probes of a machine that has everything.
 func healthy() doctor.Probes {
 	return doctor.Probes{
 		Namespaces: func(context.Context) (string, error) { return "yes", nil },
 		Cgroup:     func() (string, error) { return "v2", nil },
-		Ping:       func(_ context.Context, socket string) (string, error) { return socket, nil },
-		Find:       func(p string) (string, error) { return "/usr/bin/" + p, nil },
-		Modal:      func() (string, error) { return "set", nil },
-		Files:      func(string) (string, error) { return "works", nil },
-		Space:      func(string) (int64, error) { return 1e12, nil },
+		Limits: func(context.Context) ([]doctor.Limit, error) {
+			return []doctor.Limit{{Name: "memory", Holds: true}}, nil
+		},
+		Ping:  func(_ context.Context, socket string) (string, error) { return socket, nil },
+		Find:  func(p string) (string, error) { return "/usr/bin/" + p, nil },
+		Modal: func() (string, error) { return "set", nil },
+		Files: func(string) (string, error) { return "works", nil },
+		Space: func(string) (int64, error) { return 1e12, nil },
 	}
 }
 
@@ -47,6 +59,12 @@ func TestVerdicts(t *testing.T) {
 		{"no python", func(p *doctor.Probes) { p.Find = func(string) (string, error) { return "", no } }, "python3", doctor.Missing, true},
 		{"no token", func(p *doctor.Probes) { p.Modal = func() (string, error) { return "", no } }, "modal", doctor.Missing, true},
 		{"no cgroup", func(p *doctor.Probes) { p.Cgroup = func() (string, error) { return "", no } }, "cgroup", doctor.Missing, true},
+		{"a limit that does not hold", func(p *doctor.Probes) {
+			p.Limits = func(context.Context) ([]doctor.Limit, error) {
+				return []doctor.Limit{{Name: "memory", Holds: true}, {Name: "processes"}}, nil
+			}
+		}, "limits", doctor.Warn, true},
+		{"no box to try limits in", func(p *doctor.Probes) { p.Limits = func(context.Context) ([]doctor.Limit, error) { return nil, no } }, "limits", doctor.Missing, true},
 		{"no locks", func(p *doctor.Probes) { p.Files = func(string) (string, error) { return "", errors.New("flock: no") } }, "run folder", doctor.Fail, false},
 		{"little space", func(p *doctor.Probes) { p.Space = func(string) (int64, error) { return 500 << 20, nil } }, "disk space", doctor.Warn, true},
 		{"no space", func(p *doctor.Probes) { p.Space = func(string) (int64, error) { return 1 << 20, nil } }, "disk space", doctor.Fail, false},
@@ -143,4 +161,29 @@ func TestPing(t *testing.T) {
 	}
 	s.Close()
 	<-done
+}
+
+// TestLimitsAreTried: as far as boxes of namespace have cgroups here, what the doctor says of their
+// limits is what a box runs into.
+func TestLimitsAreTried(t *testing.T) {
+	env, err := configs.NewEnv(os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := doctor.Machine(env)
+	if _, err := m.Cgroup(); err != nil {
+		t.Skip(err)
+	}
+	all, err := m.Limits(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	if len(all) != 4 {
+		t.Errorf("%+v", all)
+	}
+	for _, l := range all {
+		if !l.Holds && l.Name != "cores" { // a group of its own for cores is not everywhere
+			t.Errorf("%s does not hold", l.Name)
+		}
+	}
 }

@@ -21,7 +21,8 @@ func Machine(env configs.Env) Probes {
 	find := func(program string) (string, error) { return findProgram(env.Get("PATH"), program) }
 	return Probes{
 		Namespaces: func(ctx context.Context) (string, error) { return tryNamespaces(ctx, find) },
-		Cgroup:     func() (string, error) { return cgroup("/sys/fs/cgroup", "/proc/self/cgroup") },
+		Cgroup:     cgroups,
+		Limits:     tryLimits,
 		Ping:       ping,
 		Find:       find,
 		Modal:      func() (string, error) { return modalToken(env) },
@@ -51,32 +52,6 @@ func findProgram(path, program string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is not on the PATH", program)
-}
-
-// cgroup finds the group of this process and whether it may make groups beneath it.
-func cgroup(mount, self string) (string, error) {
-	controllers, err := os.ReadFile(filepath.Join(mount, "cgroup.controllers"))
-	if err != nil {
-		return "", errors.New("no cgroup v2 hierarchy at " + mount)
-	}
-	raw, err := os.ReadFile(self)
-	if err != nil {
-		return "", fmt.Errorf("the own cgroup: %w", err)
-	}
-	dir := mount
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			dir = filepath.Join(mount, rest)
-		}
-	}
-	probe := filepath.Join(dir, fmt.Sprintf("hermes-doctor-%d", os.Getpid()))
-	if err := os.Mkdir(probe, 0o755); err != nil {
-		return "", fmt.Errorf("cgroup v2, but no groups may be made: %w", err)
-	}
-	if err := os.Remove(probe); err != nil {
-		return "", fmt.Errorf("remove the probe group: %w", err)
-	}
-	return "v2 with " + strings.TrimSpace(string(controllers)), nil
 }
 
 // ping asks an engine on a Unix socket whether it lives.
