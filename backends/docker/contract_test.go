@@ -38,6 +38,7 @@ func TestContract(t *testing.T) {
 			backendtest.Run(t, func(t *testing.T) backends.Backend { return b }, backendtest.Options{
 				Enforces: []string{"memory", "processes"},
 				Secret:   "not-for-boxes",
+				Heavy:    *long,
 				Allowed:  good,
 				Refused:  bad,
 				Kill:     func(x backends.Sandbox) error { return b.Kill(x.ID()) },

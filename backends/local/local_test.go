@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"runtime"
 	"strconv"
@@ -13,6 +14,8 @@ import (
 	"hermes/backends/backendtest"
 	"hermes/backends/local"
 )
+
+var long = flag.Bool("long", false, "run the long forms")
 
 func open(t *testing.T, c local.Config) *local.Backend {
 	c.Dir = t.TempDir()
@@ -35,6 +38,7 @@ func TestContract(t *testing.T) {
 	t.Setenv("HERMES_TEST_SECRET", "not-for-boxes")
 	backendtest.Run(t, func(t *testing.T) backends.Backend { return open(t, local.Config{}) }, backendtest.Options{
 		Secret: "not-for-boxes",
+		Heavy:  *long,
 		Skips:  []int{29, 35, 46, 50, 51, 52, 53, 54, 55, 56, 57, 59, 64, 65, 66, 67, 68, 69, 71, 72, 73, 84},
 	})
 }

@@ -24,7 +24,7 @@ func contract(t *testing.T, c namespace.Config, o backendtest.Options) {
 	t.Parallel()
 	b := open(t, c)
 	o.Enforces = []string{"memory", "processes", "disk"}
-	o.Secret = "not-for-boxes"
+	o.Secret, o.Heavy = "not-for-boxes", *long
 	o.Kill = func(x backends.Sandbox) error { return b.Kill(x.ID()) }
 	// 57 there is no token, 59 keys, 66 slotd's own test cuts connections, 67 engines,
 	// 68 and 69 stand in limit_test.go, 71-73 leases, 84 snapshots.
