@@ -50,48 +50,52 @@ func boundError(most int64, what string) error {
 // need not answer at all. Such a call is left behind in its goroutine; drop, which may be nil,
 // gets what it comes to.
 func within[R any](ctx context.Context, op, p string, most time.Duration, call func(context.Context) (R, error), drop func(R)) (R, error) {
-	own, cancel := context.WithTimeoutCause(ctx, most, errSlow(most))
 	type end struct {
 		r   R
 		err error
 	}
-	done := make(chan end)
-	left := make(chan struct{})
+	done := make(chan end, 1)
 	go func() {
-		defer cancel()
-		r, err := call(own)
-		select {
-		case done <- end{r, err}:
-		case <-left:
-			if err == nil && drop != nil {
-				drop(r)
-			}
-		}
+		r, err := call(ctx)
+		done <- end{r, err}
 	}()
-	select {
-	case e := <-done:
-		if e.err != nil && own.Err() != nil && errors.Is(context.Cause(own), backends.ErrSlow) {
-			e.err = &fs.PathError{Op: op, Path: p, Err: context.Cause(own)}
-		}
-		return e.r, e.err
-	case <-own.Done():
-	}
-	// One that heeds its context is about to answer.
-	timer := time.NewTimer(20 * time.Millisecond)
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case e := <-done:
-		if e.err == nil {
-			return e.r, nil
-		}
+		return e.r, slowly(ctx, op, p, e.err)
 	case <-timer.C:
-		close(left)
+	case <-ctx.Done():
+		timer.Reset(20 * time.Millisecond) // one that heeds its context is about to answer
+		select {
+		case e := <-done:
+			return e.r, slowly(ctx, op, p, e.err)
+		case <-timer.C:
+		}
+	}
+	if drop != nil {
+		go func() {
+			if e := <-done; e.err == nil {
+				drop(e.r)
+			}
+		}()
 	}
 	var none R
-	if why := context.Cause(ctx); why != nil && !errors.Is(why, backends.ErrSlow) {
-		return none, fmt.Errorf("%s %s: %w", op, p, why)
+	if why := context.Cause(ctx); why != nil {
+		return none, slowly(ctx, op, p, fmt.Errorf("%s %s: %w", op, p, why))
 	}
-	return none, &fs.PathError{Op: op, Path: p, Err: context.Cause(own)}
+	return none, &fs.PathError{Op: op, Path: p, Err: fmt.Errorf("no end after %v, which is the bound of this call: %w", most, backends.ErrSlow)}
+}
+
+// slowly tells of a call that was ended because nothing moved in it.
+func slowly(ctx context.Context, op, p string, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	if why := context.Cause(ctx); errors.Is(why, backends.ErrSlow) {
+		return &fs.PathError{Op: op, Path: p, Err: why}
+	}
+	return err
 }
 
 // errSlow is the cause of a call's end at its deadline.

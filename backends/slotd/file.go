@@ -90,7 +90,10 @@ func readMost(f *os.File, p string, size, limit int64) ([]byte, error) {
 
 // WriteFile implements backends.Sandbox: a new file beside the old one takes its name.
 func (h *Host) WriteFile(ctx context.Context, p string, data []byte, perm fs.FileMode) error {
-	return h.writeFrom(ctx, p, bytes.NewReader(data), perm)
+	_, err := within(ctx, "write", p, moveTime, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, h.write(ctx, p, bytes.NewReader(data), perm)
+	}, nil)
+	return err
 }
 
 // writeFrom is WriteFile from a stream; an error of the stream leaves the file as it was.
