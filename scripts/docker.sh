@@ -80,6 +80,9 @@ launch() {
 	mkdir -p "$dir/data" "$run"
 	rm -f "$socket" "$run/pid"
 	: >"$log"
+	# As the service files of distributions have it. An engine removes a container's files with one
+	# open folder for each level of its deepest tree, and never removes what is deeper.
+	ulimit -n 1048576 2>/dev/null || say "the engine has $(ulimit -n) open files: containers with more folders in each other cannot be removed"
 	PATH=$PATH:/usr/sbin:/sbin setsid dockerd --config-file="$dir/none.json" --data-root="$dir/data" --exec-root="$run/exec" \
 		--pidfile="$run/pid" --host="unix://$socket" --storage-driver="$driver" --bridge="${HERMES_ENGINE_BRIDGE:-none}" --iptables=false --ip6tables=false \
 		--log-driver=none --shutdown-timeout=5 </dev/null >>"$log" 2>&1 &
