@@ -127,6 +127,9 @@ func deepTree(e *Env) {
 			e.Errorf("%s of a long path: no error", what)
 		}
 	}
+	if e.opt.Shallow {
+		e.sh("rm -rf a b")
+	}
 	// What is left when the row ends is removed with the box, within the patience of a row.
 }
 

@@ -37,6 +37,9 @@ type Options struct {
 	Restart func() error
 	// Heavy asks for the long forms: a million files.
 	Heavy bool
+	// Shallow says that boxes are removed by an engine that cannot remove deep trees where it may
+	// open few files: a row that makes one removes it itself.
+	Shallow bool
 	// Skips are the numbers of the rows that this back-end is expected to skip.
 	Skips []int
 }

@@ -39,6 +39,7 @@ func TestContract(t *testing.T) {
 				Enforces: []string{"memory", "processes"},
 				Secret:   "not-for-boxes",
 				Heavy:    *long,
+				Shallow:  true,
 				Allowed:  good,
 				Refused:  bad,
 				Kill:     func(x backends.Sandbox) error { return b.Kill(x.ID()) },
