@@ -124,3 +124,22 @@ func TestTextsThatMayBeNull(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersThatAreNone: NaN and Infinity as numbers are no JSON, so that no call with them
+// is complete; inside a text they are text.
+func TestNumbersThatAreNone(t *testing.T) {
+	for _, f := range families() {
+		text := f.Format(parsers.Parsed{Calls: []parsers.Call{{Name: "ls", Arguments: `{"path": "NaN and Infinity", "n": 31}`}}})
+		if got := f.Parse(text, parsers.ParseOptions{Tools: probeTools}); len(got.Calls) != 1 || got.Calls[0].State != parsers.Complete {
+			t.Errorf("%s: %q: %+v", f.Name, text, got.Calls)
+		}
+		for _, n := range []string{"NaN", "Infinity", "-Infinity"} {
+			text := strings.Replace(text, "31", n, 1)
+			for _, c := range f.Parse(text, parsers.ParseOptions{Tools: probeTools}).Calls {
+				if !json.Valid([]byte(c.Arguments)) && c.State != parsers.Malformed {
+					t.Errorf("%s: %q: %s is %s", f.Name, text, c.Arguments, c.State)
+				}
+			}
+		}
+	}
+}
