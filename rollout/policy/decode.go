@@ -75,6 +75,8 @@ func (f *function) given() json.RawMessage {
 type usage struct {
 	Prompt     count `json:"prompt_tokens"`
 	Completion count `json:"completion_tokens"`
+	Input      count `json:"input_tokens"`  // of servers with Anthropic's words
+	Output     count `json:"output_tokens"` // likewise
 	Reasoning  count `json:"reasoning_tokens"`
 	Cached     count `json:"cached_tokens"`
 	Hit        count `json:"prompt_cache_hit_tokens"`
@@ -99,7 +101,7 @@ func (u *usage) total() trajectory.Usage {
 	if u.CompletionMore != nil {
 		reasoning = max(reasoning, u.CompletionMore.Reasoning)
 	}
-	t := trajectory.Usage{Prompt: int64(u.Prompt), Completion: int64(u.Completion), Reasoning: int64(reasoning), Cached: int64(cached)}
+	t := trajectory.Usage{Prompt: int64(max(u.Prompt, u.Input)), Completion: int64(max(u.Completion, u.Output)), Reasoning: int64(reasoning), Cached: int64(cached)}
 	if u.Cost.known {
 		t.Cost, t.CostKnown = u.Cost.v, true
 		if u.BYOK && u.CostMore != nil && u.CostMore.Upstream.known {
@@ -146,7 +148,7 @@ func (a *answer) read(raw []byte) error {
 	if r.Model != "" {
 		a.model = string(r.Model)
 	}
-	if r.Usage != nil {
+	if r.Usage != nil && (a.usage == nil || r.Usage.total() != trajectory.Usage{}) { // zeros at the end take nothing back
 		a.usage = r.Usage
 	}
 	for i := range r.Choices {
