@@ -55,7 +55,7 @@ func (c *modelFake) Run(h *host) (err error) {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
 	if c.Log != "" {
-		f, openErr := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		f, openErr := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if openErr != nil {
 			return Usage("log file: %w", openErr)
 		}
