@@ -152,14 +152,16 @@ func TestSlowHandler(t *testing.T) {
 // that do; who is being answered keeps its connection.
 func TestCrowd(t *testing.T) {
 	const most = 8
-	hold := make(chan struct{})
+	hold, here := make(chan struct{}), make(chan struct{})
 	addr := running(t, guard.Options{Most: most}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
+			close(here)
 			<-hold
 		}
 		reader(w, r)
 	})
 	busy := dial(t, addr, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	<-here
 	for range 3 * most { // silent, in the middle of a header, in the middle of a body
 		dial(t, addr, "")
 		dial(t, addr, "GET / HTTP/1.1\r\nHo")

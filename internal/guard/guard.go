@@ -20,6 +20,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,8 +44,10 @@ type Options struct {
 // Guard lets requests through or not.
 type Guard struct {
 	opt     Options
-	local   bool            // only this machine reaches the server
-	names   map[string]bool // in small letters
+	last    atomic.Pointer[string] // name that was asked for and is ours
+	local   bool                   // only this machine reaches the server
+	alone   bool                   // there are no flags that let others in
+	names   map[string]bool        // in small letters
 	origins map[string]bool
 }
 
@@ -91,6 +94,17 @@ func New(o Options) (*Guard, error) {
 		g.origins[origin] = true
 	}
 	return g, nil
+}
+
+// Local is a guard of pages for this machine alone, whose listener [Listen] has opened.
+// grace is how long requests may go on after the end was asked for.
+func Local(grace time.Duration) *Guard {
+	g, err := New(Options{Grace: grace})
+	if err != nil {
+		panic(err) // nothing is asked of it that it could refuse
+	}
+	g.alone = true
+	return g
 }
 
 // Loopback reports whether a host to listen on can be reached from this machine alone.
@@ -143,12 +157,20 @@ func (g *Guard) Wrap(h http.Handler) http.Handler {
 // enter lets a request in, or answers it and reports false. proved: it has the token.
 func (g *Guard) enter(w http.ResponseWriter, r *http.Request, proved bool) bool {
 	if !proved && !g.named(r.Host) {
-		g.refuse(w, r, http.StatusForbidden, fmt.Sprintf("%.200q is no name of this server; ask for it by its address, or start it with --allow-host and the name", r.Host))
+		text := fmt.Sprintf("%.200q is no name of this server; ask for it by its address, or start it with --allow-host and the name", r.Host)
+		if g.alone {
+			text = "this page is for this machine: ask for it by a loopback address"
+		}
+		g.refuse(w, r, http.StatusForbidden, text)
 		return false
 	}
 	origin, ok := g.origin(r)
 	if !ok {
-		g.refuse(w, r, http.StatusForbidden, "a page of another origin has sent this; --allow-origin ORIGIN lets the pages of one in")
+		text := "a page of another origin has sent this; --allow-origin ORIGIN lets the pages of one in"
+		if g.alone {
+			text = "this page is not for other pages: type its address"
+		}
+		g.refuse(w, r, http.StatusForbidden, text)
 		return false
 	}
 	if origin != "" && g.cors(w, r, origin) {

@@ -12,11 +12,19 @@ import (
 // it in a frame, load it as a picture or script, guess its type, or learn a token that
 // stands in its address.
 func shield(h http.Header) {
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	h["X-Frame-Options"] = []string{"DENY"}
-	h["Referrer-Policy"] = []string{"no-referrer"}
-	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
+	h["X-Content-Type-Options"] = noSniff
+	h["X-Frame-Options"] = deny
+	h["Referrer-Policy"] = noReferrer
+	h["Cross-Origin-Resource-Policy"] = sameOrigin
 }
+
+// The values are made once, not for each request.
+var (
+	noSniff    = []string{"nosniff"}
+	deny       = []string{"DENY"}
+	noReferrer = []string{"no-referrer"}
+	sameOrigin = []string{"same-origin"}
+)
 
 // named reports whether a Host header names this server. On the loopback these are the
 // loopback's own names. Beyond it any address does, and names that nobody can register: a
@@ -26,10 +34,19 @@ func (g *Guard) named(host string) bool {
 	if host == "" {
 		return true // HTTP/1.0, which no browser speaks
 	}
+	if p := g.last.Load(); p != nil && *p == host {
+		return true
+	}
 	name, err := hostName(host)
-	if err != nil {
+	if err != nil || !g.owns(name) {
 		return false
 	}
+	g.last.Store(&host)
+	return true
+}
+
+// owns is named for a name in small letters.
+func (g *Guard) owns(name string) bool {
 	if name == "localhost" || g.names[name] {
 		return true
 	}

@@ -24,7 +24,7 @@ func (r *Running) Wait() error { return <-r.done }
 func (g *Guard) Serve(ctx context.Context, h http.Handler) (*Running, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(g.opt.Host, strconv.Itoa(g.opt.Port)))
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s port %d: %w (is another server there? --port takes another one)", g.opt.Host, g.opt.Port, err)
+		return nil, fmt.Errorf("listen on %s port %d: %w (is another server there? then take another port)", g.opt.Host, g.opt.Port, err)
 	}
 	return g.On(ctx, l, h), nil
 }
