@@ -59,6 +59,7 @@ long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills, 
 	$(GO) test -timeout 60m -run 'Escapes|Killed' ./backends/namespace -long
 	$(GO) test -timeout 60m -run 'Faults|Attribution' ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity ./backends/modal -long
 	$(GO) test -timeout 60m -run 'Escapes|Kills' ./backends/docker -long # skips without HERMES_TEST_DOCKER
+	$(GO) test -count=1 -timeout 10m -v -run TestRunAPIAttack ./cmd/hermes -long
 	$(MAKE) servers LONG=-long
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 	HERMES_TEST_ROWS=1000000 $(GO) test -count=1 -timeout 30m -run TestRealRows ./cmd/hermes

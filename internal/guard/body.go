@@ -29,6 +29,7 @@ type pace struct {
 
 	begun time.Time // of the window
 	got   int       // in it
+	fresh int       // since the guest was heard of
 	last  time.Time // when the last read ended
 	slow  bool
 	done  bool
@@ -60,13 +61,14 @@ func (p *pace) Read(b []byte) (int, error) {
 	now := time.Now()
 	if now.Sub(p.last) > minRenew || p.got >= quota && now.Sub(p.begun) > minRenew {
 		p.begin(now)
-		if p.guest != nil {
-			p.guest.crowd.reads(p.guest)
-		}
 	}
 	n, err := p.ReadCloser.Read(b)
 	p.got += n
 	p.last = time.Now()
+	if p.fresh += n; p.guest != nil && p.fresh >= quota/10 { // a drop is nothing
+		p.fresh = 0
+		p.guest.hear()
+	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		p.slow, err = true, ErrSlow

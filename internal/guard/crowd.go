@@ -7,15 +7,19 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // crowd is a listener that knows its connections and bounds them. When there are too many,
 // one that asks for nothing is closed for the one that comes: the longest first, those of
-// the busiest address before others. One whose request is being answered is never closed.
+// the busiest address before others. One whose request is being answered is never closed,
+// and none that has just come or been heard of: who connects again and again would
+// otherwise drive the others out. Then the one that comes waits.
 type crowd struct {
 	net.Listener
-	most int
+	most  int
+	begun time.Time
 
 	mu     sync.Mutex
 	change sync.Cond // somebody left, or may be closed
@@ -33,6 +37,12 @@ const (
 	working        // are being answered, and are in no list
 )
 
+// patience is how long each kind may say nothing before it may be closed.
+func patience() [3]time.Duration { return [3]time.Duration{time.Second / 4, time.Second, time.Second} }
+
+// look is how often a connection that waits looks whether somebody may be closed.
+const look = 20 * time.Millisecond
+
 // guest is a connection.
 type guest struct {
 	net.Conn
@@ -41,7 +51,8 @@ type guest struct {
 	kind  int
 	place *list.Element // nil: in no list
 	gone  bool
-	due   time.Time // until when a write may take
+	heard atomic.Int64 // ns of the clock of the crowd when it last came or brought something
+	due   time.Time    // until when a write may take
 }
 
 // guestKey is the key of the connection in a request's context.
@@ -52,7 +63,7 @@ func withGuest(ctx context.Context, c net.Conn) context.Context {
 }
 
 func newCrowd(l net.Listener, most int) *crowd {
-	c := &crowd{Listener: l, most: most, from: map[netip.Addr]int{}}
+	c := &crowd{Listener: l, most: most, begun: time.Now(), from: map[netip.Addr]int{}}
 	c.change.L = &c.mu
 	return c
 }
@@ -73,9 +84,11 @@ func (c *crowd) Accept() (net.Conn, error) {
 		if v := c.victim(); v != nil {
 			c.leave(v)
 			v.Conn.Close()
-		} else {
-			c.change.Wait()
+			continue
 		}
+		again := time.AfterFunc(look, c.change.Broadcast)
+		c.change.Wait()
+		again.Stop()
 	}
 	if c.shut {
 		conn.Close()
@@ -98,11 +111,16 @@ func (c *crowd) Close() error {
 
 // victim is who may be closed best, nil for nobody. The caller holds mu.
 func (c *crowd) victim() *guest {
-	share := c.all / len(c.from)
-	for k := range c.kinds {
+	share, now := c.all/len(c.from), time.Since(c.begun)
+	for k, long := range patience() {
 		for e := c.kinds[k].Front(); e != nil; e = e.Next() {
-			if g := e.Value.(*guest); c.from[g.from] >= share {
+			g := e.Value.(*guest)
+			quiet := now - time.Duration(g.heard.Load())
+			if quiet >= long && c.from[g.from] >= share {
 				return g
+			}
+			if quiet < long && k != sending {
+				break // those behind it came later
 			}
 		}
 	}
@@ -118,7 +136,9 @@ func (c *crowd) move(g *guest, kind int) {
 		c.kinds[g.kind].Remove(g.place)
 		g.place = nil
 	}
-	if g.kind = kind; kind != working {
+	g.kind = kind
+	g.hear()
+	if kind != working {
 		g.place = c.kinds[kind].PushBack(g)
 		c.change.Signal()
 	}
@@ -137,6 +157,9 @@ func (c *crowd) leave(g *guest) {
 	}
 	c.change.Signal()
 }
+
+// hear notes that a guest has come or brought something.
+func (g *guest) hear() { g.heard.Store(int64(time.Since(g.crowd.begun))) }
 
 // watch is told by the server what its connections do.
 func (c *crowd) watch(conn net.Conn, s http.ConnState) {
