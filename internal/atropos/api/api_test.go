@@ -303,7 +303,7 @@ func TestGzip(t *testing.T) {
 // is refused to a page, the server's own included.
 func TestPagesChangeNothing(t *testing.T) {
 	p := serve(t, api.Options{})
-	p.do("POST", "/register", trainer(2))
+	p.do("POST", "/register", trainer(4)) // one group fills no batch, whose delivery would end after its answer
 	p.do("GET", "/batch", "")
 	p.do("POST", "/register-env", env("e", 2, ""))
 	p.do("POST", "/scored_data", scored(1, 2, 0))
