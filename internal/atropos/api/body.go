@@ -309,6 +309,13 @@ func (f *fields) text(name string) string {
 	return t
 }
 
+// short demands that a text is no longer than a name.
+func (f *fields) short(name, text string) {
+	if len(text) > maxName {
+		f.fault(name, &group.Fault{Type: "string_too_long", Msg: fmt.Sprintf("String should have at most %d bytes", maxName)})
+	}
+}
+
 func (f *fields) int(name string) int64 {
 	v, ok := f.get(name)
 	if !ok {

@@ -191,6 +191,22 @@ func TestSmallBodies(t *testing.T) {
 	}
 }
 
+// TestNamesAreShort: what is kept of each registration is bounded.
+func TestNamesAreShort(t *testing.T) {
+	p := serve(t, api.Options{})
+	p.do("POST", "/register", trainer(2))
+	p.do("GET", "/batch", "")
+	long := strings.Repeat("x", 1025)
+	for _, body := range []string{env(long, 2, ""), env("e", 2, `,"instance":"`+long+`"`)} {
+		if status, said, _ := p.do("POST", "/register-env", body); status != 422 || !strings.Contains(said, "string_too_long") {
+			t.Errorf("%d %.200s", status, said)
+		}
+	}
+	if status, said, _ := p.do("POST", "/register-env", env(long[:1024], 2, "")); status != 200 {
+		t.Errorf("%d %.200s", status, said)
+	}
+}
+
 // TestBodiesLargerThanTheySeem sends more than the memory without saying so before: it is
 // refused, with what to do.
 func TestBodiesLargerThanTheySeem(t *testing.T) {
