@@ -48,7 +48,7 @@ sshd: ## what needs a real sshd, on one of its own on the loopback (Debian packa
 	@dir=$$(sh scripts/sshd.sh start) && { HERMES_TEST_SSH=$$dir $(GO) test -count=1 -timeout 30m -p 1 ./backends/ssh; code=$$?; sh scripts/sshd.sh stop; exit $$code; }
 
 pages: ## what needs a real browser (Debian package chromium)
-	@program=$$(sh scripts/chromium.sh) && HERMES_TEST_CHROMIUM=$$program $(GO) test -count=1 -run Chromium ./internal/viewer
+	@program=$$(sh scripts/chromium.sh) && HERMES_TEST_CHROMIUM=$$program $(GO) test -count=1 -run Chromium ./internal/viewer ./cmd/hermes
 
 servers: ## what needs real model servers (about 7 GB in ~/.cache/hermes-test, Python 3.11); LONG=-long for 200 rollouts a wire
 	@dir=$$(sh scripts/servers.sh start) && { HERMES_TEST_SERVERS=$$dir $(GO) test -count=1 -timeout 60m -v -run TestServers ./cmd/hermes $(LONG); code=$$?; sh scripts/servers.sh stop; exit $$code; }
@@ -65,6 +65,7 @@ long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills, 
 	$(GO) test -timeout 60m -run 'Faults|Attribution' ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity ./backends/modal -long
 	$(GO) test -timeout 60m -run TestContract ./backends/local ./backends/namespace ./backends/docker -long # a folder of a million files
 	$(GO) test -timeout 60m -run 'Escapes|Kills' ./backends/docker -long # skips without HERMES_TEST_DOCKER
+	$(GO) test -count=1 -timeout 10m -v -run TestRunAPIAttack ./cmd/hermes -long
 	$(MAKE) servers LONG=-long
 	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
 	HERMES_TEST_ROWS=1000000 $(GO) test -count=1 -timeout 30m -run TestRealRows ./cmd/hermes

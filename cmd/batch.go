@@ -57,7 +57,7 @@ func runName(c *batchCmd) string {
 
 // app is what the library behind a command gets of this process.
 func (h *host) app() app.Host {
-	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.stdin(), Out: h.Stdio.Out, Err: h.Stdio.Err, Width: h.Stdio.Width,
+	return app.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.stdin(), Out: h.Stdio.Out, Err: h.Stdio.Err, Screen: h.Stdio.Screen, Width: h.Stdio.Width,
 		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Envs: h.Parts.Envs, Version: BuildInfo().Version, Opened: h.opened}
 }
 

@@ -9,12 +9,15 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"hermes/internal/printable"
 )
 
 // Stdio are the streams of a command.
 type Stdio struct {
 	In       io.Reader
-	Out, Err io.Writer
+	Out, Err io.Writer // where a terminal may be behind them, through [printable.Writer]
+	Screen   io.Writer // the terminal behind Err itself, for the progress bar; nil: Err
 	// Width gives the columns of the terminal behind Err, asked anew each time because
 	// it may be resized; nil when there is no terminal. InTerminal says that a person
 	// types into In.
@@ -32,8 +35,12 @@ func Main(ctx context.Context, args []string, p Parts) int {
 		}
 		args = args[1:]
 	}
-	stdio := Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, InTerminal: term.IsTerminal(int(os.Stdin.Fd()))}
+	stdio := Stdio{In: os.Stdin, Out: os.Stdout, Err: printable.NewWriter(os.Stderr), InTerminal: term.IsTerminal(int(os.Stdin.Fd()))}
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		stdio.Out = printable.NewWriter(os.Stdout)
+	}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
+		stdio.Screen = os.Stderr
 		stdio.Width = func() int {
 			w, _, err := term.GetSize(int(os.Stderr.Fd()))
 			if err != nil {

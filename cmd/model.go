@@ -24,7 +24,7 @@ type modelCmd struct {
 // modelFake is `hermes model fake`. Its settings belong to one server and are no keys of
 // run files.
 type modelFake struct {
-	Listen     string        `nokey:"" default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address; port 0 takes a free one."`
+	Listen     string        `nokey:"" default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address; port 0 takes a free one. Beyond the loopback it wants --key, --token, --allow or --insecure."`
 	Like       string        `nokey:"" enum:",openai,openrouter,vllm,sglang,llamacpp,ollama,anthropic" default:"" placeholder:"SERVER" help:"Take on the ways of a server: openai, openrouter, vllm, sglang, llamacpp, ollama, anthropic."`
 	Script     string        `nokey:"" placeholder:"FILE" help:"JSON lines {match, turns}: what the model says (default: a small agent that calls the tools it is offered)."`
 	Models     []string      `nokey:"" placeholder:"NAME" help:"Model names that exist (default: any)."`
@@ -41,6 +41,7 @@ type modelFake struct {
 	Tokenizer  string        `nokey:"" placeholder:"FILE|DIR" help:"Tokenizer with the tokens of ChatML; builtin:words needs no file (default: one id a byte)."`
 	KeepTokens bool          `nokey:"" name:"keep-tokens" help:"Put the tokens of prompts and answers into the log."`
 	Log        string        `nokey:"" aliases:"log-file" placeholder:"FILE" help:"Append one JSON line a request."`
+	guardFlags
 }
 
 // fakeGCPercent lets the heap of the server grow: it serves thousands of small requests
@@ -50,12 +51,16 @@ const fakeGCPercent = 800
 // Run serves until a signal. The first line of stdout is the address.
 func (c *modelFake) Run(h *host) (err error) {
 	h.Redact.Add(c.Key)
+	guarded, err := c.guard(h)
+	if err != nil {
+		return err
+	}
 	o, err := c.options()
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
 	if c.Log != "" {
-		f, openErr := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		f, openErr := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if openErr != nil {
 			return Usage("log file: %w", openErr)
 		}
@@ -69,7 +74,8 @@ func (c *modelFake) Run(h *host) (err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(fakeGCPercent))
 	ctx, stop := h.untilSignal()
 	defer stop()
-	r, err := s.Listen(ctx, c.Listen)
+	guarded.Insecure = guarded.Insecure || c.Key != "" // then the model asks for its key itself; what it leaves open are counts
+	r, err := s.Serve(ctx, c.Listen, guarded)
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}

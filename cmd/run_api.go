@@ -1,10 +1,8 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -19,10 +17,6 @@ type runAPICmd struct {
 	Host     string        `nokey:"" default:"127.0.0.1" help:"Address to listen on; beyond the loopback it wants --token, --allow or --insecure."`
 	Port     int           `nokey:"" default:"8000" range:"0:65535" help:"Port; 0 takes a free one."`
 	Data     string        `nokey:"" default:"run-api" placeholder:"DIR" help:"Where groups and the state are kept; one server a directory."`
-	Token    string        `nokey:"" placeholder:"TEXT" help:"Demand this token: 'Authorization: Bearer TEXT', or the path prefix /t/TEXT."`
-	TokenEnv string        `name:"token-env" nokey:"" placeholder:"NAME" help:"Variable that holds the token, which keeps it off the command line."`
-	Allow    []string      `nokey:"" placeholder:"CIDR" help:"Networks that may come in."`
-	Insecure bool          `nokey:"" help:"Let everybody in who reaches the address."`
 	Strict   bool          `nokey:"" help:"Answer exactly as Atropos' server does: no checks beyond types, no word about stalls."`
 	Order    string        `nokey:"" default:"newest" enum:"newest,oldest" help:"Which of several formed batches goes out first: newest, as Atropos has it, or oldest."`
 	Lease    time.Duration `nokey:"" default:"10m" help:"How long a batch waits for the acknowledgement of a trainer that gives them."`
@@ -30,6 +24,7 @@ type runAPICmd struct {
 	Memory   configs.Size  `nokey:"" default:"2GiB" range:"1MiB:" placeholder:"SIZE" help:"Memory for bodies that are worked on at once; others wait."`
 	MaxQueue configs.Size  `nokey:"" default:"64GiB" range:"1KiB:" placeholder:"SIZE" help:"Groups kept on disk; posts wait for room above it."`
 	Reload   bool          `nokey:"" hidden:"" help:"Taken for Atropos' sake; a compiled server has nothing to reload."`
+	guardFlags
 }
 
 // apiGCPercent lets the heap of the server grow: it keeps next to nothing between requests.
@@ -37,20 +32,11 @@ const apiGCPercent = 400
 
 // Run serves until a signal. The first line of stdout is the address.
 func (c *runAPICmd) Run(h *host) (err error) {
-	if c.TokenEnv != "" {
-		if c.Token = cmp.Or(c.Token, h.Env.Get(c.TokenEnv)); c.Token == "" {
-			return Usage("--token-env %s: the variable is not set", c.TokenEnv)
-		}
+	o, err := c.guard(h)
+	if err != nil {
+		return err
 	}
-	h.Redact.Add(c.Token)
-	o := guard.Options{Host: c.Host, Port: c.Port, Token: c.Token, Insecure: c.Insecure, MaxBody: int64(c.MaxBody)}
-	for _, text := range c.Allow {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return Usage("--allow: %w", err)
-		}
-		o.Allow = append(o.Allow, p)
-	}
+	o.Host, o.Port, o.MaxBody = c.Host, c.Port, int64(c.MaxBody)
 	if c.Lease <= 0 {
 		return Usage("--lease %s: it must be longer than nothing", c.Lease)
 	}

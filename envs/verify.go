@@ -48,12 +48,36 @@ func VerifyOf(row datasets.Row, otherwise string) Verify {
 // runner finds out: it scores once more in a new box in which no model worked. Where that
 // comes to a judgement, the model broke it, which is scored; else the error is ours, and the
 // sample is void.
-type NoVerdict struct{ What string }
+//
+// A checker that writes a reward which does not count (reward: nan) after the model's work, and
+// none at all without it (reward: and nothing behind it), has copied the model's.
+type NoVerdict struct {
+	What   string
+	Reward RewardLine // what the line of the reward had in place of a number that counts
+}
+
+// RewardLine is what stands where a reward should be.
+type RewardLine int
+
+// The values. The zero value: there was no such line, or it was not looked at.
+const (
+	RewardBlank   RewardLine = iota + 1 // nothing behind the word
+	RewardWritten                       // something that is no reward: nan, 7 of 0 to 1, words
+)
+
+// Copied tells whether err, with the model's work, has a reward that is none, where without that
+// work there is nothing in its place.
+func Copied(err, control error) bool {
+	var with, without *NoVerdict
+	return errors.As(err, &with) && errors.As(control, &without) && with.Reward == RewardWritten && without.Reward == RewardBlank
+}
 
 func (e *NoVerdict) Error() string { return e.What }
 
 // Unjudged makes a [NoVerdict].
-func Unjudged(format string, args ...any) error { return &NoVerdict{fmt.Sprintf(format, args...)} }
+func Unjudged(format string, args ...any) error {
+	return &NoVerdict{What: fmt.Sprintf(format, args...)}
+}
 
 // IsNoVerdict tells whether err is, or wraps, a [NoVerdict].
 func IsNoVerdict(err error) bool { return errors.As(err, new(*NoVerdict)) }

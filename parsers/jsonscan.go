@@ -30,6 +30,14 @@ type scanner struct {
 	finite  bool  // NaN and Infinity are refused, as JSON itself does
 }
 
+// DoubledKeys reports whether an object in a JSON text has a key twice, with different values.
+func DoubledKeys(text string) bool {
+	var doubled bool
+	s := scanner{text: text, raw: true, doubled: &doubled}
+	_, err := s.value(s.space(0), 0)
+	return err == nil && doubled
+}
+
 func (s scanner) space(i int) int {
 	for i < len(s.text) && isSpace(s.text[i]) {
 		i++

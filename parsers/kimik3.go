@@ -165,7 +165,11 @@ func xtmlCall(p *parse, a, at int, attrs string) int {
 		default:
 			end, _ := p.nextOf([]string{xOpen, xClose}, k)
 			if end == k {
-				p.call(a, k, name, p.object(ps), Recovered)
+				st := worse(st, Recovered)
+				if p.opt.Dialect == Ours && p.at(xOpen, k) && p.index(xSep, k) < 0 { // an argument had begun
+					k, st = len(p.text), Truncated
+				}
+				p.call(a, k, name, p.object(ps), st)
 				return k
 			}
 			p.fault(k, end, "stray_text", "text between the arguments of %q", name)

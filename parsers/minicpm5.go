@@ -128,10 +128,38 @@ func miniFramed(p *parse, i int) bool {
 
 func miniTyped(p *parse, tool, key, raw string) string {
 	prop := p.tools.params(tool).prop(key)
-	if prop == nil || slices.Equal(prop.types(p.tools.params(tool)), []string{"string"}) {
+	if prop == nil {
 		return quote(raw)
 	}
-	return guess(raw)
+	types := prop.types(p.tools.params(tool))
+	if slices.Equal(types, []string{"string"}) {
+		return quote(raw)
+	}
+	v := guess(raw)
+	if t := typeOfText(v); p.opt.Dialect == Ours && slices.Contains(types, "string") && !slices.Contains(types, t) && !(t == "integer" && slices.Contains(types, "number")) {
+		return quote(raw) // 5 is a text where texts and null are allowed
+	}
+	return v
+}
+
+// typeOfText is the type of a JSON text.
+func typeOfText(text string) string {
+	switch text[0] {
+	case '"':
+		return "string"
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	if strings.ContainsAny(text, ".eE") {
+		return "number"
+	}
+	return "integer"
 }
 
 // miniMended is what vLLM makes of the parameters: a wrapper named arguments or properties

@@ -37,7 +37,7 @@ func m3Tag(p *parse, i int) (tag string, end int) {
 		return "", 0
 	}
 	e := strings.IndexByte(p.text[j:min(len(p.text), j+512)], '>')
-	if e < 0 {
+	if e < 0 || p.opt.Dialect == Ours && strings.Contains(p.text[j+1:j+e], "[") { // the next namespace token
 		return "", 0
 	}
 	return p.text[j+1 : j+e], j + e + 1
@@ -97,6 +97,7 @@ func m3Block(p *parse, i, at int) int {
 // m3Members reads elements until the closing tag.
 func m3Members(p *parse, tool string, s schema, at int, closing string, depth int) ([]pair, int, State) {
 	var ps []pair
+	whole := Complete
 	for {
 		k := p.skipSpace(at)
 		if k == len(p.text) {
@@ -111,7 +112,7 @@ func m3Members(p *parse, tool string, s schema, at int, closing string, depth in
 			}
 			return ps, j, Malformed
 		case t == closing:
-			return ps, end, Complete
+			return ps, end, whole
 		case strings.HasPrefix(t, "/"):
 			return ps, end, Malformed
 		}
@@ -126,6 +127,7 @@ func m3Members(p *parse, tool string, s schema, at int, closing string, depth in
 		if st == Truncated {
 			return ps, next, st
 		}
+		whole = worse(whole, st)
 		at = next
 	}
 }
@@ -133,24 +135,35 @@ func m3Members(p *parse, tool string, s schema, at int, closing string, depth in
 // m3Value reads the value of element t: text, items, or an object.
 func m3Value(p *parse, tool, t string, s schema, at, depth int) (string, int, State) {
 	k := p.skipSpace(at)
-	if inner, end := m3Tag(p, k); end > 0 && inner != "/"+t && !strings.HasPrefix(inner, "/") {
+	if inner, end := m3Tag(p, k); end > 0 && inner != "/"+t && !strings.HasPrefix(inner, "/") && !m3Text(p, tool, s, inner) {
 		if inner == "item" {
 			return m3Items(p, tool, t, s, k, depth)
 		}
 		ps, next, st := m3Members(p, tool, s, k, "/"+t, depth+1)
 		return p.object(ps), next, st
 	}
+	open, st := 1, Complete // elements t that are open; tags in a text make it doubtful
 	for j := p.index(m3, at); j >= 0; j = p.index(m3, j+1) {
 		tag, end := m3Tag(p, j)
 		if end == 0 {
 			continue
 		}
-		if tag != "/"+t {
+		if tag != "/"+t && p.opt.Dialect != Ours {
 			return "", end, Malformed
+		}
+		switch tag {
+		case t:
+			open++
+		case "/" + t:
+			open--
+		}
+		if open > 0 {
+			st = Ambiguous
+			continue
 		}
 		raw := p.text[at:j]
 		if s == nil {
-			return quote(raw), end, Complete
+			return quote(raw), end, st
 		}
 		root := p.tools.params(tool)
 		if strings.TrimSpace(raw) == "" && p.opt.Dialect == Ours { // an element without children
@@ -163,26 +176,41 @@ func m3Value(p *parse, tool, t string, s schema, at, depth int) (string, int, St
 				return "{}", end, Complete
 			}
 		}
-		return p.bySchema(s, root, raw), end, Complete
+		return p.bySchema(s, root, raw), end, st
+	}
+	if first := p.index(m3, at); st != Complete { // the tags do not match
+		_, end := m3Tag(p, first)
+		return "", max(end, first+len(m3)), Malformed
 	}
 	return "", len(p.text), Truncated
 }
 
+// m3Text says that the tag inner, with which a value begins, is text: the value may be
+// nothing else, or the tag is one of the family's own.
+func m3Text(p *parse, tool string, s schema, inner string) bool {
+	if p.opt.Dialect != Ours {
+		return false
+	}
+	return inner == "tool_call" || strings.HasPrefix(inner, "invoke name=") || s != nil && slices.Equal(s.types(p.tools.params(tool)), []string{"string"})
+}
+
 func m3Items(p *parse, tool, t string, s schema, at, depth int) (string, int, State) {
 	var items []string
+	whole := Complete
 	for {
 		k := p.skipSpace(at)
 		tag, end := m3Tag(p, k)
 		switch {
 		case tag == "/"+t:
-			return "[" + strings.Join(items, ", ") + "]", end, Complete
+			return "[" + strings.Join(items, ", ") + "]", end, whole
 		case tag != "item" || depth > 64:
 			return "", max(k, end), worse(Malformed, cutAt(k, len(p.text)))
 		}
 		v, next, st := m3Value(p, tool, "item", s.items(p.tools.params(tool)), end, depth+1)
-		if st != Complete {
+		if st != Complete && st != Ambiguous {
 			return "", next, st
 		}
+		whole = worse(whole, st)
 		items = append(items, v)
 		at = next
 	}

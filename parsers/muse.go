@@ -89,7 +89,24 @@ func museBody(p *parse, at, m int) int {
 	if next := p.index("<|message|>", j); j >= len(p.text) || !p.at(museCalls.open, j) || end < 0 || next >= 0 && next < end {
 		return at
 	}
+	for e := end; e >= 0; e = p.index(museCalls.close, e+1) {
+		if museFramed(p, e+len(museCalls.close)) {
+			return e
+		}
+	}
 	return end
+}
+
+// museFramed says that the calls of a message may end before i: the message ends there, and
+// another begins behind it or none.
+func museFramed(p *parse, i int) bool {
+	k := p.skipSpace(i)
+	end, mark := p.nextOf([]string{"<|eom|>", "<|eot|>"}, k)
+	if k < len(p.text) && (end != k || mark == "") {
+		return false
+	}
+	k = p.skipSpace(end + len(mark))
+	return k >= len(p.text) || p.at("<|start|>", k) || p.at("to=", k)
 }
 
 // museMessage reads the calls of one message and nothing beyond it.

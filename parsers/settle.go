@@ -52,8 +52,8 @@ func (p *parse) settleArguments(name, args string, st State) (string, State) {
 			args, text, st = inner, strings.TrimSpace(inner), worse(st, Recovered)
 		}
 	}
-	if text[0] != '{' || p.twice {
-		return args, Malformed
+	if text[0] != '{' || p.twice || (strings.Contains(text, "NaN") || strings.Contains(text, "Infinity")) && !isFinite(text) && isJSON(text) {
+		return args, Malformed // NaN and Infinity as numbers are none of JSON's
 	}
 	if p.checked {
 		return args, st

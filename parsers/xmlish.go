@@ -407,10 +407,15 @@ func (x xmlish) nextFrame(p *parse, i int) int {
 	return best
 }
 
-// trimLine removes one newline at each end.
+// trimLine removes one newline at each end. Where the first is CR LF, so may be the last.
 func trimLine(s string) string {
-	if s == "\n" {
+	if s == "\n" || s == "\r\n" {
 		return ""
+	}
+	if rest, ok := strings.CutPrefix(s, "\r\n"); ok {
+		if body, ok := strings.CutSuffix(rest, "\r\n"); ok {
+			return body
+		}
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(s, "\n"), "\n")
 }

@@ -132,6 +132,9 @@ func (a *attempt) attribute(ctx context.Context, ep envs.Episode, box backends.S
 		return nil
 	}
 	err := a.control(ctx)
+	if envs.Copied(none, err) { // of this row another sample may say something else
+		return nil
+	}
 	if err == nil {
 		a.runner.judges.Store(a.task.Row.ID, true)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,15 +19,19 @@ import (
 
 // trajectoryServer is `hermes run-api` as a process that is killed and started again.
 type trajectoryServer struct {
-	t   *testing.T
-	dir string
-	cmd *exec.Cmd
-	url atomic.Pointer[string]
+	t     *testing.T
+	dir   string
+	files int // the most that it may have open; 0 for as many as the tests
+	cmd   *exec.Cmd
+	url   atomic.Pointer[string]
 }
 
 func (s *trajectoryServer) start() {
 	s.t.Helper()
 	s.cmd = hermes(s.t, s.dir, "run-api", "--port", "0")
+	if s.files > 0 {
+		limitFiles(s.t, s.cmd, s.files)
+	}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -159,4 +164,19 @@ func TestRunAPIKills(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills, %d groups, %d batches came again", kills, len(seen), again)
+}
+
+// limitFiles gives a process a limit on open files.
+func limitFiles(t *testing.T, c *exec.Cmd, n int) {
+	t.Helper()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "hermes")
+	if err := os.Symlink(c.Path, program); err != nil {
+		t.Fatal(err)
+	}
+	c.Args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, n), program}, c.Args[1:]...)
+	c.Path = sh
 }

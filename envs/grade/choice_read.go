@@ -70,8 +70,32 @@ func chosen(text string, count int) (string, bool) {
 			return s, true
 		}
 	}
+	if s, ok := n.headed(text); ok {
+		return s, true
+	}
 	return n.alone(text)
 }
+
+// headed is the letter that is all of the first line, where words follow and no other line is
+// only a letter: "B", then why.
+func (n choices) headed(text string) (string, bool) {
+	line, rest, _ := strings.Cut(text, "\n")
+	m := lineOf.FindStringSubmatch(line)
+	if m == nil || !prosy.MatchString(rest) {
+		return "", false
+	}
+	for l := range strings.Lines(rest) {
+		if lineOf.MatchString(strings.TrimRight(l, "\r\n")) {
+			return "", false
+		}
+	}
+	return n.valid(m[1])
+}
+
+var (
+	lineOf = regexp.MustCompile(`^` + dress + `([A-Z])` + undress + `\s*$`)
+	prosy  = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]+`)
+)
 
 // announced are the places of answerIs. In a text of ASCII they are looked for behind its first
 // word that can begin one; other letters may be capitals of these, or come before them.
@@ -152,7 +176,7 @@ func (n choices) behind(tail string) (letter string, decided bool) {
 			if n.several(rest, m[3], letter) {
 				return "", true
 			}
-			if refused.MatchString(rest[m[3]:]) || isnt.MatchString(rest[m[3]:]) {
+			if refused.MatchString(rest[m[3]:]) || isnt.MatchString(rest[m[3]:]) || written.DeniedBehind(rest[m[3]:]) {
 				return "", false
 			}
 			return letter, true
@@ -247,7 +271,7 @@ func (n choices) alone(text string) (string, bool) {
 		from, to := at+m[2], at+m[3]
 		at = to // what ends a letter may begin the next
 		s, ok := n.valid(text[from:to])
-		if !ok || pronoun(text[from:]) || refused.MatchString(text[to:]) || isnt.MatchString(text[to:]) || written.Denied(text[:from]) {
+		if !ok || pronoun(text[from:]) || refused.MatchString(text[to:]) || isnt.MatchString(text[to:]) || written.DeniedBehind(text[to:]) || written.Denied(text[:from]) || written.LeftOut(text[:from]) {
 			continue
 		}
 		all = append(all, place{from, to, s})

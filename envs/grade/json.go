@@ -3,13 +3,18 @@ package grade
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"hermes/datasets"
+	"hermes/envs/grade/written"
 )
 
 var fence = regexp.MustCompile("(?s)```(?:json|JSON)?[ \t]*\r?\n(.*?)```")
@@ -25,8 +30,8 @@ func jsonIn(text string, wanted any) (any, error) {
 		return nil, fmt.Errorf("the answer has more than %d bytes", maxJSON)
 	}
 	v, err := readJSON([]byte(text))
-	if err == nil {
-		return v, nil
+	if err == nil || errors.Is(err, errTwice) {
+		return v, err
 	}
 	var last any
 	found, fits := false, false
@@ -40,14 +45,19 @@ func jsonIn(text string, wanted any) (any, error) {
 		}
 	}
 	for _, m := range fence.FindAllStringSubmatch(text, -1) {
-		if v, err := readJSON([]byte(m[1])); err == nil {
+		v, err := readJSON([]byte(m[1]))
+		if errors.Is(err, errTwice) {
+			return nil, err
+		}
+		if err == nil {
 			take(v)
 		}
 	}
 	if found {
 		return last, nil
 	}
-	for i, tries := 0, 0; tries < 1000; tries++ {
+	var before any
+	for i, end, tries := 0, -1, 0; tries < 1000; tries++ {
 		at := strings.IndexAny(text[i:], "{[")
 		if at < 0 {
 			break
@@ -60,13 +70,70 @@ func jsonIn(text string, wanted any) (any, error) {
 			i++
 			continue
 		}
+		size := int(d.InputOffset())
+		if written.Denied(text[:i]) || written.DeniedBehind(text[i+size:]) {
+			i += size
+			continue
+		}
+		if doubled([]byte(text[i : i+size])) {
+			return nil, errTwice
+		}
+		if end >= 0 && alternatives.MatchString(text[end:i]) && !reflect.DeepEqual(v, before) && like(v, before) {
+			return nil, fmt.Errorf("several JSON values side by side")
+		}
 		take(v)
-		i += int(d.InputOffset())
+		before = v
+		i += size
+		end = i
 	}
 	if !found {
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
 	return last, nil
+}
+
+// alternatives is what stands between two values of which neither is the answer.
+var alternatives = regexp.MustCompile(`(?i)^[\s,;]*(?:\bor\b(?:\s+(?:maybe|perhaps|even|else))?)?[\s,;]*$`)
+
+func like(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
+
+// errTwice says that an object has a key twice, so that readers disagree about it.
+var errTwice = errors.New("a key stands twice in one object of the JSON")
+
+// doubled tells whether an object within a JSON value has a key twice.
+func doubled(raw []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	type level struct {
+		keys  map[string]bool // nil: a list
+		value bool            // a value comes next, no key
+	}
+	var open []level
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return false
+		}
+		if t == json.Delim('}') || t == json.Delim(']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if n := len(open) - 1; n >= 0 && open[n].keys != nil {
+			if key, ok := t.(string); ok && !open[n].value {
+				if open[n].keys[key] {
+					return true
+				}
+				open[n].keys[key], open[n].value = true, true
+				continue
+			}
+			open[n].value = false
+		}
+		switch t {
+		case json.Delim('{'):
+			open = append(open, level{keys: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, level{})
+		}
+	}
 }
 
 func readJSON(raw []byte) (any, error) {
@@ -78,6 +145,9 @@ func readJSON(raw []byte) (any, error) {
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("something stands behind the JSON")
+	}
+	if doubled(raw) {
+		return nil, errTwice
 	}
 	return v, nil
 }
@@ -153,6 +223,13 @@ func (o *jsonEqual) differ(want, got any, at string) string {
 		return ""
 	case json.Number:
 		if g, ok := got.(json.Number); ok && sameNumber(w, g) {
+			return ""
+		}
+		return at
+	}
+	if a, ok := want.(string); ok {
+		b, ok := got.(string)
+		if ok && norm.NFC.String(a) == norm.NFC.String(b) {
 			return ""
 		}
 		return at

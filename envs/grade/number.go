@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	numbers = regexp.MustCompile(`[-+−]?[$€£]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?: \d+/\d+|\s?/\s?\d[\d,]*(?:\.\d+)?)?\s?(?:\\?%|(?:percent|pct)\b)?`)
+	numbers = regexp.MustCompile(`[-+−]?[$€£¥]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?: \d+/\d+|\s?/\s?\d[\d,]*(?:\.\d+)?)?\s?(?:\\?%|(?:percent|pct)\b)?`)
 	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
 	frac    = regexp.MustCompile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
 	// powers of ten, and powers of units, which are no numbers
@@ -69,9 +69,10 @@ func near(gold string, abs, rel float64) (Grader, error) {
 	}), nil
 }
 
+// rational is a tolerance as it is written: 1e-6 is a millionth, which no float is.
 func rational(f float64) *big.Rat {
-	r := new(big.Rat).SetFloat64(f)
-	if r == nil {
+	r, ok := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
+	if !ok {
 		return new(big.Rat)
 	}
 	return r
@@ -146,7 +147,7 @@ func numberIn(text string) (quantity, bool) {
 // box is what stands in the last box that is not denied, or the text itself where there is
 // none. ok is false where boxes side by side say different things.
 func box(text string) (inner string, ok bool) {
-	all := slices.DeleteFunc(boxed.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return written.Denied(text[:m[0]]) })
+	all := slices.DeleteFunc(boxed.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return written.Denied(text[:m[0]]) || written.DeniedBehind(text[m[1]:]) })
 	if len(all) == 0 {
 		return text, true
 	}
@@ -169,9 +170,10 @@ var (
 	// parted, andToo and inList stand between two numbers of which neither is the answer.
 	parted = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\b(?:or|oder|ou|vs\.?|versus|resp\.?|bzw\.?|alternatively|otherwise|perhaps|maybe|possibly|unless(?:\s+it(?:'s|\s+is))?)(?:\b|\s)|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else|alternatively|otherwise|it\s+is)\s+)?[\s*_$("'` + "`" + `\[]*$`)
 	andToo = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:\band\b|和|及|&)[\s*_$("'` + "`" + `\[]*$`)
-	ranges = regexp.MustCompile(`(?i)^(?:\W|\b(?:the|final|answer|is|are|it|from|between)\b)*$`)
+	ranges = regexp.MustCompile(`(?i)^(?:\W|\b(?:the|final|answer|is|are|it|it's|from|between|about|around|approximately|roughly|some|somewhere|anywhere|probably|maybe|perhaps|i|think|guess|say|would|be)\b)*$`)
 	upTo   = regexp.MustCompile(`(?i)^[\s*_$]*\b(?:to|through|until)\b[\s*_$]*$`)
-	inList = regexp.MustCompile(`^[*_$)"'` + "`" + `]*\s*[,;、]\s+[*_$("'` + "`" + `]*$`)
+	inList = regexp.MustCompile(`^[*_$)"'` + "`" + `]*\s*(?:[,;、]\s+|\|\s*)[*_$("'` + "`" + `]*$`)
+	alone  = regexp.MustCompile("^[-+\\d.,;/%$*_\\s`\"']*$")
 	ended  = regexp.MustCompile(`^[\s*_$)"'` + "`" + `.!?;\]}]*(?:\n|$)`)
 	halts  = regexp.MustCompile(`[.!?;](?:\s|$)|\n`)
 	counts = regexp.MustCompile(`^[\s\\]*(?:(?:text|mathrm|mbox)\s*\{\s*)?(?:(square|cubic)\s+)?([A-Za-z]+)`)
@@ -181,6 +183,7 @@ var (
 // several: "5 or 7", "5, 6, 7".
 func lastNumber(text string) (quantity, bool) {
 	all := slices.DeleteFunc(numbers.FindAllStringIndex(text, -1), func(m []int) bool { return named(text[:m[0]]) })
+	all = slices.DeleteFunc(all, func(m []int) bool { return written.DeniedBehind(text[m[1]:]) })
 	i := len(all) - 1
 	for ; i >= 0 && written.Denied(text[:all[i][0]]); i-- {
 		if i > 0 && halts.MatchString(text[all[i-1][1]:all[i][0]]) {
@@ -199,6 +202,10 @@ func lastNumber(text string) (quantity, bool) {
 	}
 	if text[all[i][0]] != '-' && upTo.MatchString(text[all[i-1][1]:all[i][0]]) && ranges.MatchString(text[:all[i-1][0]]) && ended.MatchString(text[all[i][1]:]) {
 		return quantity{}, false
+	}
+	if alone.MatchString(text[:min(len(text), 400)]) && strings.Contains(text[all[i-1][0]:all[i][0]], "\n") {
+		other, ok := at(text, all[i-1])
+		return q, ok && other.value().Cmp(q.value()) == 0 // one below the other, and nothing else
 	}
 	before := text[all[i-1][0]:all[i-1][1]]
 	between := bare.Replace(text[all[i-1][0]+len(strings.TrimRight(before, ", ")) : all[i][0]])
@@ -229,7 +236,7 @@ func related(text string, place []int) bool {
 func inRange(text string) bool {
 	dash := func(s string) bool {
 		s = strings.TrimRight(s, " \t\n\f\r")
-		return s != "" && strings.IndexByte("-:/", s[len(s)-1]) >= 0
+		return s != "" && strings.IndexByte("-:/~", s[len(s)-1]) >= 0
 	}
 	if !dash(text) && !dash(text[:len(text)-1]) {
 		return false // before most numbers is no dash, and dashes is looked for from the beginning
@@ -253,9 +260,9 @@ func named(text string) bool {
 var (
 	relation = regexp.MustCompile(`(?:[<>≤≥≠±√∓]=?|\+/-|\b(?:sqrt|cbrt)\s*\(|\\(?:pm|mp|sqrt|[gl]eq?|[gl]eqslant|[gl]t|neq?)\b)[\s${(]*$`)
 	// dashes is what stands before the end of a range or date: 3-5 is one where nothing else is said
-	dashes    = regexp.MustCompile(`(?:[\d.,]+(?:[-:/]|\s+[:]\s+))+.?$`)
+	dashes    = regexp.MustCompile(`(?:[\d.,]+(?:[-:/~]|\s+[-:~]\s+))+.?$`)
 	unworked  = regexp.MustCompile(`\d\s?$`)
-	onward    = regexp.MustCompile(`^(?:[-:/]|\s+:\s+)\d`)
+	onward    = regexp.MustCompile(`^(?:[-:/~]|\s+:\s+)\d`)
 	arrow     = regexp.MustCompile(`(?:[-=]>|<[/A-Za-z][^<>]*>)[\s$*_]*$`)
 	operand   = regexp.MustCompile(`\d\s*(?:[+*×·÷^]|\\(?:times|cdot|div)\b)\s*$`)
 	factorial = regexp.MustCompile(`^!(?:[^!=]|$)`)
@@ -265,7 +272,7 @@ var (
 	// based is a number to the base 16, scaled one in thousands or millions, parts one whose
 	// thousands are apart, minus one whose sign is
 	based  = regexp.MustCompile(`\b0[xX]([0-9a-fA-F]{1,15})\b`)
-	scaled = regexp.MustCompile(`(?i)^(?:k\b|\s?(thousand|million|billion|trillion)s?\b)`)
+	scaled = regexp.MustCompile(`^(?:[kK]\b|([MB]|mn|bn)\b|\s?(?i:(thousand|million|billion|trillion)s?\b))`)
 	parts  = regexp.MustCompile(`(^|[^\d.,/ ])(\s*[-+]?)(\d{1,3}(?:_\d{3})+|[1-9]\d{0,2}(?: \d{3})+)(\.\d+)?(\s*(?:[^\d\s/,:]|,\s|$)|\s*[.]?\s*$)`)
 	minus  = regexp.MustCompile(`(^\s*|[:=]\s*|\bis\s+)-\s+([.\d][\d.,]*\s*[.$)]*\s*(?:\n|$))`)
 )
@@ -292,18 +299,21 @@ func at(text string, place []int) (quantity, bool) {
 	}
 	q, ok := parseQuantity(one)
 	if m := scaled.FindStringSubmatch(text[to:]); ok && m != nil {
-		by := map[string]int64{"": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}[strings.ToLower(m[1])]
+		by := map[string]int64{"": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}[strings.ToLower(m[1]+m[2])]
 		q.written = new(big.Rat).Mul(q.written, big.NewRat(by, 1))
 		to += len(m[0])
 	}
 	if m := counts.FindStringSubmatch(text[to:]); m != nil {
 		q.unit, q.power = m[2], m[1] != ""
+	} else {
+		q.unit = sign(text, from, to)
 	}
 	return q, ok
 }
 
-// spelt writes the numbers of LaTeX as they are typed.
+// spelt writes the numbers of LaTeX, and of words, as they are typed.
 func spelt(text string) string {
+	text = plainly(text)
 	if strings.Contains(text, `\`) || strings.Contains(text, "{,}") {
 		text = frac.ReplaceAllStringFunc(thousands.Replace(text), func(s string) string {
 			m := frac.FindStringSubmatch(s)
@@ -383,7 +393,7 @@ func parseNumber(text string) (*big.Rat, bool) {
 }
 
 // signs writes a number in digits, with one sign for a percentage and no currency.
-var signs = strings.NewReplacer("$", "", "€", "", "£", "", "+", "", "−", "-", "\\", "", "percent", "%", "pct", "%")
+var signs = strings.NewReplacer("$", "", "€", "", "£", "", "¥", "", "+", "", "−", "-", "\\", "", "percent", "%", "pct", "%")
 
 func parseQuantity(text string) (quantity, bool) {
 	text = signs.Replace(text)

@@ -118,7 +118,7 @@ func TestNumber(t *testing.T) {
 		{`number`, `{"answer":"20%"}`, "It is 2000%.", 0},
 		{`number`, `{"answer":"12"}`, "pages 10-12", 1},
 		{`number`, `{"answer":"-12"}`, "10 to -12", 1},
-		{`number`, `{"answer":"3"}`, "2 - 3", 1},
+		{`number`, `{"answer":"3"}`, "2 - 3", 0},
 		{`number`, `{"answer":"1000"}`, "1e3", 1},
 		{`number`, `{"answer":"5"}`, "1/1e999999999", 0},
 		{`number`, `{"answer":"3/4"}`, "75 %", 1},

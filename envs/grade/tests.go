@@ -110,8 +110,11 @@ func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd, summe
 	if err != nil {
 		return trajectory.Score{}, err
 	}
-	out := string(res.Stdout) + "\n" + string(res.Stderr)
+	out := ansi.ReplaceAllString(behindGap(res.Stdout, res.OutBytes)+"\n"+behindGap(res.Stderr, res.ErrBytes), "")
 	passed, failed, several := counted(out)
+	if passed+failed == 0 && noTests.MatchString(out) {
+		return trajectory.Score{}, envs.Unjudged("tests: no test ran: %s", short(out))
+	}
 	if res.Code == 0 && summed && passed+failed == 0 {
 		return trajectory.Score{}, envs.Unjudged("tests: exit code 0 and no summary: no test ran: %s", short(out))
 	}
@@ -132,6 +135,15 @@ func (o *unitTests) run(ctx context.Context, w envs.World, c backends.Cmd, summe
 	return s, nil
 }
 
+// behindGap is what was kept of an output behind what was left out of it: summaries come last,
+// and one before the gap may not be the last.
+func behindGap(kept []byte, all int64) string {
+	if all > int64(len(kept)) {
+		kept = kept[min(len(kept), outputKept*4/10):]
+	}
+	return string(kept)
+}
+
 func (o *unitTests) needsBox(datasets.Row) bool { return true }
 
 func (o *unitTests) time(datasets.Row) time.Duration {
@@ -147,6 +159,7 @@ var (
 	unittestBad   = regexp.MustCompile(`(?m)^FAILED \((.*)\)$`)
 	unittestCount = regexp.MustCompile(`(?:failures|errors)=(\d+)`)
 	goLine        = regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL): `)
+	noTests       = regexp.MustCompile(`(?m)^(?:Ran 0 tests\b|=*\s*no tests ran\b|collected 0 items\b|testing: warning: no tests to run|No tests found|0 examples, 0 failures|running 0 tests$)`)
 	tapLine       = regexp.MustCompile(`(?m)^(not ok|ok) \d+\b`)
 )
 
@@ -171,6 +184,11 @@ func counted(out string) (passed, failed int, several bool) {
 			all = append(all, ofUnittest(out[m[2]:m[3]], out[m[1]:end]))
 		}
 		return worstOf(all)
+	}
+	for _, f := range frameworks {
+		if all := f.read(out); all != nil {
+			return worstOf(all)
+		}
 	}
 	for _, re := range []*regexp.Regexp{goLine, tapLine} {
 		for _, m := range re.FindAllStringSubmatch(out, -1) {

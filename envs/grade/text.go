@@ -3,6 +3,7 @@ package grade
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -201,12 +202,19 @@ func place(text, want string, words bool, from int) int {
 		last, _ := utf8.DecodeLastRuneInString(want)
 		before, _ := utf8.DecodeLastRuneInString(text[:i])
 		after, _ := utf8.DecodeRuneInString(text[i+len(want):])
-		if !words || !(spelling(before) && spelling(first)) && !(spelling(last) && spelling(after)) {
+		whole := !(spelling(before) && spelling(first)) && !(spelling(last) && spelling(after))
+		if !words || whole && !(unicode.IsDigit(first) && inNumber.MatchString(text[max(0, i-2):i])) && !(unicode.IsDigit(last) && goesOn.MatchString(text[i+len(want):])) {
 			return i
 		}
 		from = i + 1
 	}
 }
+
+// inNumber ends with, goesOn begins with, what makes another number of a number beside it: 1.5, -5.
+var (
+	inNumber = regexp.MustCompile(`(?:\d[.,]|(?:^|[^\w)\]])[-−])$`)
+	goesOn   = regexp.MustCompile(`^(?:[.,]\d|\s?[%‰])`)
+)
 
 // spelling tells whether r is part of a word: two such signs side by side belong to one.
 // Scripts that set no blanks between words tell nothing.

@@ -82,7 +82,11 @@ func verdictOf(w envs.World, res backends.Result, in span) (trajectory.Score, er
 	}
 	if !in.holds(line.Reward) {
 		low, high := in.ends()
-		return s, envs.Unjudged("checker: %q: want a reward from %v to %v (range declares another)", line.Detail, low, high)
+		none := &envs.NoVerdict{What: fmt.Sprintf("checker: %q: want a reward from %v to %v (range declares another)", line.Detail, low, high)}
+		if line != filed {
+			none.Reward = envs.RewardWritten
+		}
+		return s, none
 	}
 	s.Reward, s.Parts, s.Metrics = line.Reward, line.Parts, line.Metrics
 	if filed != nil && filed.Detail != "" {
@@ -95,7 +99,7 @@ var (
 	rewardAt = regexp.MustCompile(`^reward: *(\S+)[ \t\r]*$`)
 	// nearly is a line that was meant to be one: in colour, indented, in capitals, quoted, with
 	// another sign behind the word, or with more behind the number.
-	nearly = regexp.MustCompile(`(?i)^[\s"'\x60*_>#|\-\x{feff}]*reward["'\x60*_]*(?:\s*[:=\x{ff1a}]|\s+[-+.]?\d)`)
+	nearly = regexp.MustCompile(`(?i)^[\s"'\x60*_>#|\-\[(<\x{feff}]*reward["'\x60*_\])>]*(?:\s*[:=\x{ff1a}]|\s+[-+.]?\d)`)
 	ansi   = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])")
 )
 
@@ -106,6 +110,9 @@ func rewardLine(w envs.World, res backends.Result) (*trajectory.Score, error) {
 	if cut { // only behind the gap nothing is missing
 		text = text[min(len(text), outputKept*4/10):]
 		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	if bytes.IndexByte(text, 0) >= 0 { // UTF-16 has a zero beside each letter
+		text = bytes.ReplaceAll(text, []byte{0}, nil)
 	}
 	var last string
 	given := map[string]bool{}
@@ -132,14 +139,27 @@ func rewardLine(w envs.World, res backends.Result) (*trajectory.Score, error) {
 	}
 	m := rewardAt.FindStringSubmatch(last)
 	if m == nil {
-		return nil, envs.Unjudged("checker: %q: want a line like reward: 0.5", last)
+		return nil, unread("checker: %q: want a line like reward: 0.5", last)
 	}
 	x, err := strconv.ParseFloat(m[1], 64)
 	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil, envs.Unjudged("checker: %q: want a finite number", last)
+		return nil, unread("checker: %q: want a finite number", last)
 	}
 	return &trajectory.Score{Reward: x, Detail: last}, nil
 }
+
+// unread is the error of a line that gives no reward, told by whether something stands behind
+// the word.
+func unread(format, line string) error {
+	said := envs.RewardWritten
+	if blank.MatchString(ansi.ReplaceAllString(line, "")) {
+		said = envs.RewardBlank
+	}
+	return &envs.NoVerdict{What: fmt.Sprintf(format, line), Reward: said}
+}
+
+// blank is a reward line without a reward.
+var blank = regexp.MustCompile(`(?i)reward["'\x60*_\])]*\s*[:=\x{ff1a}]?["'\x60*_\s]*$`)
 
 // endsLine: a carriage return ends a line too, as a progress display writes it.
 func endsLine(r rune) bool { return r == '\n' || r == '\r' }
@@ -182,7 +202,7 @@ func nearMiss(res backends.Result) string {
 				continue
 			}
 			left--
-			plain := ansi.ReplaceAllString(string(line[:min(len(line), nearBytes)]), "")
+			plain := ansi.ReplaceAllString(strings.ReplaceAll(string(line[:min(len(line), nearBytes)]), "\x00", ""), "")
 			for _, r := range []*regexp.Regexp{nearly, rewardWord, scoreWord, rewardMember} {
 				if r.MatchString(plain) {
 					return short(string(line))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/backends"
 	"hermes/envs"
 	"hermes/envs/grade"
 )
@@ -34,6 +35,9 @@ func TestAlmostAReward(t *testing.T) {
 		{stdout: `The reward is 0.`, want: void},
 		{stdout: `<reward>0</reward>`, want: void},
 		{stdout: `rewards: 0`, want: void},
+		{stdout: `[reward] 0`, want: void},
+		{stdout: `(reward): 0`, want: void},
+		{stdout: "\xff\xfer\x00e\x00w\x00a\x00r\x00d\x00:\x00 \x000\x00\n\x00", want: void},
 		{stdout: `Reward -> 0`, want: void},
 		{stdout: `score: 0`, want: void},
 		{stdout: `Final score: 0/10`, want: void},
@@ -132,6 +136,22 @@ func TestBoundsOfVerdicts(t *testing.T) {
 			t.Errorf("%s: reward %v, %v, want no verdict", tt.grader, got.Reward, err)
 		case tt.want != void && (err != nil || got.Reward != tt.want):
 			t.Errorf("%s: reward %v, %v, want %v", tt.grader, got.Reward, err, tt.want)
+		}
+	}
+}
+
+// What stands where a reward should be is told apart: nothing, and something that is none.
+func TestRewardWritten(t *testing.T) {
+	x := box(t)
+	for line, want := range map[string]envs.RewardLine{
+		"reward:": envs.RewardBlank, "reward: ": envs.RewardBlank, "  Reward = ": envs.RewardBlank,
+		"reward: nan": envs.RewardWritten, "reward: 1e999": envs.RewardWritten, "reward: 7": envs.RewardWritten, "reward: high": envs.RewardWritten, "reward: 0.5 of 1": envs.RewardWritten,
+		"score: 0": 0,
+	} {
+		_, err := grade.Command(backends.Cmd{Argv: []string{"echo", line}}).Grade(t.Context(), envs.World{Box: x}, said(t, ""))
+		var none *envs.NoVerdict
+		if !errors.As(err, &none) || none.Reward != want {
+			t.Errorf("%q: %v, want %d", line, err, want)
 		}
 	}
 }

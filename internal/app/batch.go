@@ -354,7 +354,7 @@ func (b *batch) spent(rec *trajectory.Record) {
 func (b *batch) roll(ctx context.Context) (stats.Statistics, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	bar, err := progress.New(progress.Options{Mode: progress.Mode(b.Progress), Out: b.host.Err, Width: b.host.Width,
+	bar, err := progress.New(progress.Options{Mode: progress.Mode(b.Progress), Out: b.host.screen(), Width: b.host.Width,
 		Total: b.dir.Manifest.Extent.Planned, Kept: int64(b.dir.Journal.Stats().Done)})
 	if err != nil {
 		return stats.Statistics{}, usage(err)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
+	"hermes/internal/printable"
 	"hermes/rollout/event"
 )
 
@@ -67,7 +67,7 @@ func (s *screen) answer(text string) {
 func (s *screen) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line("hermes: " + printable(fmt.Sprintf(format, args...), true))
+	s.line("hermes: " + printable.Text(fmt.Sprintf(format, args...)))
 }
 
 // prompt writes text that the person answers on the same line.
@@ -107,7 +107,7 @@ func (s *screen) shut() {
 
 func (s *screen) write(text string) {
 	if s.clean {
-		text = printable(text, true)
+		text = printable.Text(text)
 	}
 	if text == "" {
 		return
@@ -118,25 +118,9 @@ func (s *screen) write(text string) {
 	s.shown, s.open = true, !strings.HasSuffix(text, "\n")
 }
 
-// printable takes control and direction characters out, so that a model cannot rewrite
-// what a person has read; layout keeps line ends and tabs.
-func printable(text string, layout bool) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case layout && (r == '\n' || r == '\t'):
-			return r
-		case !layout && unicode.IsSpace(r):
-			return ' '
-		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Bidi_Control, r):
-			return -1
-		}
-		return r
-	}, text)
-}
-
 // short is at most n characters of text on one line.
 func short(text string, n int) string {
-	text = strings.TrimSpace(printable(text, false))
+	text = strings.TrimSpace(printable.Line(text))
 	if utf8.RuneCountInString(text) > n {
 		text = string([]rune(text)[:n-1]) + "…"
 	}

@@ -255,7 +255,8 @@ func (b Batch) generation() map[string]any {
 	return g
 }
 
-// replaced is a file that takes the place of an older one when it is complete.
+// replaced is a file that takes the place of an older one when it is complete. It is for its
+// owner alone.
 type replaced struct {
 	*bufio.Writer
 	f    *os.File
@@ -271,7 +272,7 @@ func newReplaced(name string) (*replaced, error) {
 }
 
 func (r *replaced) keep() error {
-	err := errors.Join(r.Flush(), r.f.Chmod(0o644), r.f.Sync(), r.f.Close())
+	err := errors.Join(r.Flush(), r.f.Sync(), r.f.Close())
 	if err == nil {
 		err = os.Rename(r.f.Name(), r.name)
 	}

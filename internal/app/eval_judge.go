@@ -204,7 +204,7 @@ type answerLine struct {
 }
 
 func openAnswers(name string) (*answersFile, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

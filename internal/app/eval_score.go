@@ -114,7 +114,7 @@ func (o Rescore) Run(ctx context.Context, h Host, dir string) (Rescored, error) 
 	}
 	defer r.Close()
 	s := &rescoring{Rescore: o, host: h, run: r, closing: func() {}, totals: stats.New(r.Manifest.Tools)}
-	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o700); err != nil {
 		return Rescored{}, &Error{Code: codeOurs, Err: err}
 	}
 	if s.judges, err = openJudges(ctx, h, o.JudgeFlags, filepath.Join(dir, "scores", o.Name+".judge.jsonl")); err != nil {

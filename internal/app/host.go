@@ -17,6 +17,7 @@ type Host struct {
 	Section  func(name string) configs.Section
 	In       io.Reader
 	Out, Err io.Writer
+	Screen   io.Writer       // the terminal behind Err, for what draws on it; nil: Err
 	Width    func() int      // columns of the terminal behind Err; nil: none
 	Drain    <-chan struct{} // closed by the first interrupt
 	Terminal bool            // a person types into In
@@ -31,6 +32,14 @@ type Host struct {
 	// Opened is told the run directory once the run has begun: from there on nothing is a
 	// mistake of usage any more. nil: nobody asks.
 	Opened func(dir string)
+}
+
+// screen is where the progress bar is drawn.
+func (h Host) screen() io.Writer {
+	if h.Screen != nil {
+		return h.Screen
+	}
+	return h.Err
 }
 
 // Exit codes that a run decides on, as the commands document them.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"hermes/internal/guard"
 )
 
 func (s *Server) routes() *http.ServeMux {
@@ -62,38 +64,37 @@ func (s *Server) allowed(r *http.Request) bool {
 }
 
 // Running is a server that listens.
-type Running struct {
-	URL  string // without a path: http://127.0.0.1:8000
-	done chan error
+type Running = guard.Running
+
+// Listen serves on an address of the loopback (port 0: any) until ctx is cancelled, which
+// also ends requests in flight.
+func (s *Server) Listen(ctx context.Context, addr string) (*Running, error) {
+	return s.Serve(ctx, addr, guard.Options{})
 }
 
-// Wait returns when the server has ended: nil after its context was cancelled.
-func (r *Running) Wait() error { return <-r.done }
-
-// Listen serves on addr (port 0: any) until ctx is cancelled, which also ends requests in flight.
-func (s *Server) Listen(ctx context.Context, addr string) (*Running, error) {
+// Serve is Listen for those whom the guard lets in.
+func (s *Server) Serve(ctx context.Context, addr string, o guard.Options) (*Running, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		o.Port, err = strconv.Atoi(port)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q: want HOST:PORT", addr)
+	}
+	if o.Host = host; host == "" {
+		o.Host = "0.0.0.0" // as net.Listen takes it
+	}
+	o.MaxBody, o.Grace = s.opt.MaxBody, time.Nanosecond
+	g, err := guard.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 30 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
-	r := &Running{URL: "http://" + l.Addr().String(), done: make(chan error, 1)}
-	go func() {
-		served := make(chan error, 1)
-		go func() { served <- h.Serve(l) }()
-		var err error
-		select {
-		case err = <-served:
-		case <-ctx.Done():
-			_ = h.Close() // the listener's own error comes back from Serve
-			if err = <-served; errors.Is(err, http.ErrServerClosed) {
-				err = nil
-			}
-		}
-		r.done <- err
-	}()
-	return r, nil
+	return g.On(ctx, l, s), nil
 }
 
 // body returns an empty buffer, used again when the request is over.
@@ -126,8 +127,11 @@ func (s *Server) handle(f form, w http.ResponseWriter, r *http.Request) {
 		s.log.refuse()
 		status := 400
 		var big *http.MaxBytesError
-		if errors.As(err, &big) {
+		switch {
+		case errors.As(err, &big):
 			status = 413
+		case errors.Is(err, guard.ErrSlow):
+			status = 408
 		}
 		s.fail(w, status, "invalid_request_error", "", "The body could not be read.")
 		return

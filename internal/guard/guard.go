@@ -1,6 +1,12 @@
 // Package guard stands in front of our servers: it binds to the loopback unless told
-// otherwise, demands a token or an allowed address elsewhere, bounds bodies, answers
-// /healthz and shuts down cleanly.
+// otherwise, demands a token or an allowed address elsewhere, keeps out the pages that a
+// browser shows, bounds bodies, connections and how long both may take, answers /healthz
+// and shuts down cleanly.
+//
+// A browser is the way in that nobody thinks of: every page that a person opens may send
+// requests to the loopback and to the machines beside it. So a request is let through only
+// when it asks for this server by one of its own names (a foreign name is DNS rebinding)
+// and when no page of another origin has sent it, unless that origin is in a list.
 //
 // A [Guard] is safe for concurrent use.
 package guard
@@ -10,11 +16,11 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,13 +31,24 @@ type Options struct {
 	Token    string         // demanded as "Authorization: Bearer TOKEN" or as path prefix /t/TOKEN
 	Allow    []netip.Prefix // addresses that may come in; the loopback always may
 	Insecure bool           // let everybody in on any address
+	Names    []string       // names beside its own by which the server may be asked for, without port
+	Origins  []string       // of pages that may read and write, such as http://localhost:3000
 	MaxBody  int64          // bytes of a request's body; 0 means 64 MiB
 	Healthy  func() error   // asked by /healthz; nil is always healthy
+
+	Window time.Duration // in which a body must bring 160 KiB or end; 0 means 10 seconds
+	Most   int           // connections at once; 0 means what the system's limit on open files allows, 16,384 at most
+	Grace  time.Duration // how long requests may go on after the end was asked for; 0 means 10 seconds
 }
 
 // Guard lets requests through or not.
 type Guard struct {
-	opt Options
+	opt     Options
+	last    atomic.Pointer[string] // name that was asked for and is ours
+	local   bool                   // only this machine reaches the server
+	alone   bool                   // there are no flags that let others in
+	names   map[string]bool        // in small letters
+	origins map[string]bool
 }
 
 // New refuses an address beyond the loopback without a token, allowed addresses or
@@ -43,16 +60,51 @@ func New(o Options) (*Guard, error) {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 64 << 20
 	}
+	if o.Window <= 0 {
+		o.Window = 10 * time.Second
+	}
+	if o.Grace <= 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.Most <= 0 {
+		o.Most = max(1, min(16384, openFiles()*3/4))
+	}
 	if o.Port < 0 || o.Port > 65535 {
 		return nil, fmt.Errorf("port %d is not in 0…65535", o.Port)
 	}
 	if strings.ContainsAny(o.Token, "/ ?#%") {
 		return nil, errors.New("the token has a character that cannot stand in a path; use letters and digits")
 	}
-	if !Loopback(o.Host) && o.Token == "" && len(o.Allow) == 0 && !o.Insecure {
+	g := &Guard{opt: o, local: Loopback(o.Host), names: map[string]bool{}, origins: map[string]bool{}}
+	if !g.local && o.Token == "" && len(o.Allow) == 0 && !o.Insecure {
 		return nil, fmt.Errorf("host %s can be reached from other machines; say who may come in with --token TEXT, --allow CIDR, or --insecure for everybody", o.Host)
 	}
-	return &Guard{opt: o}, nil
+	for _, name := range o.Names {
+		host, err := hostName(name)
+		if err != nil {
+			return nil, err
+		}
+		g.names[host] = true
+	}
+	for _, text := range o.Origins {
+		origin, err := originOf(text)
+		if err != nil {
+			return nil, err
+		}
+		g.origins[origin] = true
+	}
+	return g, nil
+}
+
+// Local is a guard of pages for this machine alone, whose listener [Listen] has opened.
+// grace is how long requests may go on after the end was asked for.
+func Local(grace time.Duration) *Guard {
+	g, err := New(Options{Grace: grace})
+	if err != nil {
+		panic(err) // nothing is asked of it that it could refuse
+	}
+	g.alone = true
+	return g
 }
 
 // Loopback reports whether a host to listen on can be reached from this machine alone.
@@ -64,27 +116,87 @@ func Loopback(host string) bool {
 	return err == nil && a.IsLoopback()
 }
 
+// outside is the key of the part of a path that was cut off, in a request's context.
+type outside struct{}
+
+// Path is how the client of r names one of the server's paths: with the token in front
+// where its own request had it. It is for redirects and links.
+func Path(r *http.Request, path string) string {
+	prefix, _ := r.Context().Value(outside{}).(string)
+	return prefix + path
+}
+
 // Wrap puts the guard in front of a handler.
 func (g *Guard) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/healthz" {
-			g.health(w)
+		shield(w.Header())
+		bearer, path := g.token(r)
+		if !g.enter(w, r, bearer || path) {
 			return
 		}
-		if status, text := g.refuse(r); status != 0 {
-			if status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", "Bearer")
+		if path {
+			prefix := "/t/" + g.opt.Token
+			rest := strings.TrimPrefix(r.URL.Path, prefix)
+			if rest == "" {
+				rest = "/"
 			}
-			http.Error(w, text, status)
-			return
+			u := *r.URL
+			u.Path, u.RawPath = rest, ""
+			r = r.WithContext(context.WithValue(r.Context(), outside{}, prefix))
+			r.URL = &u
 		}
-		if rest, ok := g.prefixed(r.URL.Path); ok && g.opt.Token != "" {
-			r = r.Clone(r.Context())
-			r.URL.Path, r.URL.RawPath = rest, ""
+		if r.ContentLength != 0 {
+			p := g.pace(w, r)
+			r.Body = http.MaxBytesReader(w, p, g.opt.MaxBody)
+			defer p.end()
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, g.opt.MaxBody)
 		h.ServeHTTP(w, r)
 	})
+}
+
+// enter lets a request in, or answers it and reports false. proved: it has the token.
+func (g *Guard) enter(w http.ResponseWriter, r *http.Request, proved bool) bool {
+	if !proved && !g.named(r.Host) {
+		text := fmt.Sprintf("%.200q is no name of this server; ask for it by its address, or start it with --allow-host and the name", r.Host)
+		if g.alone {
+			text = "this page is for this machine: ask for it by a loopback address"
+		}
+		g.refuse(w, r, http.StatusForbidden, text)
+		return false
+	}
+	origin, ok := g.origin(r)
+	if !ok {
+		text := "a page of another origin has sent this; --allow-origin ORIGIN lets the pages of one in"
+		if g.alone {
+			text = "this page is not for other pages: type its address"
+		}
+		g.refuse(w, r, http.StatusForbidden, text)
+		return false
+	}
+	if origin != "" && g.cors(w, r, origin) {
+		return false
+	}
+	switch {
+	case r.URL.Path == "/healthz":
+		g.health(w)
+		return false
+	case len(g.opt.Allow) > 0 && !g.allowed(r.RemoteAddr):
+		g.refuse(w, r, http.StatusForbidden, "this address is not allowed to come in (--allow)")
+		return false
+	case g.opt.Token != "" && !proved:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		g.refuse(w, r, http.StatusUnauthorized, "send the server's token: \"Authorization: Bearer TOKEN\", or /t/TOKEN in front of the path")
+		return false
+	}
+	return true
+}
+
+// refuse answers without reading the body, and ends the connection where there is one.
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+	}
+	http.Error(w, text, status)
 }
 
 func (g *Guard) health(w http.ResponseWriter) {
@@ -99,23 +211,20 @@ func (g *Guard) health(w http.ResponseWriter) {
 	fmt.Fprintln(w, `{"status":"ok"}`)
 }
 
-// refuse says why a request may not come in, 0 when it may.
-func (g *Guard) refuse(r *http.Request) (int, string) {
-	if len(g.opt.Allow) > 0 && !g.allowed(r.RemoteAddr) {
-		return http.StatusForbidden, "this address is not allowed to come in (--allow)"
-	}
+// token reports where a request has the right token: as bearer, in its path.
+func (g *Guard) token(r *http.Request) (bearer, path bool) {
 	if g.opt.Token == "" {
-		return 0, ""
+		return false, false
 	}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		token, _, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/t/"), "/")
-		ok = strings.HasPrefix(r.URL.Path, "/t/")
+	same := func(text string) bool { return subtle.ConstantTimeCompare([]byte(text), []byte(g.opt.Token)) == 1 }
+	if text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		bearer = same(text)
 	}
-	if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(g.opt.Token)) != 1 {
-		return http.StatusUnauthorized, "send the server's token: \"Authorization: Bearer TOKEN\", or /t/TOKEN in front of the path"
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/t/"); ok {
+		text, _, _ := strings.Cut(rest, "/")
+		path = same(text)
 	}
-	return 0, ""
+	return bearer, path
 }
 
 func (g *Guard) allowed(remote string) bool {
@@ -130,59 +239,4 @@ func (g *Guard) allowed(remote string) bool {
 		}
 	}
 	return a.IsLoopback()
-}
-
-// prefixed cuts /t/TOKEN off a path.
-func (g *Guard) prefixed(path string) (string, bool) {
-	rest, ok := strings.CutPrefix(path, "/t/"+g.opt.Token)
-	if !ok || rest != "" && rest[0] != '/' {
-		return path, false
-	}
-	if rest == "" {
-		rest = "/"
-	}
-	return rest, true
-}
-
-// Running is a server that listens.
-type Running struct {
-	URL  string // without the token
-	done chan error
-}
-
-// Wait returns when the server has shut down.
-func (r *Running) Wait() error { return <-r.done }
-
-// grace is how long requests may go on after the end was asked for.
-const grace = 10 * time.Second
-
-// Serve listens and serves h behind the guard until ctx ends; requests in flight are then
-// finished, for ten seconds at most.
-func (g *Guard) Serve(ctx context.Context, h http.Handler) (*Running, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(g.opt.Host, strconv.Itoa(g.opt.Port)))
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s port %d: %w (is another server there? --port takes another one)", g.opt.Host, g.opt.Port, err)
-	}
-	srv := &http.Server{Handler: g.Wrap(h), ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
-	r := &Running{URL: "http://" + l.Addr().String(), done: make(chan error, 1)}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	go func() {
-		var err error
-		select {
-		case err = <-served:
-		case <-ctx.Done():
-			wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-			if srv.Shutdown(wait) != nil {
-				srv.Close() // what is still open has had its time
-			}
-			cancel()
-			err = <-served
-		}
-		if errors.Is(err, http.ErrServerClosed) {
-			err = nil
-		}
-		r.done <- err
-	}()
-	return r, nil
 }

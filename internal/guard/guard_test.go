@@ -23,6 +23,9 @@ func TestBeyondTheLoopback(t *testing.T) {
 		{guard.Options{Host: "0.0.0.0"}, false}, {guard.Options{Host: "::"}, false}, {guard.Options{Host: "example.org"}, false},
 		{guard.Options{Host: "0.0.0.0", Token: "x"}, true}, {guard.Options{Host: "0.0.0.0", Allow: some}, true},
 		{guard.Options{Host: "0.0.0.0", Insecure: true}, true}, {guard.Options{Token: "a/b"}, false}, {guard.Options{Port: 70000}, false},
+		{guard.Options{Origins: []string{"http://a:3000", "https://b/"}}, true}, {guard.Options{Origins: []string{"*"}}, false},
+		{guard.Options{Origins: []string{"null"}}, false}, {guard.Options{Origins: []string{"http://a/page"}}, false}, {guard.Options{Origins: []string{"file:///a"}}, false},
+		{guard.Options{Names: []string{"box.example"}}, true}, {guard.Options{Names: []string{"http://box"}}, false}, {guard.Options{Names: []string{""}}, false},
 	}
 	for _, tt := range tests {
 		if _, err := guard.New(tt.o); (err == nil) != tt.ok {
@@ -61,7 +64,7 @@ func TestWhoComesIn(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := httptest.NewRequest("POST", tt.path, strings.NewReader(tt.body))
-		r.RemoteAddr = tt.from
+		r.RemoteAddr, r.Host = tt.from, "10.0.0.1:8000"
 		if tt.header != "" {
 			r.Header.Set("Authorization", tt.header)
 		}

@@ -18,7 +18,7 @@ func rules() []rule {
 	return []rule{
 		{"imports", house.Imports}, {"doors", house.Doors}, {"docs", house.Docs}, {"inits", house.Inits}, {"variables", house.Variables},
 		{"process", house.Process}, {"host", house.HostReach}, {"opens", house.Opens}, {"words", house.Words}, {"format", house.Format}, {"sleeps", house.Sleeps},
-		{"vectors", house.Vectors},
+		{"vectors", house.Vectors}, {"servers", house.Servers},
 	}
 }
 
@@ -76,6 +76,11 @@ func TestRulesBite(t *testing.T) {
 		{"no library any more", "imports", map[string]string{"parsers/a.go": doc + "import \"hermes/internal/jinja\"\n", "internal/jinja/a.go": doc + "import \"hermes/parsers/b\"\n"}, "goes up"},
 		{"tests may", "imports", map[string]string{"backends/a_test.go": "package x_test\n\nimport \"hermes/cmd\"\n"}, ""},
 		{"no floor", "imports", map[string]string{"pkg/a.go": doc}, "no floor"},
+
+		{"a server without a guard", "servers", map[string]string{"envs/a.go": doc + "import web \"net/http\"\n\nfunc f() { (&web.Server{}).ListenAndServe() }\n"}, "no guard"},
+		{"in one call", "servers", map[string]string{"envs/a.go": doc + "import \"net/http\"\n\nfunc f() { http.ListenAndServe(\":0\", nil) }\n"}, "no guard"},
+		{"of a test", "servers", map[string]string{"envs/a_test.go": "package x_test\n\nimport \"net/http\"\n\nfunc f() { http.ListenAndServe(\":0\", nil) }\n"}, ""},
+		{"the guard's own", "servers", map[string]string{"internal/guard/a.go": doc + "import \"net/http\"\n\nvar s http.Server\n"}, ""},
 
 		{"docker elsewhere", "doors", map[string]string{"rollout/a.go": doc + "import \"github.com/docker/docker/client\"\n"}, "one door"},
 		{"docker at home", "doors", map[string]string{"backends/docker/a.go": doc + "import \"github.com/docker/docker/client\"\n"}, ""},

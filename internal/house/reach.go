@@ -94,6 +94,41 @@ func Opens(t *Tree) []Finding {
 	return out
 }
 
+// servers are the ways to answer HTTP without a guard.
+func servers() []string {
+	return []string{"http.Server", "http.ListenAndServe", "http.ListenAndServeTLS", "http.Serve", "http.ServeTLS", "fcgi.Serve", "cgi.Serve"}
+}
+
+// Servers finds servers of HTTP that stand behind no guard: every page that a browser on
+// the machine shows could talk to them.
+func Servers(t *Tree) []Finding {
+	var out []Finding
+	for _, f := range t.code() {
+		if under(f.Dir(), "internal/guard") {
+			continue
+		}
+		eachUse(f, func(name string, n ast.Node) {
+			if slices.Contains(servers(), name) && !excused(unguarded(), f.Path, name) {
+				out = append(out, t.at(f, n.Pos(), "%s has no guard in front; serve through internal/guard", name))
+			}
+		})
+	}
+	return out
+}
+
+// Guarded lists the files that make a guard: where our servers are.
+func Guarded(t *Tree) []string {
+	var out []string
+	for _, f := range t.code() {
+		eachUse(f, func(name string, _ ast.Node) {
+			if (name == "guard.New" || name == "guard.Local") && !slices.Contains(out, f.Path) {
+				out = append(out, f.Path)
+			}
+		})
+	}
+	return out
+}
+
 // eachUse visits package.Name selectors by the last element of the package's path.
 func eachUse(f *File, visit func(name string, n ast.Node)) {
 	names := imports(f)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"hermes/envs/grade/figures"
 	"hermes/internal/control"
+	"hermes/internal/guard"
 	"hermes/rollout/journal"
 	"hermes/rollout/listing"
 	"hermes/rollout/rundir"
@@ -21,9 +21,8 @@ import (
 	"hermes/trajectory"
 )
 
-// Handler serves the page and the JSON behind it, to GET requests that name this machine
-// as their host: a page elsewhere cannot read it through a name of its own.
-func (v *Viewer) Handler() http.Handler {
+// pages serves the page and the JSON behind it, to GET requests.
+func (v *Viewer) pages() http.Handler {
 	mux := http.NewServeMux()
 	static := func(pattern, name, kind string) {
 		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -48,10 +47,14 @@ func (v *Viewer) Handler() http.Handler {
 	mux.HandleFunc("GET /api/diff", v.answer(v.diff))
 	mux.HandleFunc("GET /artifact", v.artifact)
 	mux.HandleFunc("GET /blob", v.blob)
-	return shield(mux)
+	return mux
 }
 
-// shield sets the headers that keep the page to itself and refuses other hosts and origins.
+// Handler serves them to requests that name this machine as their host and that no page of
+// another origin has sent.
+func (v *Viewer) Handler() http.Handler { return shield(guard.Local(end).Wrap(v.pages())) }
+
+// shield sets the headers that keep the page to itself.
 func shield(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -60,14 +63,6 @@ func shield(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "this page is for this machine: ask for it by a loopback address", http.StatusForbidden)
-			return
-		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
@@ -117,25 +116,15 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	return guard.Listen(ctx, "listen on", addr, "the page shows everything to whoever reaches it")
 }
 
+// end is how long answers may go on when the page is ended.
+const end = 2 * time.Second
+
 // Serve answers on l until ctx ends, then closes l. It returns nil after a shutdown.
 func (v *Viewer) Serve(ctx context.Context, l net.Listener) error {
-	s := &http.Server{Handler: v.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(l) }()
-	select {
-	case err := <-failed:
+	if err := guard.Local(end).On(ctx, l, shield(v.pages())).Wait(); err != nil {
 		return fmt.Errorf("serve the page: %w", err)
-	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	err := s.Shutdown(end)
-	if err != nil {
-		err = s.Close() // what is still being answered is not waited for
-	}
-	<-failed
-	return err
+	return nil
 }
 
 // nameOf is what a run is called: by its folder, or where two have the same name by its path.

@@ -105,7 +105,7 @@ func (k *Keeper) Keep(ctx context.Context, s Scene) error {
 	if !k.wants(s) {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	var errs []error
@@ -163,10 +163,10 @@ type command struct {
 }
 
 func put(name string, data []byte) error {
-	err := os.WriteFile(name, data, 0o644)
+	err := os.WriteFile(name, data, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(name), 0o755); err == nil {
-			err = os.WriteFile(name, data, 0o644)
+		if err = os.MkdirAll(filepath.Dir(name), 0o700); err == nil {
+			err = os.WriteFile(name, data, 0o600)
 		}
 	}
 	return err

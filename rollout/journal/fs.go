@@ -64,7 +64,7 @@ func (OS) Open(name string, write bool) (File, error) {
 
 // Create implements FS.
 func (OS) Create(name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 func (OS) Remove(name string) error { return os.Remove(name) }
 
 // MkdirAll implements FS.
-func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o755) }
+func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
 
 // List implements FS.
 func (OS) List(dir string) ([]string, error) {

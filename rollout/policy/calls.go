@@ -10,6 +10,7 @@ import (
 type partial struct {
 	index listPlace
 	id    string
+	fresh bool // pieces came with other ids
 	name  string
 	args  strings.Builder
 	said  []piece // of the arguments, where they came in several
@@ -28,7 +29,7 @@ func isObject(s string) bool {
 // readCalls reads the list of calls of a message or a delta; one call without a list is a
 // list of one.
 func readCalls(raw json.RawMessage) ([]called, error) {
-	if !present(raw) || raw[0] == '"' {
+	if !present(raw) || raw[0] != '{' && raw[0] != '[' {
 		return nil, nil
 	}
 	if raw[0] == '{' {
@@ -43,12 +44,12 @@ func readCalls(raw json.RawMessage) ([]called, error) {
 
 // call takes one call or a piece of one.
 func (a *answer) call(c *called, whole bool) error {
-	var f function
+	f := c.function
 	if c.Function != nil {
 		f = *c.Function
 	}
 	name := string(f.Name)
-	args, err := arguments(f.Arguments)
+	args, err := arguments(f.given())
 	if err != nil {
 		return malformed("arguments of a call of %s: %w", name, err)
 	}
@@ -74,6 +75,7 @@ func (a *answer) call(c *called, whole bool) error {
 	if at.id == "" {
 		at.id = string(c.ID)
 	}
+	at.fresh = at.fresh || c.ID != "" && at.id != string(c.ID)
 	switch {
 	case strings.HasPrefix(name, at.name): // the first, again, or longer by what came meanwhile
 		at.name = name

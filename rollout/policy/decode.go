@@ -28,6 +28,7 @@ type choice struct {
 	Index   listPlace       `json:"index"`
 	Message *said           `json:"message"`
 	Delta   *said           `json:"delta"`
+	Text    json.RawMessage `json:"text"` // of the older form, without a message
 	Finish  finishWord      `json:"finish_reason"`
 	Native  finishWord      `json:"native_finish_reason"` // the provider's, behind a router
 	Error   json.RawMessage `json:"error"`
@@ -49,16 +50,33 @@ type called struct {
 	ID       label           `json:"id"`
 	Function *function       `json:"function"`
 	Extra    json.RawMessage `json:"extra_content"` // signatures of thoughts
+	function                 // where a server leaves the member function out
 }
 
 type function struct {
 	Name      label           `json:"name"`
 	Arguments json.RawMessage `json:"arguments"` // text; an object from Ollama and some others
+	// What some servers call the arguments.
+	Parameters json.RawMessage `json:"parameters"`
+	Input      json.RawMessage `json:"input"`
+}
+
+// given are the arguments, by whatever name.
+func (f *function) given() json.RawMessage {
+	switch {
+	case present(f.Arguments):
+		return f.Arguments
+	case present(f.Parameters):
+		return f.Parameters
+	}
+	return f.Input
 }
 
 type usage struct {
 	Prompt     count `json:"prompt_tokens"`
 	Completion count `json:"completion_tokens"`
+	Input      count `json:"input_tokens"`  // of servers with Anthropic's words
+	Output     count `json:"output_tokens"` // likewise
 	Reasoning  count `json:"reasoning_tokens"`
 	Cached     count `json:"cached_tokens"`
 	Hit        count `json:"prompt_cache_hit_tokens"`
@@ -83,7 +101,7 @@ func (u *usage) total() trajectory.Usage {
 	if u.CompletionMore != nil {
 		reasoning = max(reasoning, u.CompletionMore.Reasoning)
 	}
-	t := trajectory.Usage{Prompt: int64(u.Prompt), Completion: int64(u.Completion), Reasoning: int64(reasoning), Cached: int64(cached)}
+	t := trajectory.Usage{Prompt: int64(max(u.Prompt, u.Input)), Completion: int64(max(u.Completion, u.Output)), Reasoning: int64(reasoning), Cached: int64(cached)}
 	if u.Cost.known {
 		t.Cost, t.CostKnown = u.Cost.v, true
 		if u.BYOK && u.CostMore != nil && u.CostMore.Upstream.known {
@@ -110,6 +128,8 @@ type answer struct {
 	model    string
 	usage    *usage
 	pieces   int
+	deltas   bool // text or calls came in pieces
+	messages bool // a choice had a message, or a piece of one
 }
 
 func malformed(format string, args ...any) *Error {
@@ -122,13 +142,13 @@ func (a *answer) read(raw []byte) error {
 	if err != nil {
 		return malformed("the answer is no JSON that we can read: %w (%.200q)", err, raw)
 	}
-	if present(r.Error) && len(r.Choices) == 0 {
+	if present(r.Error) && len(r.Choices) == 0 || failure(r.Error) && !saysItself(r.Choices) {
 		return wire.Classify(http.StatusOK, nil, raw, time.Time{})
 	}
 	if r.Model != "" {
 		a.model = string(r.Model)
 	}
-	if r.Usage != nil {
+	if r.Usage != nil && (a.usage == nil || r.Usage.total() != trajectory.Usage{}) { // zeros at the end take nothing back
 		a.usage = r.Usage
 	}
 	for i := range r.Choices {
@@ -140,7 +160,18 @@ func (a *answer) read(raw []byte) error {
 		if whole {
 			c.Delta = c.Message
 		}
-		if c.Delta != nil {
+		if c.Delta == nil && present(c.Text) {
+			c.Delta = &said{Content: c.Text}
+		}
+		switch {
+		case c.Delta == nil:
+		case whole && a.deltas:
+			if err := a.summed(c.Delta); err != nil {
+				return err
+			}
+		default:
+			a.messages = true
+			a.deltas = a.deltas || !whole && (len(c.Delta.Calls) > 0 || len(c.Delta.Content) > 2)
 			if err := a.said(c.Delta, whole); err != nil {
 				return err
 			}
@@ -163,6 +194,64 @@ func choiceError(list ...json.RawMessage) error {
 	return &Error{Kind: Unavailable, Status: http.StatusOK, Err: errors.New(`the answer ended with finish_reason "error"`)}
 }
 
+// failure reports whether the error of a document says that something failed: some servers
+// write an empty one, or one that says that all went well, beside each answer.
+func failure(raw json.RawMessage) bool {
+	if !present(raw) {
+		return false
+	}
+	var f struct {
+		Message label `json:"message"`
+		Type    label `json:"type"`
+		Code    label `json:"code"`
+	}
+	switch raw[0] {
+	case '"':
+		return len(raw) > 2
+	case '{':
+		if json.Unmarshal(raw, &f) != nil {
+			return true
+		}
+		fine := f.Code == "" || f.Code == "0" || f.Code == "200" || strings.EqualFold(string(f.Code), "success")
+		return !fine || f.Code == "" && f.Message+f.Type != ""
+	}
+	return false
+}
+
+// saysItself reports whether a choice says itself that it failed: that says more.
+func saysItself(list []choice) bool {
+	for i := range list {
+		if present(list[i].Error) || strings.EqualFold(string(list[i].Finish), "error") {
+			return true
+		}
+	}
+	return false
+}
+
+// summed takes the whole message that some servers send behind the pieces of it: what came
+// in pieces is not said twice, what did not is said now.
+func (a *answer) summed(s *said) error {
+	text, _, err := flat(s.Content)
+	if err != nil {
+		return malformed("content: %w", err)
+	}
+	so := strings.TrimSpace(a.content.String() + a.think.held)
+	rest := *s
+	if text = strings.TrimSpace(text); so != "" || text == "" {
+		if !strings.HasSuffix(text, so) && text != "" {
+			return malformed("the message at the end of the stream is not what its pieces say: %.80q", text)
+		}
+		rest.Content = nil
+	}
+	if len(a.calls) > 0 {
+		rest.Calls, rest.Function = nil, nil
+	}
+	if a.thoughts.Len() > 0 || rest.Content == nil {
+		rest.Reasoning, rest.ReasoningContent, rest.Details = nil, nil, nil
+	}
+	return a.said(&rest, true)
+}
+
 func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
@@ -182,8 +271,8 @@ func (a *answer) said(s *said, whole bool) error {
 	case thought != "":
 		a.field = "reasoning"
 	}
-	if present(s.Details) {
-		text, err := a.detail(s.Details)
+	if details := listOf(s.Details); details != nil {
+		text, err := a.detail(details)
 		if err != nil {
 			return malformed("reasoning_details: %w", err)
 		}
@@ -195,9 +284,11 @@ func (a *answer) said(s *said, whole bool) error {
 	if err != nil {
 		return malformed("content: %w", err)
 	}
-	refusal, _, err := flat(s.Refusal)
-	if err != nil {
-		return malformed("refusal: %w", err)
+	refusal := ""
+	if string(s.Refusal) != "false" { // a flag, where others have the text
+		if refusal, _, err = flat(s.Refusal); err != nil {
+			return malformed("refusal: %w", err)
+		}
 	}
 	a.show(thought+inner, text+refusal)
 	for i := range s.Calls {
@@ -205,10 +296,25 @@ func (a *answer) said(s *said, whole bool) error {
 			return err
 		}
 	}
-	if s.Function != nil {
+	if s.Function != nil && len(s.Calls) == 0 { // some servers write both forms
 		return a.call(&called{Function: s.Function}, whole)
 	}
 	return nil
+}
+
+// listOf is a list of reasoning details: an object is a list of one, what is neither is none.
+func listOf(raw json.RawMessage) json.RawMessage {
+	switch {
+	case !present(raw) || raw[0] == '[':
+	case raw[0] == '{' && len(raw) > 2:
+		return slices.Concat([]byte{'['}, raw, []byte{']'})
+	default:
+		return nil
+	}
+	if !present(raw) {
+		return nil
+	}
+	return raw
 }
 
 // show takes a piece of reasoning and of content; think tags move text between them.
@@ -300,7 +406,7 @@ func flat(raw json.RawMessage) (text, inner string, err error) {
 			continue
 		}
 		var part struct {
-			Text     label           `json:"text"`
+			Text     partText        `json:"text"`
 			Refusal  label           `json:"refusal"`
 			Thinking json.RawMessage `json:"thinking"`
 		}
@@ -311,7 +417,7 @@ func flat(raw json.RawMessage) (text, inner string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		text, inner = text+string(part.Text+part.Refusal), inner+thought+more
+		text, inner = text+string(part.Text)+string(part.Refusal), inner+thought+more
 	}
 	return text, inner, nil
 }
@@ -322,8 +428,12 @@ const mark = "\ufeff"
 // whole reads a plain answer; a stored stream is one too.
 func (a *answer) whole(raw []byte) error {
 	raw = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(raw), []byte(mark)))
-	if len(raw) > 0 && raw[0] != '{' && bytes.Contains(bytes.ToLower(raw), []byte("data:")) {
+	if isStream(raw) {
 		for data, err := range wire.Events(bytes.NewReader(append(raw, "\n\n"...)), len(raw)+2) {
+			var known *Error
+			if errors.As(err, &known) {
+				return err
+			}
 			if err != nil {
 				return malformed("stored stream: %w", err)
 			}
@@ -331,11 +441,29 @@ func (a *answer) whole(raw []byte) error {
 				return err
 			}
 		}
-	} else if err := a.read(raw); err != nil {
-		return err
+		if a.finish == "" {
+			return malformed("the stream ended after %d pieces without a finish_reason", a.pieces)
+		}
+	} else {
+		if err := a.read(raw); err != nil {
+			return err
+		}
+		if !a.messages {
+			return malformed("the answer has no choice with a message: %.200q", raw)
+		}
 	}
 	a.end()
 	return a.check()
+}
+
+// isStream reports whether raw are the events of a stream, or a JSON object a line, rather than
+// one document.
+func isStream(raw []byte) bool {
+	if len(raw) > 0 && raw[0] != '{' {
+		return bytes.Contains(bytes.ToLower(raw), []byte("data:"))
+	}
+	line, rest, ok := bytes.Cut(raw, []byte("\n"))
+	return ok && len(bytes.TrimSpace(rest)) > 0 && json.Valid(line)
 }
 
 // end closes the answer: what a tag splitter held back comes out, calls are put right.

@@ -245,6 +245,8 @@ func TestUsageSpellings(t *testing.T) {
 		{`{"prompt_tokens":9,"completion_tokens":4,"reasoning_tokens":2,"prompt_tokens_details":null}`, trajectory.Usage{Prompt: 9, Completion: 4, Reasoning: 2}},
 		{`{"prompt_tokens":9,"completion_tokens":4,"cost":0}`, trajectory.Usage{Prompt: 9, Completion: 4, CostKnown: true}},
 		{`{"prompt_tokens":9,"completion_tokens":4,"cost":0.1,"is_byok":true,"cost_details":{"upstream_inference_cost":0.4}}`, trajectory.Usage{Prompt: 9, Completion: 4, Cost: 0.5, CostKnown: true}},
+		{`{"input_tokens":9,"output_tokens":4}`, trajectory.Usage{Prompt: 9, Completion: 4}},
+		{`{"prompt_tokens":9,"completion_tokens":4,"input_tokens":0,"output_tokens":0}`, trajectory.Usage{Prompt: 9, Completion: 4}},
 		{`null`, trajectory.Usage{}},
 		{`{"prompt_tokens":9.4,"completion_tokens":"4","reasoning_tokens":null}`, trajectory.Usage{Prompt: 9, Completion: 4}},
 		{`{"prompt_tokens":9,"completion_tokens":{},"cached_tokens":-3,"cost":"free"}`, trajectory.Usage{Prompt: 9}},
@@ -256,6 +258,20 @@ func TestUsageSpellings(t *testing.T) {
 		turn := one(t, `{"choices":[{"message":{"content":"x"},"finish_reason":"length"}],"usage":`+tt.usage+`}`, false)
 		if turn.Usage != tt.want || turn.Finish != trajectory.FinishLength {
 			t.Errorf("%s is %+v (%s), want %+v", tt.usage, turn.Usage, turn.Finish, tt.want)
+		}
+	}
+}
+
+// The last usage of a stream that says something counts.
+func TestUsageOfStreams(t *testing.T) {
+	piece := func(usage string) string {
+		return `{"choices":[{"index":0,"delta":{"content":"x"}}],"usage":` + usage + `}`
+	}
+	for _, tt := range [][2]string{{`{"prompt_tokens":9,"completion_tokens":1}`, `{"prompt_tokens":9,"completion_tokens":4}`},
+		{`{"prompt_tokens":9,"completion_tokens":4}`, `null`}, {`{"prompt_tokens":9,"completion_tokens":4}`, `{"prompt_tokens":0,"completion_tokens":0}`}} {
+		turn := one(t, sse(piece(tt[0]), piece(tt[1]), delta(`{}`, "stop")), true)
+		if turn.Usage != (trajectory.Usage{Prompt: 9, Completion: 4}) {
+			t.Errorf("%s: %+v", tt, turn.Usage)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode"
 
 	"hermes/trajectory"
 )
@@ -39,8 +40,8 @@ func endingNamed(word string) ending {
 	switch word {
 	case "", "null", "none", "not_finished", "finish_reason_unspecified":
 		return endNone
-	case "stop", "eos", "eos_token", "end", "end_turn", "endoftext", "word", "stop_sequence", "stop_string", "stop_token",
-		"complete", "completed", "finished", "normal":
+	case "stop", "stopped", "eos", "eos_token", "end", "end_turn", "endoftext", "word", "stop_word", "stop_sequence", "stop_string", "stop_token",
+		"stop_token_id", "matched_token", "matched_str", "complete", "completed", "finished", "normal":
 		return endStop
 	case "tool_calls", "tool_call", "tool_use", "function_call":
 		return endCalls
@@ -52,10 +53,11 @@ func endingNamed(word string) ending {
 		"recitation", "prohibited_content", "spii", "language", "image_safety", "image_prohibited_content", "image_recitation", "model_armor",
 		"guardrail_intervened", "guardrails", "error_toxic":
 		return endFilter
-	case "abort", "aborted", "cancel", "cancelled", "canceled", "user_cancel", "interrupted", "preempt", "preempted", "pause_turn", "paused",
+	case "abort", "aborted", "user_abort", "cancel", "cancelled", "canceled", "user_cancel", "interrupted", "preempt", "preempted", "pause_turn", "paused",
 		"timeout", "time_limit", "time_out":
 		return endAborted
-	case "error", "failed", "failure", "network_error", "insufficient_system_resource", "malformed_function_call", "malformed_tool_use",
+	case "error", "failed", "failure", "network_error", "insufficient_system_resource", "malformed_function_call", "malformed_tool_use", "server_error", "internal_error",
+		"internal_server_error", "compute_error", "connection_error", "rate_limit", "rate_limited", "overloaded",
 		"malformed_model_output", "malformed_response", "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature", "image_other",
 		"no_image", "other", "unknown", "error_limit", "load", "unload", "in_progress", "queued":
 		return endFailed
@@ -65,9 +67,21 @@ func endingNamed(word string) ending {
 
 // plainWord is a finish reason as the table spells it.
 func plainWord(word string) string {
-	word = strings.ToLower(strings.TrimSpace(word))
-	word = strings.NewReplacer("-", "_", " ", "_").Replace(word)
-	for _, kind := range []string{"finishreason.", "finish_reason."} { // names of enumerations
+	word = strings.TrimSpace(word)
+	var b strings.Builder
+	small := false
+	for _, r := range word {
+		switch {
+		case r == '-' || r == ' ':
+			r = '_'
+		case 'A' <= r && r <= 'Z' && small: // maxTokens
+			b.WriteByte('_')
+		}
+		small = 'a' <= r && r <= 'z'
+		b.WriteRune(unicode.ToLower(r))
+	}
+	word = b.String()
+	for _, kind := range []string{"finish_reason.", "finishreason.", "finish_reason_", "finish_"} { // names of enumerations
 		word = strings.TrimPrefix(word, kind)
 	}
 	return word

@@ -16,11 +16,11 @@ import (
 // the kind of the failure.
 func endings() map[string][]string {
 	return map[string][]string{
-		string(trajectory.FinishStop):   {"stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "FinishReason.STOP", "COMPLETE", "normal"},
-		string(trajectory.FinishLength): {"length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded", "max_output_tokens", "repetition"},
+		string(trajectory.FinishStop):   {"stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "FinishReason.STOP", "COMPLETE", "normal", "endTurn", "FINISH_MATCHED_TOKEN", "stop_token_id"},
+		string(trajectory.FinishLength): {"length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded", "max_output_tokens", "repetition", "maxTokens", "FINISH_LENGTH", "contextLength"},
 		string(trajectory.FinishFilter): {"content_filter", "refusal", "SAFETY", "RECITATION", "sensitive", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "guardrail_intervened"},
 		string(policy.Unavailable): {"abort", "cancelled", "pause_turn", "timeout", "insufficient_system_resource", "network_error", "failed", "error",
-			"MALFORMED_FUNCTION_CALL", "OTHER"},
+			"MALFORMED_FUNCTION_CALL", "OTHER", "serverError", "compute_error"},
 		string(policy.Malformed): {"no_such_reason", "stopped?", "17"},
 	}
 }

@@ -19,6 +19,7 @@ type piece struct {
 // but for pieces that were sent to places without a call. What the server mixed up beyond
 // telling is no fault of the model's: see failed.
 func (a *answer) settle() {
+	a.heads()
 	for _, p := range a.calls {
 		p.settle()
 	}
@@ -28,6 +29,18 @@ func (a *answer) settle() {
 	for i, p := range a.calls {
 		if !p.usable() && !(a.broken() && i == len(a.calls)-1) {
 			a.mixed = true
+		}
+	}
+}
+
+// heads takes out the head of a call that the server began again with its first piece, as one
+// does that gives every piece a new id.
+func (a *answer) heads() {
+	for i := 0; i+1 < len(a.calls); i++ {
+		p, next := a.calls[i], a.calls[i+1]
+		if p.args.Len() == 0 && next.fresh && p.name == next.name && p.index == next.index {
+			next.id = p.id
+			a.calls = slices.Delete(a.calls, i, i+1)
 		}
 	}
 }

@@ -45,10 +45,18 @@ func faultsOf(out parsers.Parsed, text func() string) []trajectory.Fault {
 // The fault, if any, lies at byte at.
 func serverCall(c *trajectory.Call, at int) (trajectory.Fault, bool) {
 	args := strings.TrimSpace(c.Arguments)
-	if args == "" || args[0] == '{' && json.Valid([]byte(args)) {
+	if args == "" {
 		return trajectory.Fault{}, false
 	}
-	_, err := tool.RepairArguments(args)
+	var err error
+	if args[0] == '{' && json.Valid([]byte(args)) {
+		if !parsers.DoubledKeys(args) {
+			return trajectory.Fault{}, false
+		}
+		err = errors.New("a key of the arguments is there twice, with different values")
+	} else {
+		_, err = tool.RepairArguments(args)
+	}
 	switch {
 	case err == nil:
 		c.State = trajectory.CallRecovered

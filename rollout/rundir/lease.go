@@ -92,7 +92,7 @@ func Acquire(ctx context.Context, dir string, o LeaseOptions) (*Lease, error) {
 		l.me = self()
 	}
 	l.me.ID = newID()
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock run directory: %w", err)
 	}
@@ -133,7 +133,7 @@ func (l *Lease) take() error {
 	}
 	l.epoch = epoch + 1
 	l.name = filepath.Join(l.dir, leasePrefix+strconv.Itoa(l.epoch)+".json")
-	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return &OwnedError{Dir: l.dir, TTL: l.ttl} // another one was quicker
 	}

@@ -53,7 +53,11 @@ func Open(ctx context.Context, dir string, want Manifest, o Options) (*Dir, erro
 	fresh := false
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		fresh = true
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		err := os.MkdirAll(filepath.Dir(dir), 0o755)
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700) // what models and users wrote is for its owner
+		}
+		if err != nil {
 			return nil, fmt.Errorf("make run directory: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"hermes/internal/printable"
 	"hermes/rollout/journal"
 	"hermes/trajectory"
 )
@@ -14,6 +15,9 @@ import (
 // Show writes what a run is, or with what the transcript of one sample (KEY, ROW or
 // ROW/SAMPLE).
 func (r *Run) Show(ctx context.Context, w io.Writer, what string, asJSON bool) error {
+	if !asJSON {
+		w = printable.NewWriter(w)
+	}
 	if what != "" {
 		rec, err := r.Find(ctx, what)
 		if err != nil {
@@ -61,7 +65,9 @@ func clip(s string, n int) string {
 }
 
 // Transcript writes a sample as people read it.
-func Transcript(w io.Writer, r *trajectory.Record) error { return transcript(w, r) }
+func Transcript(w io.Writer, r *trajectory.Record) error {
+	return transcript(printable.NewWriter(w), r)
+}
 
 // transcript writes a sample as people read it. Ephemeral messages are left out.
 func transcript(w io.Writer, r *trajectory.Record) error {
@@ -122,6 +128,9 @@ func Tail(ctx context.Context, w io.Writer, dir string, n int, follow bool, poll
 		return err
 	}
 	defer r.Close()
+	if !asJSON {
+		w = printable.NewWriter(w)
+	}
 	at, err := r.lastEntries(ctx, n)
 	if err != nil {
 		return err

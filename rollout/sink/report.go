@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"hermes/internal/printable"
 	"hermes/trajectory"
 	"hermes/trajectory/stats"
 )
@@ -72,7 +73,7 @@ func report(h reportHead, s stats.Statistics, failures []failure) []byte {
 			fmt.Fprintf(&b, "| %s | %d | %s.%s | %s |\n", cell(f.row), f.sample, f.book, f.sub, cell(f.reason))
 		}
 	}
-	return b.Bytes()
+	return []byte(printable.Text(b.String()))
 }
 
 // judged says where samples were judged, and what a reader must know of it.

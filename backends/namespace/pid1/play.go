@@ -110,15 +110,23 @@ func (a *area) collect() (more bool) {
 //go:nosplit
 //go:nocheckptr
 func (a *area) send() {
+	if !a.sendTo(Socket) {
+		exit(0)
+	}
+}
+
+// sendTo writes the report to a descriptor of the socket.
+//
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func (a *area) sendTo(socket uintptr) bool {
 	for {
-		n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, Socket, uintptr(unsafe.Pointer(&a.report)), unsafe.Sizeof(a.report), unix.MSG_NOSIGNAL, 0, 0)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, socket, uintptr(unsafe.Pointer(&a.report)), unsafe.Sizeof(a.report), unix.MSG_NOSIGNAL, 0, 0)
 		if errno == unix.EINTR {
 			continue
 		}
-		if errno != 0 || n != unsafe.Sizeof(a.report) {
-			exit(0)
-		}
-		return
+		return errno == 0 && n == unsafe.Sizeof(a.report)
 	}
 }
 
@@ -235,6 +243,9 @@ func (a *area) start(fds uint64) {
 //go:noescape
 func vfork() (pid, errno uintptr)
 
+// aside is from where on a child keeps its socket, above what lists put in place.
+const aside = 96
+
 // become is the life of a child. A list that executes a program does not come back.
 //
 //go:norace
@@ -242,9 +253,15 @@ func vfork() (pid, errno uintptr)
 //go:nocheckptr
 //go:noinline
 func (a *area) become() {
+	// Where the socket lies, the list may put a stream of the command's own: what it says of a
+	// failure behind that must not go there, and a command that was not started never ends with 0.
+	socket, _, errno := syscall.RawSyscall6(unix.SYS_FCNTL, Socket, unix.F_DUPFD_CLOEXEC, aside, 0, 0, 0)
+	if errno != 0 {
+		socket = Socket
+	}
 	a.report = Report{Kind: refused, ID: a.request.id}
 	a.play()
-	a.send()
+	a.sendTo(socket)
 	exit(127)
 }
 

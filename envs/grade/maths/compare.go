@@ -32,16 +32,23 @@ func (c *comparer) same(a, b *node) bool {
 	if a.op == oRel || b.op == oRel {
 		return c.sameRelation(a, b)
 	}
+	if c.union(a, b) || c.union(b, a) {
+		return true
+	}
 	if as, bs, ok := lists(a, b); ok {
 		return c.match(as, bs)
 	}
 	switch {
 	case a.op == oTuple && b.op == oTuple:
 		return a.name == b.name && c.each(a.kids, b.kids)
-	case a.op == oTuple && b.op == oList && a.name == "()":
+	case a.op == oTuple && b.op == oList && (a.name == "()" || a.name == "[]" && len(a.kids) > 2):
 		return c.each(a.kids, b.kids)
-	case b.op == oTuple && a.op == oList && b.name == "()":
+	case b.op == oTuple && a.op == oList && (b.name == "()" || b.name == "[]" && len(b.kids) > 2):
 		return c.each(a.kids, b.kids)
+	case a.op == oMat && b.op == oTuple:
+		return c.rows(a, b)
+	case a.op == oTuple && b.op == oMat:
+		return c.rows(b, a)
 	case a.op == oUnion && b.op == oUnion:
 		return a.name == b.name && (a.name != "setminus" && c.match(a.kids, b.kids) || c.each(a.kids, b.kids))
 	case a.op == oMat && b.op == oMat:
@@ -52,6 +59,35 @@ func (c *comparer) same(a, b *node) bool {
 		return plainText(a) != "" && plainText(a) == plainText(b)
 	}
 	return a.scalar() && b.scalar() && c.sameScalar(a, b)
+}
+
+// rows compares a matrix with the list of its rows: [[1, 2], [3, 4]].
+func (c *comparer) rows(matrix, list *node) bool {
+	if list.name != "[]" || len(matrix.kids) != len(list.kids) {
+		return false
+	}
+	for i, row := range list.kids {
+		if row.op != oTuple || row.name != "[]" || !c.each(matrix.kids[i].kids, row.kids) {
+			return false
+		}
+	}
+	return true
+}
+
+// union compares "x < 1 or x > 2" with a union of intervals.
+func (c *comparer) union(list, set *node) bool {
+	if !c.o.Relations || list.op != oList || set.op != oUnion || set.name != "cup" || len(list.kids) != len(set.kids) {
+		return false
+	}
+	parts := make([]*node, len(list.kids))
+	for i, k := range list.kids {
+		part, ok := interval(k)
+		if !ok || k.op != oRel {
+			return false
+		}
+		parts[i] = part
+	}
+	return c.match(parts, set.kids)
 }
 
 // samePercent holds 28% equal to 28 and to 0.28.

@@ -29,7 +29,7 @@ var (
 	inline = regexp.MustCompile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
 	plain  = regexp.MustCompile(`[-+]?[$€£¥]?(?:\d+ \d+/\d+|(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+\b)?)(?:\s?/\s?\d+(?:\.\d+)?)?` +
 		`(?:\s*(?:\\times|\\cdot|[×x*·])\s*10\s*(?:\^|\*\*)\s*(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+))?(?:\s?(?:\^|\*\*)\s?(?:\{[-+]?\d+\}|[-+]?\d+))?` +
-		`(?:\s*(?:\\?%|percent(?:age)?\b|pct\b)|\s?(?:` + unitWords + `)(?:[²³]|\b)|\s?°)?`)
+		`(?:\s*(?:\\?%|percent(?:age)?\b|pct\b)|\s?(?i:degrees?\s+(?:celsius|fahrenheit|[CF])\b)|\s?(?:` + unitWords + `)(?:[²³]|\b)(?:\s?(?:/|per\b)\s?(?:` + unitWords + `)(?:[²³]|\b))?|\s?°\s?[CF]\b|\s?°)?`)
 	behind  = regexp.MustCompile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
 	between = regexp.MustCompile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
 	prosy   = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
@@ -55,12 +55,16 @@ func extract(text string, targets Targets) string {
 		targets = Latex | Expr
 	}
 	text = written.Final(written.Fold(text))
+	text = inDigits(written.Plain(text))
 	text = endless.ReplaceAllString(text, `${1}\infty`)
 	if strings.Contains(text, "vs.") || strings.Contains(text, "resp.") || strings.Contains(text, "bzw.") {
 		text = abbreviated.ReplaceAllString(text, "$1")
 	}
 	if strings.Contains(text, "10^") || strings.Contains(text, "10 ^") || strings.Contains(text, "10*") {
 		text = crossed.ReplaceAllString(text, "$1*10$2")
+	}
+	if strings.Contains(text, "/") && strings.Contains(text, "^") {
+		text = divided.ReplaceAllString(text, "$1<$2$3>")
 	}
 	text = metres.ReplaceAllString(areas.ReplaceAllString(text, "$1$2<$3$4>"), "${1}m<$2$3>$4")
 	text = powers.Replace(powered.ReplaceAllString(text, "$1<$2$3>}"))
@@ -99,6 +103,20 @@ func extract(text string, targets Targets) string {
 	return last(all, text)
 }
 
+// inDigits writes "2.5 million" as a product.
+func inDigits(text string) string {
+	if strings.Contains(text, "real") && allReal.MatchString(strings.TrimSpace(text)) {
+		return `\mathbb{R}`
+	}
+	if !strings.Contains(text, "illion") && !strings.Contains(text, "ousand") {
+		return text
+	}
+	return scaled.ReplaceAllStringFunc(text, func(s string) string {
+		m := scaled.FindStringSubmatch(s)
+		return m[1] + `*10^{` + map[string]string{"thousand": "3", "million": "6", "billion": "9", "trillion": "12"}[strings.ToLower(m[2])] + "} "
+	})
+}
+
 // squares writes "square meters" as meters².
 func squares(text string) string {
 	if lower := strings.ToLower(text); !strings.Contains(lower, "sq") && !strings.Contains(lower, "cu") {
@@ -121,8 +139,12 @@ func none(text string) bool {
 var (
 	nothing     = regexp.MustCompile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+|(?:the|this)\s+(?:equation|system|inequality|problem)\s+has\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
 	abbreviated = regexp.MustCompile(`\b(vs|resp|bzw)\.`)
-	crossed     = regexp.MustCompile(`(\d)\s*[xX]\s*10\s*(\^|\*\*)`)
-	powers      = strings.NewReplacer("<2>", "²", "<3>", "³")
+	// divided is the power of the unit behind a stroke: m/s^2
+	divided = regexp.MustCompile(`(/\s*(?:\\text\s*\{\s*|\\mathrm\s*\{\s*)?(?:s|h|hr|min|sec|cm|mm|m|km|in|ft))\b(?:\s?\^\s?(?:\{([23])\}|([23])))`)
+	scaled  = regexp.MustCompile(`(?i)(\d)(?:\s|\\[ ,])*(?:\\text\s*\{\s*)?\b(thousand|million|billion|trillion)s?\b\s*\}?`)
+	allReal = regexp.MustCompile(`(?i)^(?:x\s+(?:is|can\s+be)\s+)?(?:the\s+set\s+of\s+)?(?:all|any)\s+real(?:\s+numbers?)?\.?$`)
+	crossed = regexp.MustCompile(`(\d)\s*[xX]\s*10\s*(\^|\*\*)`)
+	powers  = strings.NewReplacer("<2>", "²", "<3>", "³")
 	// spelledPowers are units with a power in words
 	spelledPowers = regexp.MustCompile(`(?i)(\d\s*|\{\s*)(square|sq\.?|cubic|cu\.?)\s+(cm|mm|km|m|in|ft|yd|mi|inch(?:es)?|feet|foot|yards?|miles?|(?:centi|kilo|milli)?met(?:er|re)s?|units?)\b`)
 )
@@ -135,6 +157,9 @@ func ranged(all []item, text string) string {
 	}
 	if ranges.MatchString(text[all[0].to:all[1].from]) && !remark.MatchString(text[all[1].to:]) {
 		return all[0].text + ", " + all[1].text
+	}
+	if rest := text[all[0].to:all[1].from]; len(all) == 2 && strings.Contains(rest, "\n") && strings.Trim(rest+text[all[1].to:], " \t\r\n.,;*_$`") == "" {
+		return all[0].text + ", " + all[1].text // one below the other
 	}
 	if inCase.MatchString(text[all[0].to:]) {
 		for i := 1; i < len(all); i++ {
@@ -170,6 +195,9 @@ func stated(tail string, targets Targets) string {
 	if none(sentence) {
 		return `\emptyset`
 	}
+	if m := oneWord.FindStringSubmatch(tail); m != nil && targets&Expr != 0 {
+		return m[1]
+	}
 	sentence = furtherStop.ReplaceAllString(sentence, " $1")
 	sentence = broken.ReplaceAllString(sentence, "$1, ")
 	if targets&Expr != 0 && !inline.MatchString(sentence) && len(sentence) < maxExpression && !isProse(sentence) && strings.ContainsAny(sentence, "0123456789") {
@@ -192,6 +220,7 @@ func stated(tail string, targets Targets) string {
 }
 
 var (
+	oneWord    = regexp.MustCompile(`^[\s*_"'` + "`" + `]*([A-Za-z]{3,})[*_"'` + "`" + `]*[.!]?\s*$`)
 	furtherOne = regexp.MustCompile(`(?i)^[.;!?\s]*\b(?:or|alternatively|otherwise|maybe|perhaps|possibly)\b,?`)
 	// furtherLine is another answer, alone behind a semicolon or on a line.
 	furtherLine = regexp.MustCompile(`^[\s.*_` + "`" + `]*?[;\n][\s*_` + "`" + `]*((?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|[-+]?\d[\d,./]*\d|[-+]?\d))[*_` + "`" + `]*[ \t\r.]*(?:\n|;|$)`)
@@ -199,7 +228,7 @@ var (
 	// correction is an answer, alone in its sentence, that replaces another one
 	correction  = regexp.MustCompile(`^[\s*_` + "`" + `]*(?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|\\?[$€£]?[-+]?\d[\d,./]*)(?:\s?(?:` + unitWords + `))?[*_` + "`" + `]*\s*(?:[.,;!?\n]|$)`)
 	furtherStop = regexp.MustCompile(`(?i)[.;!?]\s+((?:or|alternatively|otherwise|maybe|perhaps|possibly)\b)`)
-	unitBehind  = regexp.MustCompile(`^\s?((?:` + unitWords + `)(?:[²³]|\b))`)
+	unitBehind  = regexp.MustCompile(`^\s?((?:` + unitWords + `)(?:[²³]|\b)(?:\s?(?:/|per\b)\s?(?:` + unitWords + `)(?:[²³]|\b))?)`)
 	aside       = regexp.MustCompile(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
 	sentenceEnd = regexp.MustCompile(`[.;!?](?:\s|$)|\n`)
 	// linked stands between two answers of one list; remark behind the second says that
@@ -271,7 +300,7 @@ func items(text string, targets Targets) []item {
 	slices.SortFunc(out, func(a, b item) int { return a.from - b.from })
 	for i := range out {
 		before := text[:out[i].from]
-		out[i].denied = written.Denied(before)
+		out[i].denied = written.Denied(before) || written.DeniedBehind(text[out[i].to:])
 		if sign := cmp.Or(written.Bound(before), written.BoundBehind(text[out[i].to:])); sign != "" {
 			out[i].text = sign + " " + out[i].text // "at least 5" is no 5
 		}
@@ -364,7 +393,7 @@ func boxes(text string) (string, bool) {
 			}
 			inner = strings.TrimRight(inner, " $]\\") // it was cut off
 		}
-		if !written.Denied(text[:at]) {
+		if !written.Denied(text[:at]) && !written.DeniedBehind(text[after:]) {
 			all = append(all, box{at, after, inner})
 		}
 		i = after

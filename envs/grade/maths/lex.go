@@ -40,6 +40,12 @@ var (
 	going      = regexp.MustCompile(`(\d*)\.(\d*?)(\d)(\d+)\s*(?:\.\.\.|…|\\l?dots)`)
 	closeUp    = regexp.MustCompile(`,\\!\s*`)
 	degrees    = regexp.MustCompile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
+	// degreesOf are the degrees of an angle whose sine is asked for, suchThat is {x | x > 5}
+	degreesOf  = regexp.MustCompile(`(\d+(?:\.\d+)?)\s*(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree)`)
+	trig       = regexp.MustCompile(`(?:sin|cos|tan|cot|sec|csc)\b|(?:sin|cos|tan|cot|sec|csc)[\s({\d]`)
+	suchThat   = regexp.MustCompile(`^\s*\\?\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid|\||:)\s*([^|:]*[<>=][^|:]*|[^|:]*\\(?:[lg]e|ne|in)[^|:]*)\s*\\?\}\s*$`)
+	choose     = regexp.MustCompile(`\{\s*([^{}]+?)\s*\\choose\s*([^{}]+?)\s*\}`)
+	everything = regexp.MustCompile(`\(\s*-\s*\\infty\s*,\s*\+?\s*\\infty\s*\)`)
 	percents   = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
 	mixed      = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
 	upright    = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph|rad|k?[NJW])\s*(?:\^\{?[23]\}?)?\s*\}\s*$`)
@@ -53,10 +59,19 @@ func tidy(s string) string {
 	s = coloured.ReplaceAllString(closeUp.ReplaceAllString(s, ","), "")
 	s = endlessly(scientific.ReplaceAllString(s, "${1}(${2}*10^{${3}})${4}"))
 	s = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ", "∅", "\\emptyset ",
-		"√", "\\sqrt ", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "", "¥", "",
+		"√", "\\sqrt ", "∛", "\\sqrt[3] ", "ℝ", "\\mathbb{R}", "ℤ", "\\mathbb{Z}", "ℚ", "\\mathbb{Q}", "ℕ", "\\mathbb{N}", "ℂ", "\\mathbb{C}", "\\langle", "(", "\\rangle", ")", "⟨", "(", "⟩", ")", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "", "¥", "",
 		"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
 		"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ").Replace(s)
+	if strings.Contains(s, "choose") || strings.Contains(s, "{") && strings.ContainsAny(s, "|:") || strings.Contains(s, `\mid`) {
+		s = choose.ReplaceAllString(suchThat.ReplaceAllString(s, "$1"), `\binom{$1}{$2}`)
+	}
+	if round := strings.Contains(s, "°") || strings.Contains(s, "circ") || strings.Contains(s, "degree"); round && trig.MatchString(s) {
+		s = degreesOf.ReplaceAllString(s, `(($1)*\pi /180)`)
+	}
 	s = degrees.ReplaceAllString(s, "")
+	if strings.Contains(s, "infty") {
+		s = everything.ReplaceAllString(s, `\mathbb{R}`)
+	}
 	s = spacing.ReplaceAllStringFunc(s, func(m string) string {
 		if last, _ := utf8.DecodeLastRuneInString(m); (strings.HasPrefix(m, "\\left") || strings.HasPrefix(m, "\\right")) && last != '.' && !unicode.IsLetter(last) {
 			return " " + string(last)

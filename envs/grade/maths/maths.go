@@ -100,6 +100,9 @@ func Read(text string, o Options) (spelling string, ok bool) {
 // readings parses an expression; 100,200 may be a number or a list, and so may 1,22, where
 // the comma is no group of three.
 func readings(s string) []*node {
+	if _, at, ok := compound(strings.TrimRight(s, "$ ")); ok {
+		s = s[:at]
+	}
 	s = leading.ReplaceAllString(tidy(s), "")
 	var out []*node
 	if left, right, ok := rounded(s); ok {

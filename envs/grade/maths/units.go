@@ -8,7 +8,7 @@ import (
 
 // unitWords are the units that are read behind a number in a sentence. "in" is not: it is a
 // word in most of them. Neither are N, J and other single letters that name variables.
-const unitWords = `units|cm|mm|km|nm|kg|mg|m[lL]|cl|cL|mph|kmh|min|mins|sec|secs|hrs?|ms|rads?|radians?|k[NJWV]|[kMG]?Hz|kPa|Pa|MJ|MW|mA|lbs?|oz|gal|yd|mi|m|g|s|h|L|inch(?:es)?|ft|feet|foot|yards?|miles?|(?:centi|kilo|milli|nano)?met(?:er|re)s?|degrees?|dollars?|cents?|euros?|yen|USD|EUR|GBP|JPY|hours?|minutes?|seconds?|days?|weeks?|months?|years?|(?:kilo|milli)?grams?|pounds?|ounces?|tons?|tonnes?|(?:milli|centi)?lit(?:er|re)s?|gallons?|quarts?|pints?|(?:kilo)?(?:newtons?|joules?|watts?|hertz|volts?)|amperes?`
+const unitWords = `units|am|pm|AM|PM|cm|mm|km|nm|kg|mg|m[lL]|cl|cL|mph|kmh|min|mins|sec|secs|hrs?|ms|rads?|radians?|k[NJWV]|[kMG]?Hz|kPa|Pa|MJ|MW|mA|lbs?|oz|gal|yd|mi|m|g|s|h|L|inch(?:es)?|ft|feet|foot|yards?|miles?|(?:centi|kilo|milli|nano)?met(?:er|re)s?|degrees?|dollars?|cents?|euros?|yen|USD|EUR|GBP|JPY|hours?|minutes?|seconds?|days?|weeks?|months?|years?|(?:kilo|milli)?grams?|pounds?|ounces?|tons?|tonnes?|(?:milli|centi)?lit(?:er|re)s?|gallons?|quarts?|pints?|(?:kilo)?(?:newtons?|joules?|watts?|hertz|volts?)|amperes?`
 
 // unit is a measure of a dimension, how many of the smallest one.
 type unit struct {
@@ -96,9 +96,13 @@ func unitNamed(name string) (unit, bool) {
 	case "rad", "radian":
 		return unit{"radians", "1", 0}, true
 	case "mph":
-		return unit{"speed", "1", 0}, true
+		return unit{"length/time", "1397/3125", 0}, true
 	case "kmh":
-		return unit{"speed", "1000000/1609344", 0}, true
+		return unit{"length/time", "5/18", 0}, true
+	case "am", "pm": // of a clock
+		return unit{name, "1", 0}, true
+	case "°C", "°F", "K":
+		return unit{name, "1", 0}, true
 	case "N", "newton":
 		return unit{"force", "1", 0}, true
 	case "kN", "kilonewton":
@@ -148,6 +152,9 @@ var (
 // unitOf is the unit behind an expression, or the sign of money before it.
 func unitOf(s string) (unit, bool) {
 	s = strings.TrimRight(s, "$ ")
+	if u, _, ok := compound(s); ok {
+		return u, true
+	}
 	if m := ofUnit.FindStringSubmatch(s); m != nil && (len(m[3]) > 1 || m[1] != "") { // 3m is a product
 		if u, ok := unitSaid(m[3]); ok {
 			switch {
@@ -184,7 +191,7 @@ func unitSaid(name string) (unit, bool) {
 func rates(a, b string) (rate *big.Rat, known, ok bool) {
 	u, ok1 := unitOf(a)
 	v, ok2 := unitOf(b)
-	if !ok1 || !ok2 || u == v {
+	if !ok1 || !ok2 || u == v || alikeUnits(u, v) || alikeUnits(v, u) {
 		return nil, false, true
 	}
 	x, ok1 := new(big.Rat).SetString(u.size)
@@ -194,7 +201,7 @@ func rates(a, b string) (rate *big.Rat, known, ok bool) {
 	}
 	one := x.Quo(x, y)
 	rate = new(big.Rat).Set(one)
-	for range u.power - 1 {
+	for range u.power - 1 { // of itself, or its square or cube
 		rate.Mul(rate, one)
 	}
 	return rate, true, true

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hermes/envs/grade/figures"
+	"hermes/internal/printable"
 )
 
 // Matrix is what several runs of one suite came to, side by side: matrix.json. Each cell
@@ -205,7 +206,7 @@ func (m *Matrix) Markdown(w io.Writer) error {
 	if m.Caveat != "" {
 		fmt.Fprintf(&b, "\n%s\n", m.Caveat)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
 }
 
@@ -229,7 +230,7 @@ func (m *Matrix) Text(w io.Writer) error {
 	if m.Caveat != "" {
 		b.WriteString(m.Caveat + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
 }
 

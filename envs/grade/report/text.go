@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"hermes/envs/grade/figures"
+	"hermes/internal/printable"
 )
 
 // names lists the metrics in the order in which people read them: reward, accuracy, then
@@ -103,7 +104,7 @@ func (r *Report) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %d |\n", cell(k), r.Causes[k])
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
 }
 
@@ -157,6 +158,6 @@ func (c *Comparison) Text(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "  %s: %.4g in A, %.4g in B\n", m.Task, m.A, m.B)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
 }

@@ -3,7 +3,7 @@ package written
 // DeniedSlowly is Denied with the patterns alone, whatever the text has.
 func DeniedSlowly(before string) bool {
 	before = end(before)
-	if denying.MatchString(before) {
+	if denying.MatchString(before) || ruling.MatchString(before) {
 		return true
 	}
 	m := doubting.FindStringIndex(before)

@@ -20,6 +20,9 @@ func Final(text string) string {
 	if i := strings.LastIndex(text, "</think>"); i >= 0 {
 		text = text[i+len("</think>"):]
 	}
+	if strings.Contains(text, "~~") || strings.Contains(text, "</") {
+		text = struck.ReplaceAllString(text, " ") // ~~5~~ 7
+	}
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "[/") {
 		text = bracketed.ReplaceAllString(text, "<$1$2>")
@@ -122,7 +125,8 @@ func Unwrap(text string) string {
 // Denied tells whether what follows a text is denied by its last words: "it is not".
 func Denied(before string) bool {
 	before = end(before)
-	return denies(strings.ToLower(before)) && denying.MatchString(before) || doubted(before)
+	lower := strings.ToLower(before)
+	return denies(lower) && denying.MatchString(before) || doubted(before) || ruledOut(before, lower)
 }
 
 // denies tells whether a text in small letters has what each match of denying has. No word

@@ -104,7 +104,7 @@ func sign(r, before, after rune) string {
 		return ":"
 	case r >= 0x0660 && r <= 0x0669, r >= 0x06f0 && r <= 0x06f9, r >= 0x0966 && r <= 0x096f:
 		return string('0' + (r-6*(r/0x966))&0xf) // three rows of digits, the last begins at 6
-	case r >= 0xff01 && r <= 0xffee, r >= 0x1d400 && r <= 0x1d7ff, r >= 0x2460 && r <= 0x24ea, r == 0x3000:
+	case r == '℃', r == '℉', r >= 0xff01 && r <= 0xffee, r >= 0x1d400 && r <= 0x1d7ff, r >= 0x2460 && r <= 0x24ea, r == 0x3000:
 		return norm.NFKC.String(string(r))
 	}
 	return string(r)

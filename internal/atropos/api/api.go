@@ -18,8 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"hermes/internal/atropos/group"
 	"hermes/internal/atropos/ledger"
 	"hermes/internal/atropos/store"
@@ -67,13 +65,15 @@ func (o *Options) fill() error {
 
 // Server answers the API. It is an [http.Handler].
 type Server struct {
-	opt    Options
-	store  *store.Store
-	memory *semaphore.Weighted
-	bodies sync.Pool // *[]byte
-	gzips  sync.Pool // *gzip.Writer
-	routes map[string]map[string]http.HandlerFunc
-	count  counters
+	opt      Options
+	store    *store.Store
+	memory   *memory
+	bodies   sync.Pool // *[]byte
+	firsts   sync.Pool // *[]byte of firstBuffer
+	gzips    sync.Pool // *gzip.Writer
+	routes   map[string]map[string]http.HandlerFunc
+	changing map[string]bool // paths whose GET changes the state
+	count    counters
 
 	seen atomic.Pointer[sight] // the state as the last change left it
 
@@ -121,7 +121,7 @@ func Open(o Options) (*Server, Recovered, error) {
 	}
 	state.Finish(st.Keep)
 	st.Start()
-	s := &Server{opt: o, store: st, state: state, memory: semaphore.NewWeighted(o.Memory), room: make(chan struct{}), limit: o.Compact, form: (*ledger.Forming).Work}
+	s := &Server{opt: o, store: st, state: state, memory: &memory{most: o.Memory}, room: make(chan struct{}), limit: o.Compact, form: (*ledger.Forming).Work}
 	if st.Usage().Log > minCompact {
 		if err := st.Compact(st.Mark(), state.Image().Frames()); err != nil {
 			return nil, rec, errors.Join(err, st.Close())
@@ -241,4 +241,5 @@ func (s *Server) route() {
 		"/metrics":   get(s.metrics),
 		"/dashboard": get(s.dashboard),
 	}
+	s.changing = map[string]bool{"/batch": true, "/reset_data": true, "/status-env": true}
 }

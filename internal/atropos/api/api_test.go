@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"hermes/internal/atropos/api"
+	"hermes/internal/guard"
 )
 
 // peer is a server under test and a client of it.
@@ -298,13 +299,56 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-func TestCORS(t *testing.T) {
+// TestPagesChangeNothing asks for everything that a GET can ask for: what changes the state
+// is refused to a page, the server's own included.
+func TestPagesChangeNothing(t *testing.T) {
 	p := serve(t, api.Options{})
-	if _, _, h := p.do("GET", "/info", "", "Origin", "http://a"); h.Get("Access-Control-Allow-Origin") != "*" {
+	p.do("POST", "/register", trainer(4)) // one group fills no batch, whose delivery would end after its answer
+	p.do("GET", "/batch", "")
+	p.do("POST", "/register-env", env("e", 2, ""))
+	p.do("POST", "/scored_data", scored(1, 2, 0))
+	changing := 0
+	for _, path := range api.Gets(p.api) {
+		for _, ask := range []string{path, path + "?env_id=0", path + "?holder=page&ack=0"} {
+			for _, header := range [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://127.0.0.1"}, {"Referer", "http://127.0.0.1/"}, {"User-Agent", "Mozilla/5.0"}} {
+				before := api.Sight(p.api)
+				p.do("GET", ask, "", header[0], header[1])
+				if api.Sight(p.api) != before {
+					t.Errorf("GET %s with %s: %s changes the state", ask, header[0], header[1])
+				}
+			}
+		}
+		before := api.Sight(p.api)
+		p.do("GET", path+"?env_id=0", "", "Sec-Fetch-Site", "none", "User-Agent", "Mozilla/5.0")
+		if api.Sight(p.api) != before {
+			changing++
+		}
+	}
+	if changing != 3 {
+		t.Errorf("%d paths of GET change the state, want /batch, /reset_data and /status-env", changing)
+	}
+	if _, _, h := p.do("GET", "/info", "", "Origin", "http://a"); h.Get("Access-Control-Allow-Origin") != "" {
 		t.Error(h)
 	}
-	status, body, h := p.do("OPTIONS", "/scored_data", "", "Origin", "http://a", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x")
-	if status != 200 || body != "OK" || h.Get("Access-Control-Allow-Origin") != "http://a" || h.Get("Access-Control-Allow-Headers") != "x" {
-		t.Error(status, body, h)
+}
+
+// TestRedirectKeepsToken: a path with a slash at its end leads to the one without, behind
+// the token where it was asked for so.
+func TestRedirectKeepsToken(t *testing.T) {
+	p := serve(t, api.Options{})
+	g, err := guard.New(guard.Options{Token: "sesame"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/t/sesame/status/": "/t/sesame/status", "/t/sesame/batch/?holder=a%26b": "/t/sesame/batch?holder=a%26b"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		if g.Wrap(p.api).ServeHTTP(w, r); w.Code != 307 || w.Header().Get("Location") != want {
+			t.Errorf("%s: %d %s", path, w.Code, w.Header().Get("Location"))
+		}
+	}
+	if status, _, h := p.do("GET", "/status/?a=1", ""); status != 307 || h.Get("Location") != "/status?a=1" {
+		t.Error(status, h)
 	}
 }

@@ -10,27 +10,66 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
 
 	"hermes/internal/atropos/group"
+	"hermes/internal/guard"
 )
 
-// inflation is how much larger than its gzip a body is assumed to be when room for it is
-// asked for.
+// inflation is how much larger than its gzip a body is thought to be at first.
 const inflation = 6
+
+// A gzip may inflate to so many bytes whatever its size, and beyond that to so many times
+// its size. Lists of token ids inflate to 3 or 4 times, what repeats itself in them
+// (masks, the log-probabilities of a prompt) makes it 10; a bomb of zeros a thousand.
+const (
+	freeInflation = 4 << 20
+	maxInflation  = 64
+)
 
 // overhead is what a request takes beside its body, in bytes.
 const overhead = 128 << 10
 
+// The first buffer of a body takes so many bytes; then it grows with what has arrived, to
+// at most 16 times that.
+const firstBuffer = 64 << 10
+
 // pooled is the largest buffer that is kept for the next body, in bytes.
 const pooled = 64 << 20
 
-// read reads a whole body, inflated, into a buffer that done gives back. It waits until
-// there is memory for it.
-func (s *Server) read(r *http.Request) (body []byte, done func(), err error) {
+// smallBody is the most that a registration or an acknowledgement takes, in bytes.
+const smallBody = 256 << 10
+
+// reading is a body on its way into memory.
+type reading struct {
+	s      *Server
+	share  *share
+	src    io.Reader
+	buf    *[]byte
+	guess  int64 // how long the body will be
+	known  bool  // guess is what the client has declared
+	limit  int64 // longest body that is taken
+	most   int64 // longest that it can become
+	zipped *counted
+}
+
+// counted counts the bytes that have come of a gzip.
+type counted struct {
+	io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// read reads a whole body of at most limit bytes, inflated, into a buffer that done gives
+// back. It waits until there is memory for what comes next.
+func (s *Server) read(r *http.Request, limit int64) (body []byte, done func(), err error) {
 	if t := r.Header.Get("Content-Type"); t != "" {
 		kind, _, err := mime.ParseMediaType(t)
 		if sub, ok := strings.CutPrefix(kind, "application/"); err != nil || !ok || sub != "json" && !strings.HasSuffix(sub, "+json") {
@@ -38,102 +77,165 @@ func (s *Server) read(r *http.Request) (body []byte, done func(), err error) {
 		}
 	}
 	zipped := strings.Contains(strings.ToLower(r.Header.Get("Content-Encoding")), "gzip")
-	size := r.ContentLength
-	if size < 0 {
-		size = 1 << 20
+	x := &reading{s: s, src: r.Body, guess: r.ContentLength, known: r.ContentLength >= 0 && !zipped, limit: min(limit, s.opt.MaxBody)}
+	most := x.limit
+	switch {
+	case x.known && x.guess > x.limit:
+		return nil, nil, x.tooLarge()
+	case x.known:
+		most = x.guess
+	case x.guess < 0:
+		x.guess = 1 << 20
+	default:
+		most = min(most, max(freeInflation, maxInflation*x.guess))
+		x.guess *= inflation
 	}
-	if zipped {
-		size *= inflation
-	}
-	if size > s.opt.MaxBody && !zipped {
-		return nil, nil, s.tooLarge()
-	}
-	weight := min(size+size/8+overhead, s.opt.Memory)
-	if err := s.memory.Acquire(r.Context(), weight); err != nil {
-		return nil, nil, &errBody{status: http.StatusServiceUnavailable, text: "the client left while its body waited for memory"}
-	}
-	buf, _ := s.bodies.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
-	}
+	x.guess, x.most = min(x.guess, most), most
+	x.share = s.memory.join(x.charge(most + bytes.MinRead))
 	done = func() {
-		if cap(*buf) <= pooled {
-			s.bodies.Put(buf)
-		}
-		s.memory.Release(weight)
+		s.giveBack(x.buf)
+		x.share.leave()
 	}
-	more := func(n int64) bool { // it turns out to be larger than was thought
-		ok := s.memory.TryAcquire(n)
-		if ok {
-			weight += n
-		}
-		return ok
-	}
-	*buf, err = s.fill(r, (*buf)[:0], zipped, min(size, s.opt.MaxBody), more)
-	if err != nil {
+	if err = x.all(r.Context(), r.Body, zipped); err != nil {
 		done()
 		return nil, nil, err
 	}
-	s.count.bodyBytes.Add(int64(len(*buf)))
-	return *buf, done, nil
+	s.count.bodyBytes.Add(int64(len(*x.buf)))
+	return *x.buf, done, nil
 }
 
-func (s *Server) tooLarge() error {
-	return &errBody{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body is larger than %d bytes; send fewer groups at once or start the server with a larger --max-body", s.opt.MaxBody)}
-}
-
-func (s *Server) fill(r *http.Request, buf []byte, zipped bool, guess int64, more func(int64) bool) ([]byte, error) {
-	if need := int(guess) + bytes.MinRead; cap(buf) < need {
-		buf = make([]byte, 0, need)
+// charge is what a body in a buffer of so many bytes is counted for: reading what it says
+// takes some memory, too. One that is as long as it says may take all there is.
+func (x *reading) charge(bytes int64) int64 {
+	n := bytes + bytes/8 + overhead
+	if x.known {
+		n = min(n, x.s.opt.Memory)
 	}
-	var src io.Reader = r.Body
+	return n
+}
+
+func (x *reading) tooLarge() error {
+	if x.limit < x.s.opt.MaxBody {
+		return &errBody{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body is larger than the %d bytes that such a request may have", x.limit)}
+	}
+	return &errBody{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body is larger than %d bytes; send fewer groups at once or start the server with a larger --max-body", x.limit)}
+}
+
+// all reads the body to its end.
+func (x *reading) all(ctx context.Context, body io.Reader, zipped bool) error {
+	if err := x.grow(ctx); err != nil {
+		return err
+	}
 	if zipped {
-		in := bufio.NewReader(r.Body)
+		x.zipped = &counted{Reader: body}
+		in := bufio.NewReader(x.zipped)
 		switch magic, err := in.Peek(2); {
 		case len(magic) == 0 && err == io.EOF:
-			return buf, nil // an empty body is passed on as one
+			return nil // an empty body is passed on as one
+		case err != nil && err != io.EOF:
+			return x.broken(err)
 		case string(magic) != "\x1f\x8b":
-			return nil, s.unzip(gzip.ErrHeader)
+			return x.s.unzip(gzip.ErrHeader)
 		}
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, s.unzip(err)
+			return x.broken(err)
 		}
-		src = z
+		x.src = z
 	}
-	buf, err := s.readAll(io.LimitReader(src, s.opt.MaxBody+1), buf, more)
-	var large *http.MaxBytesError
-	var busy *errBody
-	switch {
-	case errors.As(err, &busy):
-		return nil, err
-	case errors.As(err, &large) || int64(len(buf)) > s.opt.MaxBody:
-		return nil, s.tooLarge()
-	case err != nil && zipped:
-		return nil, s.unzip(err)
-	case err != nil:
-		return nil, &errBody{status: http.StatusBadRequest, text: "the body broke off: " + err.Error()}
+	for {
+		b := *x.buf
+		if len(b) == cap(b) {
+			if err := x.grow(ctx); err != nil {
+				return err
+			}
+			b = *x.buf
+		}
+		n, err := x.src.Read(b[len(b):cap(b)])
+		*x.buf = b[:len(b)+n]
+		have := int64(len(*x.buf))
+		switch {
+		case have > x.limit:
+			return x.tooLarge()
+		case x.zipped != nil && have > max(freeInflation, maxInflation*x.zipped.n):
+			return &errBody{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body inflates to more than %d times its size; send it without gzip", maxInflation)}
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return x.broken(err)
+		}
 	}
-	return buf, nil
 }
 
-// readAll reads to the end; more is asked before the buffer grows.
-func (s *Server) readAll(src io.Reader, buf []byte, more func(int64) bool) ([]byte, error) {
-	for {
-		if cap(buf)-len(buf) < bytes.MinRead {
-			if !more(int64(cap(buf))) {
-				return buf, &errBody{status: http.StatusServiceUnavailable, text: "no memory is left for a body that is larger than it seemed; send it again later, or start the server with a larger --memory"}
-			}
-			buf = slices.Grow(buf, cap(buf))
+// broken is the fault of a body that could not be read.
+func (x *reading) broken(err error) error {
+	var large *http.MaxBytesError
+	switch {
+	case errors.Is(err, guard.ErrSlow):
+		return &errBody{status: http.StatusRequestTimeout, text: "the body came too slowly or not at all; send it again"}
+	case errors.As(err, &large):
+		return x.tooLarge()
+	case x.zipped != nil:
+		return x.s.unzip(err)
+	}
+	return &errBody{status: http.StatusBadRequest, text: "the body broke off: " + err.Error()}
+}
+
+// grow gets a larger buffer when there is memory for it: one for the whole body where an
+// eighth of it has arrived, an eighth of that, or of that, before.
+func (x *reading) grow(ctx context.Context) error {
+	var have []byte
+	if x.buf != nil {
+		have = *x.buf
+	}
+	n := int64(len(have))
+	if n > x.guess { // it turns out to be longer
+		x.guess = min(2*n, x.most)
+	}
+	need := x.guess + bytes.MinRead
+	for next := need / 8; next >= max(2*n, firstBuffer); next /= 8 {
+		need = next
+	}
+	if n == 0 {
+		need = min(need, firstBuffer)
+	}
+	if !x.share.hold(ctx, x.charge(need)) {
+		if ctx.Err() != nil {
+			return &errBody{status: http.StatusServiceUnavailable, text: "the client left while its body waited for memory"}
 		}
-		n, err := src.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if err == io.EOF {
-			return buf, nil
+		return &errBody{status: http.StatusServiceUnavailable, text: "no memory is left for a body that is larger than it seemed; send it again later, or start the server with a larger --memory"}
+	}
+	buf := x.s.buffer(need)
+	*buf = append((*buf)[:0], have...)
+	x.s.giveBack(x.buf)
+	x.buf = buf
+	return nil
+}
+
+// buffer gives an empty buffer for at least so many bytes.
+func (s *Server) buffer(n int64) *[]byte {
+	pool := &s.bodies
+	if n <= firstBuffer {
+		pool, n = &s.firsts, firstBuffer
+	}
+	if b, ok := pool.Get().(*[]byte); ok {
+		if c := int64(cap(*b)); c >= n && c/8 <= max(n, 1<<20) {
+			*b = (*b)[:0]
+			return b
 		}
-		if err != nil {
-			return buf, err
-		}
+		pool.Put(b)
+	}
+	b := make([]byte, 0, n)
+	return &b
+}
+
+func (s *Server) giveBack(b *[]byte) {
+	switch {
+	case b == nil || cap(*b) > pooled:
+	case cap(*b) == firstBuffer:
+		s.firsts.Put(b)
+	default:
+		s.bodies.Put(b)
 	}
 }
 
@@ -148,7 +250,7 @@ func (s *Server) unzip(err error) error {
 
 // object reads a small body as an object.
 func (s *Server) object(r *http.Request) (map[string]any, error) {
-	body, done, err := s.read(r)
+	body, done, err := s.read(r, smallBody)
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +307,13 @@ func (f *fields) text(name string) string {
 		f.fault(name, &group.Fault{Type: "string_type", Msg: "Input should be a valid string"})
 	}
 	return t
+}
+
+// short demands that a text is no longer than a name.
+func (f *fields) short(name, text string) {
+	if len(text) > maxName {
+		f.fault(name, &group.Fault{Type: "string_too_long", Msg: fmt.Sprintf("String should have at most %d bytes", maxName)})
+	}
 }
 
 func (f *fields) int(name string) int64 {

@@ -6,28 +6,28 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"hermes/internal/atropos/group"
 	"hermes/internal/atropos/ledger"
+	"hermes/internal/guard"
 )
 
 // ServeHTTP answers one request in the manner of Atropos' framework: JSON for unknown
-// paths and methods, a redirect for a slash at the end, CORS for everybody.
+// paths and methods, a redirect for a slash at the end. Pages of other origins are the
+// affair of the guard in front; but a GET that changes the state is refused to every page,
+// the server's own included: a link or a picture is enough to send it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.count.requests.Add(1)
 	w.Header().Set(featureHeader, keyHeader)
-	if r.Header.Get("Origin") != "" {
-		if s.cors(w, r) {
-			return
-		}
-	}
 	methods, ok := s.routes[r.URL.Path]
 	if !ok {
 		if bare := strings.TrimSuffix(r.URL.Path, "/"); bare != r.URL.Path && s.routes[bare] != nil {
-			http.Redirect(w, r, bare, http.StatusTemporaryRedirect)
+			to := url.URL{Path: guard.Path(r, bare), RawQuery: r.URL.RawQuery}
+			http.Redirect(w, r, to.String(), http.StatusTemporaryRedirect)
 			return
 		}
 		reply(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
@@ -39,27 +39,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusMethodNotAllowed, map[string]string{"detail": "Method Not Allowed"})
 		return
 	}
+	if r.Method == http.MethodGet && s.changing[r.URL.Path] && guard.FromPage(r) {
+		detail(w, http.StatusForbidden, "GET "+r.URL.Path+" changes the state and is for trainers and environments, not for pages")
+		return
+	}
 	h(w, r)
-}
-
-// cors sets the headers for pages of other origins and answers a preflight.
-func (s *Server) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Credentials", "true")
-	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-		h.Set("Access-Control-Allow-Origin", "*")
-		return false
-	}
-	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
-	h.Set("Access-Control-Allow-Methods", "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT")
-	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
-		h.Set("Access-Control-Allow-Headers", asked)
-	}
-	h.Set("Access-Control-Max-Age", "600")
-	h.Set("Vary", "Origin")
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	fmt.Fprint(w, "OK")
-	return true
 }
 
 // reply writes a small JSON answer. An error in writing is the client's loss.

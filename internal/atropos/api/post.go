@@ -65,7 +65,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, read func([]byte) 
 		s.refuse(w, err)
 		return
 	}
-	body, done, err := s.read(r)
+	body, done, err := s.read(r, s.opt.MaxBody)
 	if err != nil {
 		s.refuse(w, err)
 		return

@@ -57,6 +57,12 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, map[string]json.RawMessage{"uuid": json.RawMessage(uuid4().String())})
 }
 
+// Environments are kept until the next reset: so many, with names of so many bytes.
+const (
+	maxEnvs = 1 << 14
+	maxName = 1024
+)
+
 func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) {
 	m, err := s.object(r)
 	if err != nil {
@@ -71,6 +77,11 @@ func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) {
 	}
 	if m["instance"] != nil {
 		e.Instance = f.text("instance")
+	}
+	f.short("desired_name", e.Desired)
+	f.short("instance", e.Instance)
+	if f.err == nil && len(s.seen.Load().Envs) >= maxEnvs {
+		f.err = &ledger.Refused{Text: fmt.Sprintf("%d environments have registered since the trainer did, and all are kept; GET /reset_data begins anew", maxEnvs)}
 	}
 	if f.err != nil {
 		s.refuse(w, f.err)

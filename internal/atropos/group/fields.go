@@ -35,6 +35,17 @@ func forms() [fields]form {
 	}
 }
 
+// A body holds no more groups, and a group no more sequences, than this: an entry of three
+// bytes costs many times that in memory.
+const (
+	maxGroups    = 1 << 14
+	maxSequences = 1 << 20
+)
+
+func tooMany() error {
+	return &Fault{Type: "value_error", Msg: fmt.Sprintf("a group has more than %d entries in a list", maxSequences)}
+}
+
 // shape is how long the lists of a field are.
 type shape struct {
 	outer int
@@ -153,6 +164,9 @@ func (s *scan) typed(depth int, k kind, h *shape, level int) (state, error) {
 		if !more {
 			h.add(level, n)
 			return fine, nil
+		}
+		if level == 0 && n == maxSequences {
+			return fine, tooMany()
 		}
 		if st, err := s.typed(depth-1, k, h, level+1); st != fine || err != nil {
 			return st, below(err, n)

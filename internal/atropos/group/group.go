@@ -176,6 +176,9 @@ func ReadList(body []byte, r Rules) ([]Group, error) {
 		if !more {
 			return list, s.end()
 		}
+		if n == maxGroups {
+			return nil, &Fault{Type: "value_error", Msg: fmt.Sprintf("the list has more than %d groups; send them in several", maxGroups)}
+		}
 		g, err := s.group()
 		if f, ok := err.(*Fault); ok && f.Type != "json_invalid" {
 			f.Loc = append([]any{n}, f.Loc...)

@@ -19,30 +19,38 @@ func (s *scan) slow(f form, h *shape) ([]byte, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(s.b[from:s.i]))
 	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil { // a number that JSON cannot say stands among them
-		s.i = from
+	s.nonFinite = before
+	p := plain{scan: s, shape: h, d: d}
+	if err := p.write(f.depth, f.kind, 0); err != nil {
+		if _, ok := err.(*Fault); ok {
+			return nil, err
+		}
+		s.i = from // a number that JSON cannot say stands among them
 		return nil, s.bad("NaN and Infinity cannot stand beside numbers that are strings or booleans")
 	}
-	s.nonFinite = before
-	p := plain{scan: s, shape: h}
-	err := p.write(v, f.depth, f.kind, 0)
-	return p.out, err
+	return p.out, nil
 }
 
-// plain spells values plainly.
+// plain spells values plainly, one after the other: a tree of them would take twenty times
+// the body.
 type plain struct {
 	scan  *scan
 	shape *shape
+	d     *json.Decoder
 	out   []byte
 }
 
-func (p *plain) write(v any, depth int, k kind, level int) error {
+// write spells the next value, lists nested depth times around values of a kind. Errors
+// beside faults are the decoder's.
+func (p *plain) write(depth int, k kind, level int) error {
 	if depth == 0 {
-		return p.single(v, k)
+		return p.single(k)
 	}
-	list, ok := v.([]any)
-	if !ok {
+	v, err := p.d.Token()
+	if err != nil {
+		return err
+	}
+	if v != json.Delim('[') {
 		f := &Fault{Type: "list_type", Msg: "Input should be a valid list"}
 		switch v.(type) {
 		case json.Number, bool, nil:
@@ -54,38 +62,36 @@ func (p *plain) write(v any, depth int, k kind, level int) error {
 		}
 		return f
 	}
-	p.shape.add(level, len(list))
 	p.out = append(p.out, '[')
-	for i, v := range list {
-		if i > 0 {
+	n := 0
+	for ; p.d.More(); n++ {
+		if n > 0 {
 			p.out = append(p.out, ',')
 		}
-		if err := p.write(v, depth-1, k, level+1); err != nil {
-			return below(err, i)
+		if depth > 1 && level == 0 && n == maxSequences {
+			return tooMany()
+		}
+		if err := p.write(depth-1, k, level+1); err != nil {
+			return below(err, n)
 		}
 	}
+	if _, err := p.d.Token(); err != nil {
+		return err
+	}
+	p.shape.add(level, n)
 	p.out = append(p.out, ']')
 	return nil
 }
 
-func (p *plain) single(v any, k kind) error {
-	switch k {
-	case kObject, kMessage:
-		f := &Fault{Type: "dict_type", Msg: "Input should be a valid dictionary"}
-		switch v.(type) {
-		case map[string]any:
-			b, err := json.Marshal(v)
-			p.out = append(p.out, b...)
-			return err
-		case json.Number, bool, nil:
-			f.Crash = k == kMessage
-		case string, []any:
-			if k == kMessage {
-				f.Type, f.Msg = "value_error", "Value error, Message must have 'role' and 'content' fields"
-			}
-		}
-		return f
-	case kFloat:
+func (p *plain) single(k kind) error {
+	if k == kObject || k == kMessage {
+		return p.object(k)
+	}
+	v, err := p.d.Token() // a list or an object is its bracket, and no number
+	if err != nil {
+		return err
+	}
+	if k == kFloat {
 		return p.float(v)
 	}
 	n, err := Integer(v)
@@ -102,6 +108,27 @@ func (p *plain) single(v any, k kind) error {
 	}
 	p.out = n.Append(p.out, 10)
 	return nil
+}
+
+// object takes an object as it is.
+func (p *plain) object(k kind) error {
+	var raw json.RawMessage
+	if err := p.d.Decode(&raw); err != nil {
+		return err
+	}
+	if raw[0] == '{' {
+		p.out = append(p.out, raw...)
+		return nil
+	}
+	f := &Fault{Type: "dict_type", Msg: "Input should be a valid dictionary"}
+	switch {
+	case k != kMessage:
+	case raw[0] == '"', raw[0] == '[':
+		f.Type, f.Msg = "value_error", "Value error, Message must have 'role' and 'content' fields"
+	default:
+		f.Crash = true
+	}
+	return f
 }
 
 // maxInteger bounds the digits of an integer, as Python does.
@@ -121,8 +148,10 @@ func Integer(v any) (*big.Int, error) {
 		if whole, zeros, ok := strings.Cut(t, "."); ok && strings.Trim(zeros, "0") == "" && zeros != "" {
 			t = whole
 		}
-		if n, ok := new(big.Int).SetString(t, 10); ok && len(t) <= maxInteger {
-			return n, nil
+		if len(t) <= maxInteger { // reading more digits takes the square of their number
+			if n, ok := new(big.Int).SetString(t, 10); ok {
+				return n, nil
+			}
 		}
 		return nil, &Fault{Type: "int_parsing", Msg: "Input should be a valid integer, unable to parse string as an integer"}
 	case json.Number:

@@ -33,7 +33,7 @@ func openLedger(dir, groups string) (*ledger, error) {
 	l := &ledger{}
 	var err error
 	open := func(name string) *os.File {
-		f, ferr := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		f, ferr := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		err = errors.Join(err, ferr)
 		return f
 	}

@@ -23,7 +23,7 @@ func (s *Store) Mark() int64 {
 // the new log has taken its place, the old one goes on.
 func (s *Store) Compact(mark int64, frames iter.Seq[[]byte]) error {
 	temp := filepath.Join(s.dir, logName+".new")
-	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("compact the log: %w", err)
 	}

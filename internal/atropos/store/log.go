@@ -32,10 +32,10 @@ type Opened struct {
 // order; it must call [Store.Keep] for the groups that are in use after all of them, and
 // [Store.Start] must be called when it has. The slice that replay gets is its own.
 func Open(dir string, o Options, replay func(frame []byte) error) (_ *Store, found Opened, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, found, fmt.Errorf("data directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, found, fmt.Errorf("data directory: %w", err)
 	}
@@ -58,7 +58,7 @@ func Open(dir string, o Options, replay func(frame []byte) error) (_ *Store, fou
 	if err := s.segments(); err != nil {
 		return nil, found, err
 	}
-	if s.log, err = os.OpenFile(filepath.Join(dir, logName), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if s.log, err = os.OpenFile(filepath.Join(dir, logName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, found, fmt.Errorf("open the log: %w", err)
 	}
 	if found, err = s.replay(replay); err != nil {

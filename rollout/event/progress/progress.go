@@ -19,6 +19,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"hermes/internal/printable"
 	"hermes/rollout/event"
 )
 
@@ -142,7 +143,7 @@ func (p *Progress) Observe(e event.Event) {
 	p.counts.observe(e, time.Now())
 	if n, ok := e.(event.Note); ok && p.mode != None {
 		p.clear()
-		p.write(strings.TrimRight(n.Text, "\n") + "\n")
+		p.write(strings.TrimRight(printable.Text(n.Text), "\n") + "\n")
 	}
 }
 
@@ -157,7 +158,7 @@ func (w writer) Write(b []byte) (int, error) {
 	defer w.p.mu.Unlock()
 	w.p.clear()
 	if w.p.o.Out != nil {
-		w.p.write(string(b))
+		w.p.write(printable.Text(string(b)))
 	}
 	return len(b), nil
 }

@@ -9,7 +9,6 @@ package prom
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -174,9 +173,9 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Listen opens a loopback address for [Serve]: HOST:PORT, :PORT or PORT. Any other host
-// is refused, for the page has no guard.
+// is refused, for the page asks for no token.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
-	return guard.Listen(ctx, "metrics on", addr, "the page has no guard")
+	return guard.Listen(ctx, "metrics on", addr, "the page shows everything to whoever reaches it")
 }
 
 // Serve answers /metrics and /healthz on l until ctx ends, then closes l. It returns
@@ -184,22 +183,8 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 func Serve(ctx context.Context, l net.Listener, m *Metrics) error {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", m)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(l) }()
-	select {
-	case err := <-failed:
+	if err := guard.Local(2*time.Second).On(ctx, l, mux).Wait(); err != nil {
 		return fmt.Errorf("metrics: %w", err)
-	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	err := s.Shutdown(end)
-	if err != nil {
-		err = errors.Join(err, s.Close())
-	}
-	<-failed
-	return err
+	return nil
 }

@@ -140,10 +140,10 @@ func (r *Run) begin(parent string) error {
 	at := r.o.Now()
 	for n := 0; ; n++ { // two starts in one second
 		r.dir = filepath.Join(parent, "wandb", prefix+at.Add(time.Duration(n)*time.Second).UTC().Format("20060102_150405")+"-"+r.info.ID)
-		if err := os.MkdirAll(filepath.Dir(r.dir), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(r.dir), 0o700); err != nil {
 			return err
 		}
-		err := os.Mkdir(r.dir, 0o755)
+		err := os.Mkdir(r.dir, 0o700)
 		if err == nil {
 			break
 		}

@@ -111,6 +111,11 @@ func TestEvents(t *testing.T) {
 		{in: "data:\ndata:\n\ndata: a\n\n", want: "\n|a|"},
 		{in: "data: a\n\ndata: [DONE]", want: "a|"},
 		{in: "data: a\n{\"error\":1}\n\n", want: "a|{\"error\":1}|"},
+		{in: "data: a\n\ndata:  [DONE]\t\n\ndata: b\n\n", want: "a|"},
+		{in: "data: a\n\ndata: \"[DONE]\"\n\ndata: b\n\n", want: "a|"},
+		{in: "event: error\ndata: {\"message\":\"x\"}\n\ndata: b\n\n", err: true},
+		{in: "event: error\ndata: {\"choices\":[]}\n\ndata: b\n\n", want: "{\"choices\":[]}|b|"},
+		{in: "event: error\n\ndata: b\n\n", want: "b|"},
 		{in: "data: a\n\nwhat is this\n\n", want: "a|", err: true},
 		{in: "DATA: a\n\nData: b\ndaTa:c\n\nDATA\n\n", want: "a|b\nc|"},
 		{in: "data: a\n\nfoo: {\"choices\":[]}\n\n", want: "a|", err: true},
@@ -164,7 +169,7 @@ func plainEvents(s string) (list []string, ok bool) {
 			return nil, false
 		case line == "" || i == len(lines)-1:
 			for _, text := range plainSplit(data, kind) {
-				if text == "[DONE]" {
+				if plainDone(text) {
 					return list, true
 				}
 				list = append(list, text)
@@ -175,10 +180,12 @@ func plainEvents(s string) (list []string, ok bool) {
 			if len(plainSplit(data, kind)) > 1 { // what stood before had its own type
 				first := plainSplit(data[:len(data)-1], kind)
 				list, data, kind = append(list, first...), data[len(data)-1:], ""
-			} else if value != "" && (value[0] == '{' || value == "[DONE]") && len(data) > 1 && plainSplit(data[:len(data)-1], kind) == nil && strings.Join(data[:len(data)-1], "\n") != "" {
+			} else if value != "" && (value[0] == '{' || plainDone(value)) && len(data) > 1 && plainSplit(data[:len(data)-1], kind) == nil && strings.Join(data[:len(data)-1], "\n") != "" {
 				data, kind = data[len(data)-1:], ""
 			}
 		case name != "" && strings.HasPrefix(strings.TrimSpace(value), "{") && strings.Contains(value, `"choices"`):
+			return nil, false
+		case name == "event" && strings.TrimSpace(value) == "error":
 			return nil, false
 		case name == "event":
 			kind = value
@@ -186,6 +193,9 @@ func plainEvents(s string) (list []string, ok bool) {
 	}
 	return list, true
 }
+
+// plainDone says that data is the end mark, alone but for blanks and quotes.
+func plainDone(s string) bool { return len(s) <= 16 && strings.Trim(s, " \t\"") == "[DONE]" }
 
 // plainSplit are the events of the data lines of one: without what keeps the line open,
 // and with each object for itself that has another, or the end mark, behind it.
@@ -195,12 +205,12 @@ func plainSplit(data []string, kind string) (list []string) {
 		return s == "ping" || s == "keep-alive" || s == "keepalive" || s == "keep_alive" || s == "heartbeat"
 	}
 	text := strings.Join(data, "\n")
-	if text == "" || (idle(kind) || idle(text)) && !strings.Contains(text, "{") && text != "[DONE]" && !json.Valid([]byte(text)) {
+	if text == "" || (idle(kind) || idle(text)) && !strings.Contains(text, "{") && !plainDone(text) && !json.Valid([]byte(text)) {
 		return nil
 	}
 	for i := 1; i < len(data); i++ {
 		head := strings.Join(data[:i], "\n")
-		if (strings.HasPrefix(data[i], "{") || data[i] == "[DONE]") && strings.HasPrefix(strings.TrimSpace(head), "{") && json.Valid([]byte(head)) {
+		if (strings.HasPrefix(data[i], "{") || plainDone(data[i])) && strings.HasPrefix(strings.TrimSpace(head), "{") && json.Valid([]byte(head)) {
 			return append([]string{head}, plainSplit(data[i:], "")...)
 		}
 	}

@@ -46,6 +46,14 @@ func checkBase(base string) (*url.URL, error) {
 				return nil, fmt.Errorf("base URL %q ends in the route %s, which hermes adds itself: write --base-url %s", u.Redacted(), r, shown.Redacted())
 			}
 		}
+		if one, more, ok := strings.Cut(u.Redacted(), ","); ok && strings.Contains(more, "://") {
+			return nil, fmt.Errorf("base URL %q has another behind a comma: write --base-url once for each server", one)
+		}
+		if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+			shown := *u
+			shown.RawQuery, shown.ForceQuery, shown.Fragment, shown.RawFragment = "", false, "", ""
+			return nil, fmt.Errorf("base URL %q has a query or a fragment, which no request would carry: write --base-url %s", u.Redacted(), shown.Redacted())
+		}
 		return u, nil
 	}
 	// localhost:8000/v1 reads as scheme localhost, 127.0.0.1:8000/v1 as no URL at all.

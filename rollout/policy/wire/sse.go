@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // mark may be in front of a line: at the beginning of a stream by the standard, and
@@ -26,7 +28,8 @@ const done = "[DONE]"
 // It goes beyond the standard where an answer would be lost otherwise. The case of "data"
 // does not count. Data that is a JSON object, with another behind it, is an event though no
 // empty line ends it. So is a JSON object on a line by itself, as some servers write errors.
-// What a server says to keep the line open is left out. A line that ends with the stream is
+// What a server says to keep the line open is left out. An event of the type "error" is one,
+// unless it holds a piece of an answer. A line that ends with the stream is
 // one where it is complete by itself. Any other line that is no field is an error, because
 // its content would be lost; so are an answer in a field that is not data, and an end
 // in the middle of a line.
@@ -35,7 +38,15 @@ func Events(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 		l := lines{r: bufio.NewReaderSize(r, 16<<10)}
 		var e event
 		give := func() bool { // false: nothing more is wanted, or comes
-			ok := len(e.data) == 0 || e.idle() || string(e.data) != done && yield(e.data, nil)
+			ok := true
+			switch {
+			case len(e.data) == 0 || e.idle():
+			case e.failed && !bytes.Contains(e.data, []byte(`"choices"`)) && !isDone(e.data):
+				ok = false
+				yield(nil, Classify(http.StatusOK, nil, e.data, time.Time{}))
+			default:
+				ok = !isDone(e.data) && yield(e.data, nil)
+			}
 			e = event{data: e.data[:0]}
 			return ok
 		}
@@ -78,7 +89,7 @@ func Events(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 				yield(nil, &Error{Kind: Malformed, Err: fmt.Errorf("the stream holds a piece of an answer in a field that is not data: %.200q", text)})
 				return
 			case string(name) == "event":
-				e.silent = keepsOpen(value)
+				e.silent, e.failed = keepsOpen(value), string(bytes.TrimSpace(value)) == "error"
 			}
 		}
 	}
@@ -89,6 +100,7 @@ type event struct {
 	data   []byte
 	have   bool // a data line came
 	silent bool // its type says that it keeps the line open
+	failed bool // its type says that it is an error
 }
 
 func (e *event) add(value []byte) {
@@ -101,7 +113,7 @@ func (e *event) add(value []byte) {
 // ends reports whether the data is a whole event before the data line value, for
 // which no JSON text has a place behind it.
 func (e *event) ends(value []byte) bool {
-	if len(e.data) == 0 || len(value) == 0 || value[0] != '{' && string(value) != done {
+	if len(e.data) == 0 || len(value) == 0 || value[0] != '{' && !isDone(value) {
 		return false
 	}
 	return e.idle() || object(e.data)
@@ -109,7 +121,7 @@ func (e *event) ends(value []byte) bool {
 
 // idle reports whether the event only keeps the line open.
 func (e *event) idle() bool {
-	return len(e.data) > 0 && (e.silent || keepsOpen(e.data)) && bytes.IndexByte(e.data, '{') < 0 && string(e.data) != done && !json.Valid(e.data)
+	return len(e.data) > 0 && (e.silent || keepsOpen(e.data)) && bytes.IndexByte(e.data, '{') < 0 && !isDone(e.data) && !json.Valid(e.data)
 }
 
 // last reports whether the line with which the stream ends, without its own end, is
@@ -119,7 +131,7 @@ func (e *event) last(text []byte, ended bool) bool {
 	name, value, colon := bytes.Cut(text, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch {
-	case isData(name) && colon && string(value) == done:
+	case isData(name) && colon && isDone(value):
 		return true
 	case !ended:
 		return false
@@ -153,6 +165,14 @@ func keepsOpen(word []byte) bool {
 		return true
 	}
 	return false
+}
+
+// isDone reports whether data is the end mark, which some servers quote or set apart.
+func isDone(data []byte) bool {
+	if len(data) > 16 {
+		return false
+	}
+	return string(bytes.Trim(data, " \t\"")) == done
 }
 
 func isData(name []byte) bool { return string(name) == "data" || bytes.EqualFold(name, []byte("data")) }

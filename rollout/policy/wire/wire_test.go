@@ -464,7 +464,8 @@ func TestCassette(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, bases := range [][]string{nil, {"localhost:8000"}, {"ftp://x"}, {"http://u:secret@"}, {"@/does/not/exist"}} {
+	for _, bases := range [][]string{nil, {"localhost:8000"}, {"ftp://x"}, {"http://u:secret@"}, {"@/does/not/exist"},
+		{"http://a/v1?api-version=1"}, {"http://u:secret@a/v1#x"}, {"http://a/v1,http://u:secret@b/v1"}, {"http://a/v1?"}} {
 		_, err := wire.New(wire.Options{Bases: bases})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", bases, err)

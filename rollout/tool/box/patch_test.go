@@ -32,6 +32,25 @@ func TestReplaceLadder(t *testing.T) {
 	}
 }
 
+// TestReplaceKeepsTheFilesWays: tabs and line ends of the lines that are replaced stay what
+// they are in the file.
+func TestReplaceKeepsTheFilesWays(t *testing.T) {
+	tests := []struct{ name, file, old, new, want string }{
+		{"tabs for four blanks", "\tfoo()\n\tbar()\n", "    foo()", "    baz()", "\tbaz()\n\tbar()\n"},
+		{"tabs for two blanks", "\tif x:\n\t\ty()\n", "  if x:\n    y()", "  if z:\n    y()\n    w()", "\tif z:\n\t\ty()\n\t\tw()\n"},
+		{"tabs, named one step less", "\tif x:\n\t\ty()\n", "if x:\n    y()", "if z:\n    y()\nelse:\n    w()", "\tif z:\n\t\ty()\n\telse:\n\t\tw()\n"},
+		{"blanks for tabs", "    if x:\n        y()\n", "\tif x:\n\t\ty()", "\tif z:\n\t\ty()", "    if z:\n        y()\n"},
+		{"two blanks for tabs", "  if x:\n    y()\n", "\tif x:\n\t\ty()", "\tif z:\n\t\ty()", "  if z:\n    y()\n"},
+		{"CR LF in a file of other lines", "x\ny\nz\na\r\nb\r\n", "a\nb", "A\nB", "x\ny\nz\nA\r\nB\r\n"},
+		{"CR LF, with the last end", "x\ny\nz\na\r\nb\r\nc\n", "a\nb\n", "A\n", "x\ny\nz\nA\r\nc\n"},
+	}
+	for _, tt := range tests {
+		if got, _, err := box.Replace(tt.file, tt.old, tt.new, false); err != nil || got != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 // A replacement changes what it found and nothing else; undoing it gives the file back.
 func FuzzReplace(f *testing.F) {
 	f.Add("a\nb\nc\n", "b", "x\ny")

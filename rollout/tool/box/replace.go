@@ -48,7 +48,7 @@ func Replace(content, old, new string, all bool) (result, strategy string, err e
 			}
 		}
 		if f.lines {
-			put = reindent(was, old, new)
+			put = sameEnds(was, reindent(was, old, new))
 		}
 		b.WriteString(put)
 		at = s.to
@@ -86,11 +86,17 @@ func toCRLF(s string) string {
 // reindent moves the lines of new as far as the found lines are away from old: only if
 // every line is away by the same blanks.
 func reindent(was, old, new string) string {
-	add, cut, ok := shift(strings.Split(was, "\n"), strings.Split(old, "\n"))
-	if !ok {
-		return new
-	}
+	had, said := strings.Split(was, "\n"), strings.Split(old, "\n")
+	add, cut, ok := shift(had, said)
 	lines := strings.Split(new, "\n")
+	if !ok {
+		if steps, ok := stepsOf(had, said); ok {
+			for i, l := range lines {
+				lines[i] = steps.line(l)
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
 	for i, l := range lines {
 		lines[i] = shifted(l, add, cut)
 	}
@@ -133,6 +139,87 @@ func shift(was, old []string) (add, cut string, ok bool) {
 }
 
 func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
+
+// sameEnds gives the lines of put the ends of those that it replaces, where each of them ends
+// with CR LF in a file of other lines.
+func sameEnds(was, put string) string {
+	if strings.Contains(put, "\r") || !strings.HasSuffix(was, "\r") && !strings.HasSuffix(was, "\r\n") || strings.Count(was, "\n") > strings.Count(was, "\r\n") {
+		return put
+	}
+	put = toCRLF(put)
+	if strings.HasSuffix(was, "\r") && !strings.HasSuffix(put, "\r\n") {
+		put += "\r" // its line feed stays
+	}
+	return put
+}
+
+// steps say how a file indents whose lines were named with tabs in place of blanks, or the
+// other way round: a tab for width blanks.
+type steps struct {
+	width int
+	tabs  bool // the file has tabs
+	more  int  // blanks that the lines were named with and the file has not
+}
+
+// stepsOf compares the found lines with those that named them. Where several ways explain
+// the difference, one without blanks too many counts.
+func stepsOf(was, old []string) (found steps, ok bool) {
+	for _, width := range []int{4, 8, 2, 3} {
+		for _, tabs := range []bool{true, false} {
+			s, fits := compare(was, old, width, tabs)
+			if fits && s.more == 0 {
+				return s, true
+			}
+			if fits && !ok {
+				found, ok = s, true
+			}
+		}
+	}
+	return found, ok
+}
+
+// compare says whether all lines are indented by the same more in old than in was.
+func compare(was, old []string, width int, tabs bool) (steps, bool) {
+	s := steps{width: width, tabs: tabs}
+	seen := false
+	for i := range min(len(was), len(old)) {
+		if strings.TrimSpace(old[i]) == "" {
+			continue
+		}
+		has, ok1 := columns(was[i], width, tabs)
+		named, ok2 := columns(old[i], width, !tabs)
+		if !ok1 || !ok2 || seen && named-has != s.more {
+			return s, false
+		}
+		s.more, seen = named-has, true
+	}
+	return s, seen
+}
+
+// columns is how far a line is indented; ok: by tabs alone, or by blanks alone.
+func columns(line string, width int, tabs bool) (n int, ok bool) {
+	in := indent(line)
+	if tabs {
+		return width * len(in), strings.Trim(in, "\t") == ""
+	}
+	return len(in), strings.Trim(in, " ") == ""
+}
+
+// line is a line of the replacement, indented as the file is.
+func (s steps) line(l string) string {
+	n, ok := columns(l, s.width, !s.tabs)
+	n -= s.more
+	rest := strings.TrimLeft(l, " \t")
+	switch {
+	case rest == "" || !ok || n < 0:
+		return l
+	case s.tabs && n%s.width == 0:
+		return strings.Repeat("\t", n/s.width) + rest
+	case !s.tabs:
+		return strings.Repeat(" ", n) + rest
+	}
+	return l
+}
 
 // didYouMean shows the places of the file that are most like the first line of old.
 func didYouMean(content, old string) string {

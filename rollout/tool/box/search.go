@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"hermes/backends"
@@ -123,7 +124,7 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 	}
 	hint := ""
 	if byName && f.Total == 0 && !strings.ContainsAny(a.Pattern, `*?[{\/`) { // a name, or a part of one
-		q.Pattern = "*" + a.Pattern + "*"
+		q.Pattern = "*" + anyCase(a.Pattern) + "*"
 		part, err := searcher.Search(ctx, q)
 		if err != nil {
 			return x.searchError(ctx, b, root, err)
@@ -142,6 +143,19 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 		out += fmt.Sprintf("\n\n[Hint: more results exist; use offset=%d to see them, or a narrower pattern or file_glob.]", next)
 	}
 	return tool.Result{Text: out}, nil
+}
+
+// anyCase is a pattern for name in small or capital letters.
+func anyCase(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if up, low := unicode.ToUpper(r), unicode.ToLower(r); up != low {
+			fmt.Fprintf(&b, "[%c%c]", low, up)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // skipped says what a search left out.

@@ -236,7 +236,20 @@ func (h hunk) merge(was []row, end string) []row {
 			fresh = append(fresh, row{shifted(l[1:], add, cut), end})
 		}
 	}
+	if n := len(was); n > 0 && was[n-1].end == "" && len(h.lines[len(h.lines)-1]) > 1 && h.lines[len(h.lines)-1][0] == '+' && h.lastOld() == '-' {
+		fresh[len(fresh)-1].end = "" // the last line of the file had no end, and has none
+	}
 	return fresh
+}
+
+// lastOld is the sign of the last line of the hunk that is in the file.
+func (h hunk) lastOld() byte {
+	for _, l := range slices.Backward(h.lines) {
+		if l[0] != '+' {
+			return l[0]
+		}
+	}
+	return 0
 }
 
 // locate finds the rows that a hunk replaces.

@@ -6,6 +6,25 @@ import (
 	"testing"
 )
 
+// TestApplyKeepsTheLastEnd: where the last line of a file has no line feed, the one in its
+// place has none.
+func TestApplyKeepsTheLastEnd(t *testing.T) {
+	for _, tt := range []struct {
+		file, want string
+		lines      []string
+	}{
+		{"a\nb", "a\nB", []string{" a", "-b", "+B"}},
+		{"a\nb", "A\nb", []string{"-a", "+A", " b"}},
+		{"a\r\nb", "a\r\nB\r\nC", []string{"-b", "+B", "+C"}},
+		{"a\nb", "a\nb\nc\n", []string{" b", "+c"}},
+		{"a\nb\n", "a\nB\n", []string{"-b", "+B"}},
+	} {
+		if got, err := apply(tt.file, []hunk{{lines: tt.lines}}); err != nil || got != tt.want {
+			t.Errorf("%q, %q: %q, %v, want %q", tt.file, tt.lines, got, err, tt.want)
+		}
+	}
+}
+
 // A hunk made of real lines changes exactly the lines it names; the reverse hunk undoes it.
 func FuzzApply(f *testing.F) {
 	f.Add("a\nb\nc\nd\n", uint8(1), uint8(2), "X")

@@ -126,6 +126,7 @@ func searchCases() []testCase {
 		search(`~^{"total_count":1,"files":\["[^"]*p/build/o.py"\]`, "pattern", "build/o.py", "target", "files", "path", "p"),
 		search(`~^{"total_count":1,"matches":\[{"path":"[^"]*p/.env"`, "pattern", "needle", "file_glob", ".env", "path", "p"),
 		search(`~^{"total_count":1,"files":\["[^"]*p/f1.md"\],.*"_hint":"No file is named f1; the names of these contain it`, "pattern", "f1", "target", "files", "path", "p"),
+		search(`~^{"total_count":1,"files":\["[^"]*p/f1.md"\],.*"_hint":"No file is named F1.MD; the names of these contain it`, "pattern", "F1.MD", "target", "files", "path", "p"),
 		search(`~^{"total_count":2,.*"skipped":"Left out: 5 ignored by .gitignore, 2 hidden [(].*p/build.*Name one of them as path`, "pattern", "needle", "path", "p"),
 		search(`~^{"total_count":1,.*"skipped":"Left out: 3 ignored by .gitignore, 1 hidden `, "pattern", "needle", "path", "p", "file_glob", "*.py"),
 		search(`~^{"total_count":0,"skipped":"Left out: 1 binary, 1 symbolic links, not followed `, "pattern", "needle", "path", "q"),

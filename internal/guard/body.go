@@ -1,0 +1,89 @@
+package guard
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// ErrSlow is the error of a body that brings too little in its time.
+var ErrSlow = errors.New("the body comes too slowly")
+
+// quota is what a body must bring in each window, in bytes.
+const quota = 160 << 10
+
+// minRenew is how old a window is at least when a new one begins, and how long a handler
+// pauses before that is not counted as the client's doing: a deadline costs a call into the
+// runtime.
+const minRenew = time.Second / 4
+
+// pace is a body that must go on: in every window it brings the quota, or ends. Time in
+// which nobody reads it does not count.
+type pace struct {
+	io.ReadCloser
+	window time.Duration
+	set    func(time.Time) error // the deadline of reading
+	guest  *guest                // nil in tests without a network
+
+	begun time.Time // of the window
+	got   int       // in it
+	fresh int       // since the guest was heard of
+	last  time.Time // when the last read ended
+	slow  bool
+	done  bool
+}
+
+// pace puts a pace on a request's body. The caller calls end.
+func (g *Guard) pace(w http.ResponseWriter, r *http.Request) *pace {
+	p := &pace{ReadCloser: r.Body, window: g.opt.Window}
+	if p.guest, _ = r.Context().Value(guestKey{}).(*guest); p.guest != nil {
+		p.set = p.guest.Conn.SetReadDeadline
+		p.guest.crowd.reads(p.guest)
+	} else {
+		p.set = http.NewResponseController(w).SetReadDeadline
+	}
+	p.begin(time.Now()) // what the server throws away after an early answer has its time, too
+	return p
+}
+
+func (p *pace) begin(now time.Time) {
+	p.begun, p.got, p.last = now, 0, now
+	_ = p.set(now.Add(p.window)) // a recorder in a test has no deadlines; then there is none
+}
+
+// Read reads what there is; a body that stands still or trickles is [ErrSlow].
+func (p *pace) Read(b []byte) (int, error) {
+	if p.slow {
+		return 0, ErrSlow
+	}
+	now := time.Now()
+	if now.Sub(p.last) > minRenew || p.got >= quota && now.Sub(p.begun) > minRenew {
+		p.begin(now)
+	}
+	n, err := p.ReadCloser.Read(b)
+	p.got += n
+	p.last = time.Now()
+	if p.fresh += n; p.guest != nil && p.fresh >= quota/10 { // a drop is nothing
+		p.fresh = 0
+		p.guest.hear()
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p.slow, err = true, ErrSlow
+	case err != nil: // all of it was read, and the server watches the connection while the answer is made
+		_ = p.set(time.Time{})
+		p.end()
+	}
+	return n, err
+}
+
+// end tells that the body is not waited for any more. What an early answer left of it is
+// thrown away by the server, under the deadline that stands.
+func (p *pace) end() {
+	if p.guest != nil && !p.done {
+		p.guest.crowd.works(p.guest)
+	}
+	p.done = true
+}

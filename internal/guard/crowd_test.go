@@ -1,0 +1,180 @@
+package guard_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"hermes/internal/guard"
+)
+
+// running serves h behind a guard and gives its address.
+func running(t *testing.T, o guard.Options, h http.HandlerFunc) string {
+	t.Helper()
+	g, err := guard.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	r, err := g.Serve(ctx, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := r.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return strings.TrimPrefix(r.URL, "http://")
+}
+
+func dial(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// status reads an answer; its error says that the connection is closed.
+func status(t *testing.T, c net.Conn) (int, error) {
+	t.Helper()
+	c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+func reader(w http.ResponseWriter, r *http.Request) {
+	n, err := io.Copy(io.Discard, r.Body)
+	if errors.Is(err, guard.ErrSlow) {
+		http.Error(w, err.Error(), http.StatusRequestTimeout)
+		return
+	}
+	fmt.Fprint(w, n, err)
+}
+
+const declared = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+
+// TestSlowBodies: a body that stands still or trickles is given up, whether the handler
+// reads it or not; one that goes on is not, however long it takes.
+func TestSlowBodies(t *testing.T) {
+	const window = 300 * time.Millisecond
+	addr := running(t, guard.Options{Window: window, MaxBody: 1 << 30}, reader)
+	still := dial(t, addr, fmt.Sprintf(declared, 1_000_000_000)+"{")
+	if code, err := status(t, still); code != http.StatusRequestTimeout {
+		t.Error(code, err)
+	}
+	trickle := dial(t, addr, fmt.Sprintf(declared, 1_000_000_000))
+	gave := make(chan struct{})
+	go func() {
+		defer close(gave)
+		tick := time.NewTicker(window / 20)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := trickle.Write([]byte("x")); err != nil {
+				return
+			}
+		}
+	}()
+	if code, err := status(t, trickle); code != http.StatusRequestTimeout {
+		t.Error(code, err)
+	}
+	trickle.Close()
+	<-gave
+	// Three windows of just enough.
+	part := strings.Repeat("x", 64<<10)
+	steady := dial(t, addr, fmt.Sprintf(declared, 40*len(part)))
+	tick := time.NewTicker(window / 12)
+	defer tick.Stop()
+	for range 40 {
+		<-tick.C
+		if _, err := io.WriteString(steady, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, err := status(t, steady); code != http.StatusOK {
+		t.Error(code, err)
+	}
+	// An early answer: what is left of the body holds neither it nor the connection.
+	early := running(t, guard.Options{Window: window}, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "early") })
+	c := dial(t, early, fmt.Sprintf(declared, 1000)+"{")
+	if code, err := status(t, c); code != http.StatusOK {
+		t.Error(code, err)
+	}
+	if n, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection stays open", n)
+	}
+}
+
+// TestSlowHandler: the time that a handler takes is not the body's, before it reads, while
+// it reads and when it has read.
+func TestSlowHandler(t *testing.T) {
+	const window = 300 * time.Millisecond
+	pause := func() { <-time.After(2 * window) }
+	addr := running(t, guard.Options{Window: window}, func(w http.ResponseWriter, r *http.Request) {
+		pause()
+		if _, err := io.ReadFull(r.Body, make([]byte, 10)); err != nil {
+			t.Error(err)
+		}
+		pause()
+		rest, err := io.ReadAll(r.Body)
+		pause()
+		fmt.Fprint(w, len(rest), err, context.Cause(r.Context()))
+	})
+	resp, err := http.Post("http://"+addr, "", strings.NewReader(strings.Repeat("x", 1<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); string(b) != fmt.Sprint(1<<20-10, nil, nil) || err != nil {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// TestCrowd: connections that ask for nothing, or hold a body back, make room for those
+// that do; who is being answered keeps its connection.
+func TestCrowd(t *testing.T) {
+	const most = 8
+	hold, here := make(chan struct{}), make(chan struct{})
+	addr := running(t, guard.Options{Most: most}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			close(here)
+			<-hold
+		}
+		reader(w, r)
+	})
+	busy := dial(t, addr, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	<-here
+	for range most { // silent, in the middle of a header, in the middle of a body
+		dial(t, addr, "")
+		dial(t, addr, "GET / HTTP/1.1\r\nHo")
+		dial(t, addr, fmt.Sprintf(declared, 1000)+"{")
+	}
+	for range 5 {
+		c := dial(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if code, err := status(t, c); code != http.StatusOK {
+			t.Fatal(code, err)
+		}
+	}
+	close(hold)
+	if code, err := status(t, busy); code != http.StatusOK {
+		t.Error(code, err)
+	}
+}
