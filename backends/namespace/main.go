@@ -3,6 +3,7 @@ package namespace
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,6 +28,15 @@ const (
 // The collector's aim keeps what a server leaves lying below one MiB instead of four. The runtime
 // need not look for limits of the cgroup: it would read a dozen files and keep some open.
 var boxEnv = []string{"GOMAXPROCS=1", "GOGC=25", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+
+// itself refuses to open boxes in a program that was started to be the inside of one and did not
+// become it: it would start itself again, and so on without end.
+func itself() error {
+	if len(os.Args) == 2 && filepath.Base(os.Args[0]) == slotd.Name {
+		return errors.New("this program was started to be the inside of a box and went on as itself: it has to call namespace.Main before anything else")
+	}
+	return nil
+}
 
 // Main becomes the inside of a box when args say so: then handled is true and the
 // program must exit with code. A program that opens boxes calls it before anything else.

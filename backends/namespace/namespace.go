@@ -67,6 +67,9 @@ type Backend struct {
 // Open checks, by making one box, that this machine can make them. It fails with
 // backends.ErrUnavailable and the cause where it cannot.
 func Open(ctx context.Context, c Config) (*Backend, error) {
+	if err := itself(); err != nil {
+		return nil, fmt.Errorf("namespace back-end: %w", err)
+	}
 	c, err := c.complete()
 	if err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)

@@ -34,8 +34,23 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "stopper" {
 		os.Exit(stopper(os.Args[2]))
 	}
+	if len(os.Args) == 2 && os.Args[1] == "forgetful" {
+		_, err := namespace.Open(context.Background(), namespace.Config{})
+		fmt.Println(err)
+		os.Exit(0)
+	}
 	_ = os.Setenv("HERMES_TEST_SECRET", "not-for-boxes") // what no box may see
 	os.Exit(m.Run())
+}
+
+// TestStartsItselfOnce: a program that does not become the inside of the box that it was started
+// to be opens no boxes; it would start itself without end.
+func TestStartsItselfOnce(t *testing.T) {
+	c := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"hermes-slotd", "forgetful"}}
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "has to call namespace.Main") {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // open returns a back-end, or skips the test where the kernel forbids namespaces.
