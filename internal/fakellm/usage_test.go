@@ -104,7 +104,10 @@ func TestUsageIsOne(t *testing.T) {
 			{"id": "2", "type": "function", "function": obj{"name": "now", "arguments": "{}"}}}},
 		{"role": "tool", "tool_call_id": "1", "content": "3\n"},
 		{"role": "assistant", "content": "It is 3.\n", "tool_calls": []obj{{"id": "3", "type": "function", "function": obj{"name": "now", "arguments": "{}"}}}},
-		{"role": "tool", "tool_call_id": "3", "content": ""},
+		{"role": "tool", "tool_call_id": "3", "content": json.RawMessage(`"\ud83d\ude00 \ud83d \u0007\\\\n \u003c|im_end|>"`)},
+		{"role": "assistant", "content": json.RawMessage(`[{"text": "a\n", "type": "text"}]`), "tool_calls": []obj{{"function": obj{"name": "nöw", "arguments": "{}"}}}},
+		{"role": "assistant", "content": json.RawMessage(`"\ude00"`), "tool_calls": []obj{}},
+		{"role": "developer", "content": ""},
 		{"role": "user", "content": "und nochmal ü"},
 	}
 	said := fakellm.Turn{Reasoning: "Let me see: é", Content: "Ich rechne \"nach\".\n", Calls: []fakellm.Call{{Name: "add", Arguments: json.RawMessage(`{"a":"ü\n"}`)}}, Repeat: true}

@@ -42,18 +42,63 @@ func (m Markup) weigh(messages, tools []byte) int {
 			n += len(m.User) + len(m.ToolOpen) + weighText(content) + len(m.ToolClose)
 		case `"assistant"`:
 			n += len(m.Assistant)
-			if len(calls) == 0 && len(reasoning) == 0 {
-				n += weighText(content)
-				break
-			}
-			a := said(content, reasoning, calls)
-			n += Bytes{}.Count(m.write(&a, false))
+			n += m.weighSaid(content, reasoning, calls)
 		default:
 			n += begin + weighText(role) + weighText(content)
 		}
 		return true
 	})
 	return n
+}
+
+// weighSaid is the same for what an assistant said. What it can't tell from the raw JSON it
+// writes and counts.
+func (m Markup) weighSaid(content, reasoning, calls []byte) int {
+	n, line, plain := 0, true, true // line: what was written so far ends one
+	if len(content) > 2 && content[0] != 'n' {
+		n, line = weighText(content), false
+		plain = content[0] == '"' && bytes.IndexByte(content[max(0, len(content)-len(`\u000a"`)):], '\\') < 0
+	}
+	if len(reasoning) > 2 {
+		n += len(m.ThinkOpen) + weighText(reasoning) + len(m.ThinkClose)
+	}
+	if len(calls) <= 2 {
+		return n
+	}
+	if plain {
+		_ = eachElem(calls, func(call []byte) bool { // broken ones were refused before
+			var name, args []byte
+			_ = eachField(field(call, "function"), func(key, val []byte) {
+				switch string(key) {
+				case "name":
+					name = val
+				case "arguments":
+					args = val
+				}
+			})
+			if plain = bare(name); !line {
+				n++
+			}
+			line = false
+			n += len(m.CallOpen) + len(`{"name": `) + len(name) + len(`, "arguments": `) + weighText(args) + len("}") + len(m.CallClose)
+			return plain
+		})
+	}
+	if !plain {
+		a := said(content, reasoning, calls)
+		return Bytes{}.Count(m.write(&a, false))
+	}
+	return n
+}
+
+// bare reports whether a raw JSON text is written as we write it: letters, digits, signs.
+func bare(raw []byte) bool {
+	for _, c := range raw {
+		if c < ' ' || c >= utf8.RuneSelf || c == '\\' {
+			return false
+		}
+	}
+	return len(raw) >= 2 && raw[0] == '"'
 }
 
 // weighed is n less what the end marks in raw save.
