@@ -49,8 +49,9 @@ func (p *parse) declared(prop, params schema, raw string) string {
 	}
 	if types := prop.types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {
 		text := strings.TrimSpace(raw)
-		fixed, n, err := pyvalue.Read(text, pyvalue.Options{})
-		if err == nil && n == len(text) && (p.opt.Dialect != Ours || fixed[0] == '{' && text[0] == '{' || fixed[0] == '[') {
+		bytes := false
+		fixed, n, err := pyvalue.Read(text, pyvalue.Options{Odd: &bytes})
+		if err == nil && !bytes && n == len(text) && (p.opt.Dialect != Ours || fixed[0] == '{' && text[0] == '{' || fixed[0] == '[') {
 			if fixed[0] == '{' || fixed[0] == '[' {
 				return p.within(prop, params, fixed)
 			}
@@ -183,8 +184,9 @@ func guess(raw string) string {
 	if isJSON(text) {
 		return text
 	}
-	if v, n, err := pyvalue.Read(text, pyvalue.Options{PythonOnly: true}); err == nil && n == len(text) && (text[0] != '{' || v[0] == '{') {
-		return v // a set is no JSON: the peers keep its text
+	bytes := false
+	if v, n, err := pyvalue.Read(text, pyvalue.Options{PythonOnly: true, Odd: &bytes}); err == nil && !bytes && n == len(text) && (text[0] != '{' || v[0] == '{') {
+		return v // sets and bytes are no JSON: the peers keep their text
 	}
 	return quote(raw)
 }

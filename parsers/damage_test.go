@@ -242,10 +242,16 @@ func wordsOf(s string) []wordAt {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' {
 			i++
-			if i < len(s) && (s[i] == 'u' || s[i] == 'x') {
-				for n := 0; n < 4 && i+1 < len(s) && strings.IndexByte("0123456789abcdefABCDEF", s[i+1]) >= 0; n++ {
-					i++
-				}
+			most := map[byte]int{'u': 4, 'x': 2, 'U': 8}[s[min(i, len(s)-1)]]
+			digits := "0123456789abcdefABCDEF"
+			if i < len(s) && s[i] >= '0' && s[i] <= '7' {
+				most, digits = 2, "01234567"
+			}
+			for n := 0; n < most && i+1 < len(s) && strings.IndexByte(digits, s[i+1]) >= 0; n++ {
+				i++
+			}
+			if strings.HasPrefix(s[min(i, len(s)):], "N{") {
+				i += max(0, strings.IndexByte(s[i:min(len(s), i+126)], '}'))
 			}
 			continue
 		}

@@ -50,6 +50,7 @@ func readLFM2(p *parse) {
 		} else if err != nil {
 			var name, args string
 			if name, args, end, err = p.pycall(j, o); err == nil {
+				p.odd, p.also = p.odd || p.bytes, stringPrefixes
 				p.call(j, end, name, args, Complete)
 			}
 		}

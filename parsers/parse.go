@@ -28,6 +28,7 @@ type parse struct {
 	spent  int    // bytes read by attempts that failed: bounds the work on hostile text
 	nested int    // places that were tried as the end of a string with nested quotes
 	raw    bool   // control characters may stand in JSON strings
+	bytes  bool   // the last call in Python has bytes among its values
 	fill   bool   // reasoning becomes content when there is none
 	prefix string // put in front of the content
 	limit  int    // content ends here; 0 is the end of the text
