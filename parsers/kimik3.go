@@ -79,6 +79,15 @@ func readXTML(p *parse) {
 			at = xtmlCall(p, end, next, attrs)
 			continue
 		}
+		if mark == xOpen && word == "tools" && channel != "tools" && p.namesTools(end, next) {
+			if channel == "think" {
+				p.reason(end, next)
+			} else {
+				p.content(end, next)
+			}
+			at = next
+			continue
+		}
 		p.frame(end, next)
 		at = next
 		switch {
@@ -88,6 +97,13 @@ func readXTML(p *parse) {
 			channel = ""
 		}
 	}
+}
+
+// namesTools says that the mark at..next, which opens the calls, is only named in a text: no
+// call, no closing mark and not the end follows.
+func (p *parse) namesTools(at, next int) bool {
+	k := p.skipSpace(next)
+	return p.opt.Dialect == Ours && p.genuine[at] == "" && k < len(p.text) && !p.at(xOpen+"call", k) && !p.at(xClose+"tools", k)
 }
 
 func xtmlAttr(attrs, key string) string {

@@ -320,8 +320,17 @@ func spoken(args string) string {
 // account reports words of frames that are no words of frames, so that no text goes between
 // the parts of an answer. A recipient or an id that is also a call's name or id is none.
 func (p *parse) account() {
+	name := p.gram.name
+	if p.gram.base != "" {
+		name = p.gram.base
+	}
+	marks := headers[strings.TrimPrefix(name, "reasoning:")]
 	for _, s := range p.out.Spans {
 		if s.Kind != InFrame {
+			continue
+		}
+		if marks != nil && !p.headed(marks, s.Start, s.End) && !p.faulted(s.Start, s.End) {
+			p.fault(s.Start, s.End, "lost_text", "%q stands between the parts of the answer", clipped(strings.TrimSpace(p.text[s.Start:s.End])))
 			continue
 		}
 		for w, rest := nextWord(p.text[s.Start:s.End]); w != ""; w, rest = nextWord(rest) {
