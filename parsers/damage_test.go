@@ -216,17 +216,18 @@ var (
 	messages = map[string]bool{"openai": true, "beam": true, "muse": true, "muse_glimmer": true, "kimi_k3": true, "inkling": true}
 	// spoken is what a family writes in its frame outside of marks.
 	spoken = map[string]*regexp.Regexp{
-		"openai":         regexp.MustCompile(`^ ?(assistant)?(\s*to=\S+)?\s*$|^\s*(analysis|final|commentary)( to=\S+)?\s*$|^json$`),
-		"beam":           regexp.MustCompile(`^ ?(assistant)?(\s*to=\S+)?\s*$|^\s*(analysis|final|commentary)( to=\S+)?\s*$|^xml$`),
-		"muse_glimmer":   regexp.MustCompile(`^\s*(assistant)?(\s*to=\S+)?\s*$`),
-		"muse":           regexp.MustCompile(`^\s*(assistant)?(\s*to=\S+)?\s*$`),
-		"kimi_k3":        regexp.MustCompile(`^\s*(response|think|tools|call|argument)\W*$`),
-		"inkling":        regexp.MustCompile(`^\s*[\w.:-]+\s*$`),
-		"gigachat3":      regexp.MustCompile(`^\W*function call$`),
-		"gemma4":         regexp.MustCompile(`^\s*thought\s*$`),
-		"phi4_mini_json": regexp.MustCompile(`^\s*functools\s*\[?\s*$`),
-		"granite":        regexp.MustCompile(`^\s*Here('s| is) my (thought process|response):\s*$`),
-		"xlam":           regexp.MustCompile("^[\\s`]*json\\s*$"),
+		"openai":           regexp.MustCompile(`^ ?(assistant)?(\s*to=\S+)?\s*$|^\s*(analysis|final|commentary)( to=\S+)?\s*$|^json$`),
+		"beam":             regexp.MustCompile(`^ ?(assistant)?(\s*to=\S+)?\s*$|^\s*(analysis|final|commentary)( to=\S+)?\s*$|^xml$`),
+		"muse_glimmer":     regexp.MustCompile(`^\s*(assistant)?(\s*to=\S+)?\s*$`),
+		"muse":             regexp.MustCompile(`^\s*(assistant)?(\s*to=\S+)?\s*$`),
+		"kimi_k3":          regexp.MustCompile(`^\s*(response|think|tools|call|argument)\W*$`),
+		"inkling":          regexp.MustCompile(`^\s*[\w.:-]+\s*$`),
+		"functionary_v3_2": regexp.MustCompile(`^(>>>)?all\n?$`),
+		"gigachat3":        regexp.MustCompile(`^\W*function call$`),
+		"gemma4":           regexp.MustCompile(`^\s*thought\s*$`),
+		"phi4_mini_json":   regexp.MustCompile(`^\s*functools\s*\[?\s*$`),
+		"granite":          regexp.MustCompile(`^\s*Here('s| is) my (thought process|response):\s*$`),
+		"xlam":             regexp.MustCompile("^[\\s`]*json\\s*$"),
 	}
 )
 

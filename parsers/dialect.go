@@ -159,6 +159,8 @@ var choices = map[string]func(Dialect, *Knobs){
 	"muse_glimmer":      museChoices,
 	"muse":              museChoices,
 	"beam":              channels,
+	"functionary_v3_1":  func(d Dialect, k *Knobs) { channels(d, k); k.NeedClose = false },
+	"functionary_v3_2":  func(d Dialect, k *Knobs) { channels(d, k); k.NeedClose = false },
 	"response_template": channels,
 	"plamo3":            func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
 	"solar_open":        func(d Dialect, k *Knobs) { k.NeedClose = false },
