@@ -141,7 +141,11 @@ var choices = map[string]func(Dialect, *Knobs){
 	"llama4_json": llamaChoices,
 	"mistral":     mistralChoices,
 	"gigachat3":   func(d Dialect, k *Knobs) { k.NeedArgs, k.Repair = true, false },
-	"granite":     func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
+	"granite": func(d Dialect, k *Knobs) {
+		if d == VLLM { // an engine since 0.33
+			k.Before, k.AllOrNothing, k.EatFrames = Verbatim, false, true
+		}
+	},
 	"deepseek_v3": func(d Dialect, k *Knobs) {
 		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
 	},
@@ -215,7 +219,7 @@ var choices = map[string]func(Dialect, *Knobs){
 			k.After = Verbatim
 		}
 	},
-	"functiongemma": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NoCut = Strip, false, d == VLLM },
+	"functiongemma": func(_ Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
 	"pythonic": func(d Dialect, k *Knobs) {
 		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
 		k.NeedClose = d != Ours
@@ -226,7 +230,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	},
 	"olmo3": func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
 	"lfm2": func(d Dialect, k *Knobs) {
-		k.NoCut = d == VLLM
+		k.NoCut, k.NeedClose = d == VLLM, k.NeedClose || d == VLLM
 		k.Before, k.After, k.Between = Strip, Verbatim, DropText
 		if d == SGLang {
 			k.After = DropText
