@@ -31,6 +31,15 @@ func (p *parse) coerce(tool, key, raw string) string {
 	}
 	params := p.tools.params(tool)
 	prop := params.prop(key)
+	if p.k.JSONButText && prop != nil {
+		if text := strings.TrimSpace(raw); prop["type"] != "string" && isJSON(text) {
+			return text
+		}
+		return quote(raw)
+	}
+	if p.k.EngineTypes { // it follows no references
+		prop, params = params.sub("properties").sub(key), nil
+	}
 	if p.k.Ladder == BySGLang {
 		return sglangValue(prop, params, raw)
 	}
@@ -77,12 +86,19 @@ func (p *parse) bySchema(s, root schema, raw string) string {
 		case t == "null" && (!ours && strings.EqualFold(text, "null") || ours && !hasText && text == "None"):
 			return "null"
 		}
-		if v, ok := as(t, text); ok {
+		v, ok := as(t, text)
+		if !ok && p.k.EngineTypes && (t == "object" || t == "array") && isFinite(text) {
+			return text
+		}
+		if ok {
 			if t == "object" || t == "array" {
 				return p.within(s, root, v)
 			}
 			return v
 		}
+	}
+	if p.k.EngineTypes && !hasText && isFinite(text) {
+		return text // whatever it is
 	}
 	return quote(raw)
 }
@@ -169,6 +185,13 @@ func (p *parse) inner(s, root schema, v string) string {
 	}
 	if v[0] == '{' || v[0] == '[' {
 		return p.within(s, root, v)
+	}
+	if p.k.EngineTypes { // strings and scalars alike
+		t, ok := unquote(v)
+		if v[0] == '"' && !ok {
+			return v
+		}
+		return p.bySchema(s, root, t)
 	}
 	if v[0] == '"' {
 		if t, ok := unquote(v); ok && !slices.Contains(s.types(root), "string") {

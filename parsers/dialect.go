@@ -101,6 +101,9 @@ type Knobs struct {
 	NoCut                          bool // a call that the text ends in is none
 	JSONUndeclared                 bool // a parameter that the schema does not declare is read as JSON
 	JSONValues                     bool // values are read as JSON, whatever the schema says
+	EngineTypes                    bool // as vLLM's engine: no references, and what fits no type is read as JSON
+	JSONButText                    bool // values are read as JSON, except where the schema's type is string alone
+	Coerce                         bool // the members of JSON arguments are changed to their declared types
 	KeepNull                       bool // null for a declared text is a text
 }
 
@@ -116,7 +119,7 @@ func (d Dialect) Knobs(family string) Knobs {
 // base holds the choices of each dialect where a family has none of its own.
 var base = [...]Knobs{
 	Ours:     {Between: DropText, After: DropText, EmptyObject: true, Think: true, Repair: true, Bare: true, PyObjects: true},
-	VLLM:     {Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Bare: true, DropCut: true},
+	VLLM:     {Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Bare: true, DropCut: true, EngineTypes: true},
 	SGLang:   {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, DropUnknown: true, Ladder: BySGLang, NeedClose: true},
 	Upstream: {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Ladder: ByGuess, Bare: true},
 }
@@ -135,7 +138,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	"apertus": func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
 	"dots": func(d Dialect, k *Knobs) {
 		k.DropUnknown, k.EatStray, k.AllOrNothing = d == VLLM, d == VLLM, false
-		k.NoCut = d == VLLM
+		k.NoCut, k.EngineTypes = d == VLLM, false
 	},
 	"llama3_json": llamaChoices,
 	"llama4_json": llamaChoices,
@@ -159,15 +162,17 @@ var choices = map[string]func(Dialect, *Knobs){
 	"kimi_k2":           kimiChoices,
 	"kimi_k3":           func(d Dialect, k *Knobs) { channels(d, k); k.NoCut = d == VLLM },
 	"openai":            func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
-	"inkling":           channels,
+	"inkling":           func(d Dialect, k *Knobs) { channels(d, k); k.Coerce = d == VLLM },
 	"muse_glimmer":      museChoices,
 	"muse":              museChoices,
 	"beam":              channels,
 	"functionary_v3_1":  func(d Dialect, k *Knobs) { channels(d, k); k.NeedClose = false },
 	"functionary_v3_2":  func(d Dialect, k *Knobs) { channels(d, k); k.NeedClose = false },
 	"response_template": channels,
-	"plamo3":            func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
-	"solar_open":        func(d Dialect, k *Knobs) { k.NeedClose = false },
+	"plamo3": func(d Dialect, k *Knobs) {
+		k.NeedClose, k.NeedEnd, k.NeedJSON, k.Coerce = d != Ours, d != Ours, d != Ours, d == VLLM
+	},
+	"solar_open": func(d Dialect, k *Knobs) { k.NeedClose = false },
 	"k2_horizon": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
 		k.DropUnknown = d == VLLM || d == SGLang
@@ -191,12 +196,12 @@ var choices = map[string]func(Dialect, *Knobs){
 	"poolside_v1": func(d Dialect, k *Knobs) {
 		engine(d, k)
 		k.EatFrames = false
-		k.Before, k.NeedEnd, k.NoCut, k.JSONUndeclared, k.KeepNull = Verbatim, true, d == VLLM, d == VLLM || d == SGLang, d == SGLang
+		k.Before, k.NeedEnd, k.NoCut, k.JSONUndeclared, k.JSONButText = Verbatim, true, d == VLLM, d == VLLM || d == SGLang, d == VLLM || d == SGLang
 	},
 	"hy_v3": engine,
 	"hy_v4": engine,
 	"step3": func(d Dialect, k *Knobs) {
-		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
+		k.Before, k.After, k.NeedClose, k.AllOrNothing, k.EngineTypes = Strip, Strip, d != Ours, false, false
 	},
 	"minimax_m2": func(d Dialect, k *Knobs) {
 		engine(d, k)
@@ -310,7 +315,7 @@ func deepseekBefore(d Dialect) Text {
 func kimiChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
-	k.NeedEnd = d == Upstream
+	k.NeedEnd, k.Coerce = d == Upstream, d == VLLM
 	if k.KeepBlank = d == VLLM; d == VLLM {
 		k.After = Verbatim
 	}
@@ -340,7 +345,7 @@ func mistralChoices(d Dialect, k *Knobs) {
 
 func museChoices(d Dialect, k *Knobs) {
 	channels(d, k)
-	k.NoCut, k.JSONValues = d == VLLM, d == VLLM
+	k.NoCut, k.JSONValues = d == VLLM, d == VLLM || d == SGLang
 }
 
 // channels keeps every text that a channel format gives to the user.

@@ -32,7 +32,7 @@ func readLFM2(p *parse) {
 		}
 		p.content(at, i)
 		j := p.skipSpace(i + len(lfmOpen))
-		if p.k.NeedClose && p.index(lfmClose, j) < 0 {
+		if p.k.NeedClose && p.index(lfmClose, j) < 0 && !(p.opt.Dialect == VLLM && strings.HasSuffix(strings.TrimSpace(p.text), "]")) {
 			p.refuse(i, len(p.text), "truncated", "%s without %s", lfmOpen, lfmClose)
 			return
 		}

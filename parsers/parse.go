@@ -161,6 +161,9 @@ func (p *parse) call(a, b int, name, args string, st State) {
 		p.seg(InFault, a, b)
 		return
 	}
+	if p.k.Coerce && strings.HasPrefix(args, "{") && isJSON(args) {
+		args = p.within(p.tools.params(name), nil, args)
+	}
 	if args == "" && p.k.EmptyObject {
 		args = "{}"
 	}

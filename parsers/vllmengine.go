@@ -85,7 +85,7 @@ func (p *parse) engineCall(a, from, b int, key string, closed bool) {
 	case !isJSON(args):
 		st = Malformed
 	case args[0] == '{':
-		args = p.within(p.tools.params(name), p.tools.params(name), args)
+		args = p.within(p.tools.params(name), nil, args)
 	}
 	if name == "" {
 		p.seg(InFault, a, b)
