@@ -15,7 +15,17 @@ func (p *parse) coerce(tool, key, raw string) string {
 	if p.k.Ladder == ByGuess {
 		return guess(raw)
 	}
-	if p.k.JSONUndeclared && p.tools.params(tool).prop(key) == nil {
+	own := p.tools.params(tool).sub("properties").sub(key) // without following references
+	if p.k.TextUntyped && own["type"] == nil {
+		return quote(raw)
+	}
+	if p.k.JSONButText && own != nil {
+		if text := strings.TrimSpace(raw); own["type"] != "string" && isJSON(text) {
+			return text
+		}
+		return quote(raw)
+	}
+	if p.k.JSONUndeclared && (own == nil || p.opt.Dialect == SGLang && len(own.allowed(nil, 0)) == 0 && own["$ref"] == nil) {
 		if text := strings.TrimSpace(raw); isJSON(text) {
 			return text
 		}
@@ -31,17 +41,11 @@ func (p *parse) coerce(tool, key, raw string) string {
 	}
 	params := p.tools.params(tool)
 	prop := params.prop(key)
-	if p.k.JSONButText && prop != nil {
-		if text := strings.TrimSpace(raw); prop["type"] != "string" && isJSON(text) {
-			return text
-		}
-		return quote(raw)
-	}
 	if p.k.EngineTypes { // it follows no references
 		prop, params = params.sub("properties").sub(key), nil
 	}
 	if p.k.Ladder == BySGLang {
-		return sglangValue(prop, params, raw)
+		return sglangValue(prop, params, raw, p.k.LooseBool)
 	}
 	if prop == nil {
 		return quote(raw)
@@ -214,8 +218,9 @@ func guess(raw string) string {
 	return quote(raw)
 }
 
-// sglangValue is SGLang's ladder: the plain type counts, null is always null.
-func sglangValue(s, root schema, raw string) string {
+// sglangValue is SGLang's ladder: the plain type counts, null is always null. loose keeps what
+// is no boolean where one is declared.
+func sglangValue(s, root schema, raw string, loose bool) string {
 	t, ok := s["type"].(string)
 	if s == nil {
 		return quote(raw)
@@ -231,6 +236,9 @@ func sglangValue(s, root schema, raw string) string {
 	case "boolean":
 		if strings.EqualFold(text, "true") {
 			return "true"
+		}
+		if loose && !strings.EqualFold(text, "false") {
+			return guess(raw)
 		}
 		return "false"
 	}

@@ -102,6 +102,10 @@ type Knobs struct {
 	JSONUndeclared                 bool // a parameter that the schema does not declare is read as JSON
 	JSONValues                     bool // values are read as JSON, whatever the schema says
 	EngineTypes                    bool // as vLLM's engine: no references, and what fits no type is read as JSON
+	TextUntyped                    bool // what the schema gives no plain type is a text
+	LooseBool                      bool // what is no boolean is kept where one is declared
+	ObjectArgs                     bool // arguments that are no object make no call
+	Unwrap                         bool // arguments that are a text are what it says
 	JSONButText                    bool // values are read as JSON, except where the schema's type is string alone
 	Coerce                         bool // the members of JSON arguments are changed to their declared types
 	KeepNull                       bool // null for a declared text is a text
@@ -130,15 +134,16 @@ var choices = map[string]func(Dialect, *Knobs){
 	"qwen":   func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
 	"granite4": func(d Dialect, k *Knobs) {
 		k.NeedArgs, k.Between, k.After, k.NeedClose = d == VLLM, Verbatim, Verbatim, k.NeedClose || d == VLLM
+		k.Unwrap = d == VLLM
 	},
 	"ernie45": func(d Dialect, k *Knobs) { k.Before, k.NoCall = StripLines, StripLines },
 	"minimax": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NeedArgs = Strip, false, d == VLLM },
 	"jamba":   func(d Dialect, k *Knobs) { k.NeedClose = true },
-	"xlam":    func(d Dialect, k *Knobs) { k.Before, k.After = Strip, Strip },
+	"xlam":    func(d Dialect, k *Knobs) { k.Before, k.After, k.Unwrap = Strip, Strip, d == VLLM },
 	"apertus": func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
 	"dots": func(d Dialect, k *Knobs) {
 		k.DropUnknown, k.EatStray, k.AllOrNothing = d == VLLM, d == VLLM, false
-		k.NoCut, k.EngineTypes = d == VLLM, false
+		k.NoCut, k.EngineTypes, k.ObjectArgs = d == VLLM, false, d == VLLM
 	},
 	"llama3_json": llamaChoices,
 	"llama4_json": llamaChoices,
@@ -162,7 +167,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	"kimi_k2":           kimiChoices,
 	"kimi_k3":           func(d Dialect, k *Knobs) { channels(d, k); k.NoCut = d == VLLM },
 	"openai":            func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
-	"inkling":           func(d Dialect, k *Knobs) { channels(d, k); k.Coerce = d == VLLM },
+	"inkling":           func(d Dialect, k *Knobs) { channels(d, k); k.Coerce, k.ObjectArgs = d == VLLM, d == SGLang },
 	"muse_glimmer":      museChoices,
 	"muse":              museChoices,
 	"beam":              channels,
@@ -175,7 +180,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	"solar_open": func(d Dialect, k *Knobs) { k.NeedClose = false },
 	"k2_horizon": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
-		k.DropUnknown = d == VLLM || d == SGLang
+		k.DropUnknown, k.JSONUndeclared, k.LooseBool, k.KeepNull = d == VLLM || d == SGLang, d == SGLang, d == SGLang, d == SGLang
 	},
 	"qwen3_coder": qwenChoices,
 	"qwen3_xml":   func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
@@ -191,21 +196,22 @@ var choices = map[string]func(Dialect, *Knobs){
 	"glm45":     glmChoices,
 	"glm47":     func(d Dialect, k *Knobs) { glmChoices(d, k); k.KeepNull = d == SGLang },
 	"ling3":     glmChoices,
-	"spark25":   keptText,
-	"iquest_q1": keptText,
+	"spark25":   func(d Dialect, k *Knobs) { keptText(d, k); k.JSONUndeclared = false },
+	"iquest_q1": func(d Dialect, k *Knobs) { keptText(d, k); k.KeepNull = d == SGLang },
 	"poolside_v1": func(d Dialect, k *Knobs) {
 		engine(d, k)
 		k.EatFrames = false
 		k.Before, k.NeedEnd, k.NoCut, k.JSONUndeclared, k.JSONButText = Verbatim, true, d == VLLM, d == VLLM || d == SGLang, d == VLLM || d == SGLang
 	},
-	"hy_v3": engine,
+	"hy_v3": func(d Dialect, k *Knobs) { engine(d, k); k.LooseBool, k.KeepNull = d == SGLang, d == SGLang },
 	"hy_v4": engine,
 	"step3": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.AllOrNothing, k.EngineTypes = Strip, Strip, d != Ours, false, false
+		k.TextUntyped, k.JSONButText = d == SGLang, d == SGLang
 	},
 	"minimax_m2": func(d Dialect, k *Knobs) {
 		engine(d, k)
-		k.Before, k.DropUnknown = minimaxBefore(d), true
+		k.Before, k.DropUnknown, k.LooseBool = minimaxBefore(d), true, d == SGLang
 		keepAfter(d, k)
 	},
 	"minimax_m3": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
@@ -296,7 +302,7 @@ func glmChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before = Strip
 	k.StripValues = d == Upstream
-	k.JSONUndeclared = d == SGLang
+	k.JSONUndeclared, k.LooseBool = d == SGLang, d == SGLang
 }
 
 // keptText is GLM's choices where all text beside the calls is content.
@@ -315,7 +321,7 @@ func deepseekBefore(d Dialect) Text {
 func kimiChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
-	k.NeedEnd, k.Coerce = d == Upstream, d == VLLM
+	k.NeedEnd, k.Coerce, k.ObjectArgs = d == Upstream, d == VLLM, d == SGLang
 	if k.KeepBlank = d == VLLM; d == VLLM {
 		k.After = Verbatim
 	}
@@ -337,7 +343,7 @@ func llamaChoices(d Dialect, k *Knobs) {
 func mistralChoices(d Dialect, k *Knobs) {
 	switch d {
 	case SGLang:
-		k.Before, k.After, k.NeedJSON = Strip, Verbatim, true
+		k.Before, k.After, k.NeedJSON, k.ObjectArgs = Strip, Verbatim, true, true
 	case VLLM:
 		k.AllOrNothing = false
 	}

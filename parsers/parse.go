@@ -161,6 +161,13 @@ func (p *parse) call(a, b int, name, args string, st State) {
 		p.seg(InFault, a, b)
 		return
 	}
+	if p.k.ObjectArgs && st != Truncated && args != "" && !strings.HasPrefix(strings.TrimSpace(args), "{") {
+		p.refuse(a, b, "malformed", "the arguments of %q are no object", name)
+		return
+	}
+	if p.k.Unwrap {
+		args, _ = unquote(args)
+	}
 	if p.k.Coerce && strings.HasPrefix(args, "{") && isJSON(args) {
 		args = p.within(p.tools.params(name), nil, args)
 	}
