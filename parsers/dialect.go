@@ -151,7 +151,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	"gigachat3":   func(d Dialect, k *Knobs) { k.NeedArgs, k.Repair = true, false },
 	"granite": func(d Dialect, k *Knobs) {
 		if d == VLLM { // an engine since 0.33
-			k.Before, k.AllOrNothing, k.EatFrames = Verbatim, false, true
+			k.Before, k.AllOrNothing, k.EatFrames = Strip, false, true
 		}
 	},
 	"deepseek_v3": func(d Dialect, k *Knobs) {
@@ -322,6 +322,7 @@ func kimiChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
 	k.NeedEnd, k.Coerce, k.ObjectArgs = d == Upstream, d == VLLM, d == SGLang
+	k.EatFrames = k.EatFrames || d == SGLang
 	if k.KeepBlank = d == VLLM; d == VLLM {
 		k.After = Verbatim
 	}
