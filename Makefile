@@ -5,7 +5,7 @@ FUZZTIME ?= 20s
 BIN := build/hermes
 export CGO_ENABLED ?= 0
 
-.PHONY: build slotd demo engine sshd pages servers test check bench fuzz long tokenizers test-tokenizers clean
+.PHONY: build slotd demo engine sshd pages servers test check supply bench fuzz long tokenizers test-tokenizers clean
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
@@ -26,6 +26,11 @@ check: ## what a review asks
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	CGO_ENABLED=1 $(GO) test -race -p 1 ./...
+
+supply: ## the modules that hermes is linked from: their sums, licences (NOTICE) and known vulnerabilities
+	$(GO) mod verify
+	scripts/notice.sh check
+	scripts/vulns.sh
 
 bench: build ## figures, on this machine
 	$(GO) test -tags slotd -run '^$$' -bench . -benchtime 1s ./...

@@ -15,6 +15,7 @@ import (
 type assembler struct {
 	root  *column
 	leafs [][]parquet.Value // by column, what the current row still holds
+	limit int               // bytes of a row's text; checked at each value, since many may be one long text of a dictionary
 }
 
 // column is one node of the schema.
@@ -100,7 +101,10 @@ func (a *assembler) object(to []byte, row parquet.Row) (out []byte, err error) {
 		}
 		a.leafs[c] = row[from:i]
 	}
-	return a.group(to, a.root, 0, 0)
+	if to, err = a.group(to, a.root, 0, 0); err == nil && len(to) > a.limit {
+		err = tooLong(a.limit)
+	}
+	return to, err
 }
 
 func (a *assembler) group(to []byte, c *column, def, rep int) ([]byte, error) {
@@ -180,7 +184,10 @@ func (a *assembler) present(to []byte, c *column, def, rep int) ([]byte, error) 
 			return to, err
 		}
 		a.leafs[c.first] = a.leafs[c.first][1:]
-		return c.write(to, v)
+		if to, err = c.write(to, v); err == nil && len(to) > a.limit {
+			err = tooLong(a.limit)
+		}
+		return to, err
 	case c.list:
 		return a.items(to, c.kids[0], def, rep, '[', ']', a.element)
 	case c.mapping:

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/parquet-go/parquet-go"
+
+	"hermes/trajectory/columns"
 )
 
 // parquetBatch is how many rows are held at once.
@@ -31,7 +33,18 @@ func (f *file) parquetRows(limit int, yield func(raw) error) error {
 	if err != nil {
 		return err
 	}
+	w.limit = limit
+	pages, err := columns.OpenPages(h, info.Size())
+	if err != nil {
+		return err
+	}
 	for i, group := range pf.RowGroups() {
+		if group.NumRows() == 0 {
+			continue // its pages have no place in the file: some writers leave such groups
+		}
+		if err := pages.Check(i); err != nil {
+			return fmt.Errorf("row group %d: %w", i, err)
+		}
 		if err := parquetGroup(group, w, limit, yield); err != nil {
 			if errors.Is(err, errStop) {
 				return err
@@ -53,9 +66,6 @@ func openParquet(r io.ReaderAt, size int64) (pf *parquet.File, err error) {
 }
 
 func parquetGroup(group parquet.RowGroup, w *assembler, limit int, yield func(raw) error) error {
-	if group.NumRows() == 0 {
-		return nil // its pages have no place in the file: some writers leave such groups
-	}
 	rows := group.Rows()
 	defer rows.Close()
 	batch := make([]parquet.Row, parquetBatch)
@@ -64,9 +74,7 @@ func parquetGroup(group parquet.RowGroup, w *assembler, limit int, yield func(ra
 		n, readErr := readParquet(rows, batch)
 		for _, row := range batch[:n] {
 			r := raw{}
-			if buf, r.err = w.object(buf[:0], row); r.err == nil && len(buf) > limit {
-				r.err = tooLong(limit)
-			}
+			buf, r.err = w.object(buf[:0], row)
 			r.data = buf
 			if err := yield(r); err != nil {
 				return err

@@ -47,9 +47,9 @@ func (st *state) subscript(v, key any) (any, bool) {
 	case *Tuple:
 		return at(c.items, key)
 	case string:
-		return charAt(c, key)
+		return st.charAt(c, key)
 	case Markup:
-		x, ok := charAt(string(c), key)
+		x, ok := st.charAt(string(c), key)
 		if s, text := x.(string); text {
 			x = Markup(s)
 		}
@@ -79,10 +79,11 @@ func at(items []any, key any) (any, bool) {
 	return nil, false
 }
 
-func charAt(s string, key any) (any, bool) {
+func (st *state) charAt(s string, key any) (any, bool) {
 	if i, ok := integer(key); !ok || i >= len(s) || i < -len(s) {
 		return nil, false
 	}
+	st.step(len(s))
 	if isASCII(s) {
 		i, ok := index(key, len(s))
 		if !ok {
@@ -223,6 +224,7 @@ func (st *state) sliceItems(items []any, start, stop, step any) []any {
 
 func (st *state) sliceText(s string, start, stop, step any) string {
 	st.size(len(s))
+	st.step(2 * len(s))
 	if isASCII(s) {
 		from, n, by := bounds(len(s), start, stop, step)
 		if by == 1 || n == 0 {

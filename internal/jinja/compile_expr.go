@@ -118,7 +118,6 @@ func (s scope) call(n *callNode) evalFn {
 		return func(st *state, f *frame) any {
 			self := of(st, f)
 			if text, ok := self.(string); ok && method != nil {
-				st.step(len(text))
 				return method(st, text, args(st, f))
 			}
 			return st.call(st.attr(self, a.name), args(st, f))

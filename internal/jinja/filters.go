@@ -55,9 +55,7 @@ func like(v any, s string) any {
 func textFilter(name string, fn func(string) string) filterFn {
 	return func(st *state, v any, a arguments) any {
 		a.none(name)
-		s := st.text(v)
-		st.step(len(s))
-		return like(v, fn(s))
+		return like(v, fn(st.text(v)))
 	}
 }
 

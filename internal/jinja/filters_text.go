@@ -41,32 +41,32 @@ func (st *state) jsonOptions(e *encoder, a arguments) {
 func stripTags(st *state, v any, a arguments) any {
 	a.none("striptags")
 	s := st.text(v)
-	for {
-		i := strings.Index(s, "<!--")
-		if i < 0 {
-			break
-		}
-		j := strings.Index(s[i:], "-->")
-		if j < 0 {
-			break
-		}
-		st.step(len(s))
-		s = s[:i] + s[i+j+3:]
-	}
-	for {
-		i := strings.IndexByte(s, '<')
-		if i < 0 {
-			break
-		}
-		j := strings.IndexByte(s[i:], '>')
-		if j < 0 {
-			break
-		}
-		st.step(len(s))
-		s = s[:i] + s[i+j+1:]
-	}
-	s = strings.Join(strings.FieldsFunc(s, isSpace), " ")
+	s = strings.Join(strings.FieldsFunc(st.without(st.without(s, "<!--", "-->"), "<", ">"), isSpace), " ")
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&#34;", `"`, "&amp;", "&").Replace(s)
+}
+
+// without removes what stands from open to end, the first of them first: what comes together
+// then may be another.
+func (st *state) without(s, open, end string) string {
+	var kept []byte
+	for {
+		i := strings.Index(s, open)
+		if i < 0 {
+			break
+		}
+		n := strings.Index(s[i:], end)
+		if n < 0 {
+			break
+		}
+		kept = append(kept, s[:i]...)
+		s = s[i+n+len(end):]
+		near := max(len(kept)-len(open)+1, 0) // an opening may begin before the gap
+		if seam := string(kept[near:]) + s[:min(len(open)-1, len(s))]; strings.Contains(seam, open) {
+			st.step(len(s))
+			s, kept = string(kept[near:])+s, kept[:near]
+		}
+	}
+	return string(kept) + s
 }
 
 func wordCount(st *state, v any, a arguments) any {
@@ -98,38 +98,42 @@ func wordWrap(st *state, v any, a arguments) any {
 
 func wrapLine(line string, width int, breakLong bool) []string {
 	var out []string
-	current, used := "", 0
+	from, to, used := 0, 0, 0 // the open line is line[from:to], of so many characters
 	flush := func() {
-		if c := strings.TrimRight(current, " "); c != "" {
+		if c := strings.TrimRight(line[from:to], " "); c != "" {
 			out = append(out, c)
 		}
-		current, used = "", 0
+		from, used = to, 0
 	}
-	for line != "" {
-		end := strings.IndexByte(line, ' ')
+	for to < len(line) {
+		word := line[to:]
+		end := strings.IndexByte(word, ' ')
 		if end == 0 {
-			end = len(line) - len(strings.TrimLeft(line, " "))
+			end = len(word) - len(strings.TrimLeft(word, " "))
 		}
-		if end < 0 {
-			end = len(line)
+		if end > 0 {
+			word = word[:end]
 		}
-		word := line[:end]
-		line = line[end:]
 		n := utf8.RuneCountInString(word)
 		if used+n > width && used > 0 && (n <= width || !breakLong) {
 			flush()
 		}
 		if word[0] == ' ' && used == 0 && len(out) > 0 {
+			to += len(word)
+			from = to
 			continue
 		}
 		for breakLong && n > width {
-			runes := []rune(word)
-			take := width - used
-			current += string(runes[:take])
+			size := 0
+			for range width - used {
+				_, k := utf8.DecodeRuneInString(word[size:])
+				size += k
+			}
+			n -= width - used
+			to, word = to+size, word[size:]
 			flush()
-			word, n = string(runes[take:]), n-take
 		}
-		current += word
+		to += len(word)
 		used += n
 	}
 	flush()

@@ -86,8 +86,9 @@ func (st *state) printf(layout string, operand any) string {
 		if value == missing {
 			value = next()
 		}
-		b.WriteString(st.percent(s, verb, value))
-		st.size(b.Len() & 4095)
+		part := st.percent(s, verb, value)
+		b.WriteString(part)
+		st.step(8 * len(part))
 		if b.Len() > st.maxBytes {
 			panic(limitf("a text of %d bytes exceeds %d", b.Len(), st.maxBytes))
 		}

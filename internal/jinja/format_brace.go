@@ -19,6 +19,7 @@ func (st *state) braces(s string, a arguments, auto *int, depth int) string {
 		panic(raisef("ValueError", "Max string recursion exceeded"))
 	}
 	var b strings.Builder
+	st.step(len(s))
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if c != '{' && c != '}' {
@@ -34,11 +35,12 @@ func (st *state) braces(s string, a arguments, auto *int, depth int) string {
 			panic(raisef("ValueError", "Single '}' encountered in format string"))
 		}
 		end := closing(s, i)
-		b.WriteString(st.field(s[i+1:end], a, auto, depth))
+		part := st.field(s[i+1:end], a, auto, depth)
+		b.WriteString(part)
 		if b.Len() > st.maxBytes {
 			panic(limitf("a text of %d bytes exceeds %d", b.Len(), st.maxBytes))
 		}
-		st.step(b.Len() & 4095)
+		st.step(4 * len(part))
 		i = end
 	}
 	return b.String()

@@ -123,9 +123,10 @@ func (st *state) collect(v any) []any {
 func (st *state) length(v any) (int, bool) {
 	switch v := v.(type) {
 	case string:
-		st.step(len(v) / 16)
+		st.step(len(v))
 		return utf8.RuneCountInString(v), true
 	case Markup:
+		st.step(len(v))
 		return utf8.RuneCountInString(string(v)), true
 	case *List:
 		return len(v.items), true

@@ -249,7 +249,7 @@ func joinMethod(st *state, s string, a arguments) any {
 		}
 		parts = append(parts, t)
 		size += len(t) + len(s)
-		st.size(size - size/64*64)
+		st.step(len(t) + len(s))
 		if size > st.maxBytes {
 			panic(limitf("a text of %d bytes exceeds %d", size, st.maxBytes))
 		}

@@ -24,7 +24,17 @@ func (e *engine) decoderChain(cs []*component) error {
 		return malformed("more than %d components", maxParts)
 	}
 	fused := false
+	var grown growth
 	for _, c := range cs {
+		if c.Type == "Replace" {
+			text, err := c.plain()
+			if err == nil {
+				err = grown.replaces(nil, text, c.Content)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		s, err := c.decoder(fused)
 		if err != nil {
 			return err

@@ -136,7 +136,32 @@ func FromJSON(b []byte) (Tokenizer, error) {
 	return e, nil
 }
 
-const maxParts = 64 // components of one kind, and their nesting
+const (
+	maxParts  = 64 // components of one kind, and their nesting
+	maxGrowth = 64 // bytes that the replacements of one kind, one behind the other, may make of one
+)
+
+// growth is the most that replacements make of a byte. Three of "a" by 2,000 of them would
+// make 8 GB of each a, and the file may come from anyone.
+type growth int
+
+// by counts a replacement of what is at least from bytes long by to bytes.
+func (g *growth) by(from, to int) error {
+	factor := max(1, (to+from-1)/from)
+	if *g = max(*g, 1); factor > maxGrowth || int(*g)*factor > maxGrowth {
+		return unsupported("replacements that may make more than %d bytes of one", maxGrowth)
+	}
+	*g *= growth(factor)
+	return nil
+}
+
+// replaces counts a Replace; a pattern may match nothing, and put its text before each byte.
+func (g *growth) replaces(p *pattern.Pattern, text, content string) error {
+	if p != nil {
+		return g.by(1, 1+len(content))
+	}
+	return g.by(max(1, len(text)), len(content))
+}
 
 func (e *engine) normalizers(c *component, depth int) error {
 	if c == nil {
@@ -165,6 +190,9 @@ func (e *engine) normalizers(c *component, depth int) error {
 	case "Lowercase":
 		n = textual(lowercase)
 	case "Prepend":
+		if err := e.grown.by(1, 1+len(c.Prepend)); err != nil {
+			return err
+		}
 		n = prepending(c.Prepend)
 	case "Strip":
 		n = stripping{c.StripLeft, c.StripRight}
@@ -173,6 +201,9 @@ func (e *engine) normalizers(c *component, depth int) error {
 	case "Replace":
 		p, text, err := c.Pattern.compile()
 		if err != nil {
+			return err
+		}
+		if err := e.grown.replaces(p, text, c.Content); err != nil {
 			return err
 		}
 		n = replacing{p, text, c.Content}

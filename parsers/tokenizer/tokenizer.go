@@ -86,6 +86,7 @@ type engine struct {
 	addedID     map[string]trajectory.Token
 	shown       map[trajectory.Token]string // what an added token decodes to where not its text
 	normal      []normalizer
+	grown       growth // by normal
 	pre         []splitter
 	model       *bpe
 	before      []trajectory.Token

@@ -151,6 +151,9 @@ func TestManyReaders(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	with := func(key string, v any) []byte { return byteLevel("", nil, obj{key: v}) }
+	blow := func(n int) obj {
+		return obj{"type": "Replace", "pattern": obj{"String": "a"}, "content": strings.Repeat("a", n)}
+	}
 	for name, tt := range map[string]struct {
 		file []byte
 		says string
@@ -171,6 +174,10 @@ func TestRefusals(t *testing.T) {
 		"double id":    {with("model", obj{"type": "BPE", "vocab": obj{"a": 0, "b": 0}, "merges": []string{}}), "both", tokenizer.ErrMalformed},
 		"added id":     {with("added_tokens", []obj{special(3, "<x>")}), "id 3", tokenizer.ErrMalformed},
 		"cut off":      {byteLevel("", nil, nil)[:500], "", tokenizer.ErrMalformed},
+		"growth":       {with("normalizer", obj{"type": "Sequence", "normalizers": []obj{blow(9), blow(9)}}), "more than 64 bytes", tokenizer.ErrUnsupported},
+		"regex growth": {with("normalizer", obj{"type": "Replace", "pattern": obj{"Regex": ""}, "content": strings.Repeat("a", 99)}), "more than 64 bytes", tokenizer.ErrUnsupported},
+		"prepending":   {with("normalizer", obj{"type": "Prepend", "prepend": strings.Repeat("a", 99)}), "more than 64 bytes", tokenizer.ErrUnsupported},
+		"decoded":      {with("decoder", obj{"type": "Sequence", "decoders": []obj{blow(9), blow(9)}}), "more than 64 bytes", tokenizer.ErrUnsupported},
 		"deep":         {[]byte(`{"version":` + strings.Repeat("[", 1e6)), "deep", tokenizer.ErrMalformed},
 	} {
 		_, err := tokenizer.FromJSON(tt.file)

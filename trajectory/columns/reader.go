@@ -64,6 +64,16 @@ func (r *Reader) LogProbs() string {
 // yielded.
 func (r *Reader) Rows() iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
+		pages := pagesOf(r.f)
+		for i, group := range r.f.RowGroups() {
+			if group.NumRows() == 0 {
+				continue
+			}
+			if err := pages.Check(i); err != nil {
+				yield(Row{}, fmt.Errorf("parquet: row group %d: %w", i, err))
+				return
+			}
+		}
 		gr := parquet.NewGenericReader[Row](r.f)
 		defer gr.Close()
 		for at := 0; ; {
