@@ -15,7 +15,7 @@ var ErrUnknown = errors.New("unknown family")
 func Builtin() []Family {
 	return []Family{
 		Hermes, Qwen, Granite4, Longcat, Ernie45, Minimax, Jamba, HunyuanA13B, XLAM, Apertus, Dots, Cohere3, Cohere4, JSONArray,
-		Llama3, Llama4, Mistral, Phi4Mini, Granite, Granite20bFC, InternLM, Gigachat3, Gigachat35, Plamo3, SolarOpen, NemotronV2,
+		Llama3, Llama4, Mistral, Phi4Mini, Granite, Granite20bFC, InternLM, Gigachat3, Gigachat35, Plamo3, SolarOpen, NemotronV2, FunctionaryV31, FunctionaryV32,
 		DeepSeekV3, DeepSeekV31, DeepSeekV32, DeepSeekV4, DeepSeekV41, KimiK2, KimiK3,
 		Qwen3Coder, Qwen3XML, NemotronV3, MiMo, SeedOSS, Step3p5, Step5, GLM45, GLM47, Ling3, Spark25, IQuestQ1, K2Horizon, PoolsideV1, HyV3, HyV4, MinimaxM2, MinimaxM3, Step3, MiniCPM5,
 		Gemma4, FunctionGemma, MuseGlimmer, Muse, Pythonic, Llama4Pythonic, Olmo3, LFM2, Harmony, Beam, Inkling, Plain,
@@ -32,7 +32,7 @@ var aliases = map[string]string{
 	"apertus2509": "apertus", "granite_20b_fc": "granite-20b-fc", "qwen3_json": "hermes", "musespark1x": "muse", "muse_spark": "muse", "openai_gptoss": "openai",
 	"hyv4": "hy_v4", "hunyuan4": "hy_v4", "spark_25": "spark25", "iquest": "iquest_q1", "k2horizon": "k2_horizon", "k2_v3": "k2_horizon", "ifm": "k2_horizon", "gigachat_35": "gigachat35", "interns1": "internlm", "gpt_oss": "openai", "harmony": "openai",
 	"cohere": "cohere_command4", "kimi": "kimi_k2", "ernie": "ernie45", "poolside": "poolside_v1",
-	"hyv3": "hy_v3", "olmo": "olmo3", "none": "plain", "identity": "plain",
+	"functionary_v3.1": "functionary_v3_1", "functionary_v3.2": "functionary_v3_2", "functionary": "functionary_v3_2", "hyv3": "hy_v3", "olmo": "olmo3", "none": "plain", "identity": "plain",
 }
 
 // Plain reads nothing: the text is the content.

@@ -15,7 +15,17 @@ func (p *parse) coerce(tool, key, raw string) string {
 	if p.k.Ladder == ByGuess {
 		return guess(raw)
 	}
-	if p.k.JSONUndeclared && p.tools.params(tool).prop(key) == nil {
+	own := p.tools.params(tool).sub("properties").sub(key) // without following references
+	if p.k.TextUntyped && own["type"] == nil {
+		return quote(raw)
+	}
+	if p.k.JSONButText && own != nil {
+		if text := strings.TrimSpace(raw); own["type"] != "string" && isJSON(text) {
+			return text
+		}
+		return quote(raw)
+	}
+	if p.k.JSONUndeclared && (own == nil || p.opt.Dialect == SGLang && len(own.allowed(nil, 0)) == 0 && own["$ref"] == nil) {
 		if text := strings.TrimSpace(raw); isJSON(text) {
 			return text
 		}
@@ -31,8 +41,11 @@ func (p *parse) coerce(tool, key, raw string) string {
 	}
 	params := p.tools.params(tool)
 	prop := params.prop(key)
+	if p.k.EngineTypes { // it follows no references
+		prop, params = params.sub("properties").sub(key), nil
+	}
 	if p.k.Ladder == BySGLang {
-		return sglangValue(prop, params, raw)
+		return sglangValue(prop, params, raw, p.k.LooseBool)
 	}
 	if prop == nil {
 		return quote(raw)
@@ -49,8 +62,9 @@ func (p *parse) declared(prop, params schema, raw string) string {
 	}
 	if types := prop.types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {
 		text := strings.TrimSpace(raw)
-		fixed, n, err := pyvalue.Read(text, pyvalue.Options{})
-		if err == nil && n == len(text) && (p.opt.Dialect != Ours || fixed[0] == '{' && text[0] == '{' || fixed[0] == '[') {
+		bytes := false
+		fixed, n, err := pyvalue.Read(text, pyvalue.Options{Odd: &bytes})
+		if err == nil && !bytes && n == len(text) && (p.opt.Dialect != Ours || fixed[0] == '{' && text[0] == '{' || fixed[0] == '[') {
 			if fixed[0] == '{' || fixed[0] == '[' {
 				return p.within(prop, params, fixed)
 			}
@@ -76,12 +90,19 @@ func (p *parse) bySchema(s, root schema, raw string) string {
 		case t == "null" && (!ours && strings.EqualFold(text, "null") || ours && !hasText && text == "None"):
 			return "null"
 		}
-		if v, ok := as(t, text); ok {
+		v, ok := as(t, text)
+		if !ok && p.k.EngineTypes && (t == "object" || t == "array") && isFinite(text) {
+			return text
+		}
+		if ok {
 			if t == "object" || t == "array" {
 				return p.within(s, root, v)
 			}
 			return v
 		}
+	}
+	if p.k.EngineTypes && !hasText && isFinite(text) {
+		return text // whatever it is
 	}
 	return quote(raw)
 }
@@ -169,6 +190,13 @@ func (p *parse) inner(s, root schema, v string) string {
 	if v[0] == '{' || v[0] == '[' {
 		return p.within(s, root, v)
 	}
+	if p.k.EngineTypes { // strings and scalars alike
+		t, ok := unquote(v)
+		if v[0] == '"' && !ok {
+			return v
+		}
+		return p.bySchema(s, root, t)
+	}
 	if v[0] == '"' {
 		if t, ok := unquote(v); ok && !slices.Contains(s.types(root), "string") {
 			return p.bySchema(s, root, t)
@@ -183,14 +211,16 @@ func guess(raw string) string {
 	if isJSON(text) {
 		return text
 	}
-	if v, n, err := pyvalue.Read(text, pyvalue.Options{PythonOnly: true}); err == nil && n == len(text) && (text[0] != '{' || v[0] == '{') {
-		return v // a set is no JSON: the peers keep its text
+	bytes := false
+	if v, n, err := pyvalue.Read(text, pyvalue.Options{PythonOnly: true, Odd: &bytes}); err == nil && !bytes && n == len(text) && (text[0] != '{' || v[0] == '{') {
+		return v // sets and bytes are no JSON: the peers keep their text
 	}
 	return quote(raw)
 }
 
-// sglangValue is SGLang's ladder: the plain type counts, null is always null.
-func sglangValue(s, root schema, raw string) string {
+// sglangValue is SGLang's ladder: the plain type counts, null is always null. loose keeps what
+// is no boolean where one is declared.
+func sglangValue(s, root schema, raw string, loose bool) string {
 	t, ok := s["type"].(string)
 	if s == nil {
 		return quote(raw)
@@ -206,6 +236,9 @@ func sglangValue(s, root schema, raw string) string {
 	case "boolean":
 		if strings.EqualFold(text, "true") {
 			return "true"
+		}
+		if loose && !strings.EqualFold(text, "false") {
+			return guess(raw)
 		}
 		return "false"
 	}

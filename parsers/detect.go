@@ -62,6 +62,8 @@ var clues = []clue{
 	{family: "glm45", all: []string{"<arg_key>"}},
 	{family: "nemotron_v3", all: []string{"<function=", "<parameter=", "truncate_history_thinking"}},
 	{family: "qwen3_coder", all: []string{"<function=", "<parameter="}},
+	{family: "functionary_v3_2", all: []string{">>>${recipient}"}},
+	{family: "functionary_v3_1", all: []string{"<function=", "{start_tag}={function_name}"}},
 	{family: "jamba", all: []string{"<tool_calls>", "<|bom|>"}},
 	{family: "hunyuan_a13b", all: []string{"<tool_calls>", "助手"}},
 	{family: "hunyuan_a13b", all: []string{"<tool_calls>", "<answer>"}},

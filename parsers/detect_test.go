@@ -63,7 +63,7 @@ func TestDetectedFamiliesOfRealTemplates(t *testing.T) {
 		"vllm_tool_llama3.2_pythonic": "pythonic", "vllm_tool_xlam_qwen": "xlam", "vllm_tool_gemma4": "gemma4", "vllm_tool_functiongemma": "functiongemma",
 		"Mistral-Small-3.2-24B-Instruct-2506": "mistral", "vllm_tool_apertus": "apertus", "vllm_tool_muse_glimmer": "muse_glimmer", "trl_lfm2": "lfm2",
 		"ibm-granite-granite-3.3-2B-Instruct": "granite", "vllm_tool_granite_20b_fc": "granite-20b-fc", "vllm_tool_internlm2_tool": "internlm",
-		"vllm_tool_hunyuan_a13b": "hunyuan_a13b", "vllm_tool_minimax_m1": "minimax", "axolotl_jamba": "jamba", "trl_nemotron_3_nano": "nemotron_v3",
+		"vllm_tool_hunyuan_a13b": "hunyuan_a13b", "vllm_tool_minimax_m1": "minimax", "axolotl_jamba": "jamba", "meetkai-functionary-medium-v3.1": "functionary_v3_1", "meetkai-functionary-medium-v3.2": "functionary_v3_2", "trl_nemotron_3_nano": "nemotron_v3",
 		"CohereForAI-c4ai-command-r7b-12-2024-tool_use": "cohere_command3", "vllm_tool_phi4_mini": "phi4_mini_json", "vllm_template_chatml": "", "trl_gemma3": "",
 	} {
 		source, err := os.ReadFile(filepath.Join(sharedData(t, "chat-templates"), "templates", file+".jinja"))

@@ -101,6 +101,13 @@ type Knobs struct {
 	NoCut                          bool // a call that the text ends in is none
 	JSONUndeclared                 bool // a parameter that the schema does not declare is read as JSON
 	JSONValues                     bool // values are read as JSON, whatever the schema says
+	EngineTypes                    bool // as vLLM's engine: no references, and what fits no type is read as JSON
+	TextUntyped                    bool // what the schema gives no plain type is a text
+	LooseBool                      bool // what is no boolean is kept where one is declared
+	ObjectArgs                     bool // arguments that are no object make no call
+	Unwrap                         bool // arguments that are a text are what it says
+	JSONButText                    bool // values are read as JSON, except where the schema's type is string alone
+	Coerce                         bool // the members of JSON arguments are changed to their declared types
 	KeepNull                       bool // null for a declared text is a text
 }
 
@@ -116,7 +123,7 @@ func (d Dialect) Knobs(family string) Knobs {
 // base holds the choices of each dialect where a family has none of its own.
 var base = [...]Knobs{
 	Ours:     {Between: DropText, After: DropText, EmptyObject: true, Think: true, Repair: true, Bare: true, PyObjects: true},
-	VLLM:     {Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Bare: true, DropCut: true},
+	VLLM:     {Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Bare: true, DropCut: true, EngineTypes: true},
 	SGLang:   {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, DropUnknown: true, Ladder: BySGLang, NeedClose: true},
 	Upstream: {Before: Strip, Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Ladder: ByGuess, Bare: true},
 }
@@ -127,21 +134,26 @@ var choices = map[string]func(Dialect, *Knobs){
 	"qwen":   func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
 	"granite4": func(d Dialect, k *Knobs) {
 		k.NeedArgs, k.Between, k.After, k.NeedClose = d == VLLM, Verbatim, Verbatim, k.NeedClose || d == VLLM
+		k.Unwrap = d == VLLM
 	},
 	"ernie45": func(d Dialect, k *Knobs) { k.Before, k.NoCall = StripLines, StripLines },
 	"minimax": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NeedArgs = Strip, false, d == VLLM },
 	"jamba":   func(d Dialect, k *Knobs) { k.NeedClose = true },
-	"xlam":    func(d Dialect, k *Knobs) { k.Before, k.After = Strip, Strip },
+	"xlam":    func(d Dialect, k *Knobs) { k.Before, k.After, k.Unwrap = Strip, Strip, d == VLLM },
 	"apertus": func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
 	"dots": func(d Dialect, k *Knobs) {
 		k.DropUnknown, k.EatStray, k.AllOrNothing = d == VLLM, d == VLLM, false
-		k.NoCut = d == VLLM
+		k.NoCut, k.EngineTypes, k.ObjectArgs = d == VLLM, false, d == VLLM
 	},
 	"llama3_json": llamaChoices,
 	"llama4_json": llamaChoices,
 	"mistral":     mistralChoices,
 	"gigachat3":   func(d Dialect, k *Knobs) { k.NeedArgs, k.Repair = true, false },
-	"granite":     func(d Dialect, k *Knobs) { k.NeedArgs = d == VLLM },
+	"granite": func(d Dialect, k *Knobs) {
+		if d == VLLM { // an engine since 0.33
+			k.Before, k.AllOrNothing, k.EatFrames = Strip, false, true
+		}
+	},
 	"deepseek_v3": func(d Dialect, k *Knobs) {
 		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
 	},
@@ -155,16 +167,20 @@ var choices = map[string]func(Dialect, *Knobs){
 	"kimi_k2":           kimiChoices,
 	"kimi_k3":           func(d Dialect, k *Knobs) { channels(d, k); k.NoCut = d == VLLM },
 	"openai":            func(d Dialect, k *Knobs) { channels(d, k); k.EmptyObject = false },
-	"inkling":           channels,
+	"inkling":           func(d Dialect, k *Knobs) { channels(d, k); k.Coerce, k.ObjectArgs = d == VLLM, d == SGLang },
 	"muse_glimmer":      museChoices,
 	"muse":              museChoices,
 	"beam":              channels,
+	"functionary_v3_1":  func(d Dialect, k *Knobs) { channels(d, k); k.NeedClose = false },
+	"functionary_v3_2":  func(d Dialect, k *Knobs) { channels(d, k); k.NeedClose = false },
 	"response_template": channels,
-	"plamo3":            func(d Dialect, k *Knobs) { k.NeedClose, k.NeedEnd, k.NeedJSON = d != Ours, d != Ours, d != Ours },
-	"solar_open":        func(d Dialect, k *Knobs) { k.NeedClose = false },
+	"plamo3": func(d Dialect, k *Knobs) {
+		k.NeedClose, k.NeedEnd, k.NeedJSON, k.Coerce = d != Ours, d != Ours, d != Ours, d == VLLM
+	},
+	"solar_open": func(d Dialect, k *Knobs) { k.NeedClose = false },
 	"k2_horizon": func(d Dialect, k *Knobs) {
 		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
-		k.DropUnknown = d == VLLM || d == SGLang
+		k.DropUnknown, k.JSONUndeclared, k.LooseBool, k.KeepNull = d == VLLM || d == SGLang, d == SGLang, d == SGLang, d == SGLang
 	},
 	"qwen3_coder": qwenChoices,
 	"qwen3_xml":   func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
@@ -180,21 +196,22 @@ var choices = map[string]func(Dialect, *Knobs){
 	"glm45":     glmChoices,
 	"glm47":     func(d Dialect, k *Knobs) { glmChoices(d, k); k.KeepNull = d == SGLang },
 	"ling3":     glmChoices,
-	"spark25":   keptText,
-	"iquest_q1": keptText,
+	"spark25":   func(d Dialect, k *Knobs) { keptText(d, k); k.JSONUndeclared = false },
+	"iquest_q1": func(d Dialect, k *Knobs) { keptText(d, k); k.KeepNull = d == SGLang },
 	"poolside_v1": func(d Dialect, k *Knobs) {
 		engine(d, k)
 		k.EatFrames = false
-		k.Before, k.NeedEnd, k.NoCut, k.JSONUndeclared, k.KeepNull = Verbatim, true, d == VLLM, d == VLLM || d == SGLang, d == SGLang
+		k.Before, k.NeedEnd, k.NoCut, k.JSONUndeclared, k.JSONButText = Verbatim, true, d == VLLM, d == VLLM || d == SGLang, d == VLLM || d == SGLang
 	},
-	"hy_v3": engine,
+	"hy_v3": func(d Dialect, k *Knobs) { engine(d, k); k.LooseBool, k.KeepNull = d == SGLang, d == SGLang },
 	"hy_v4": engine,
 	"step3": func(d Dialect, k *Knobs) {
-		k.Before, k.After, k.NeedClose, k.AllOrNothing = Strip, Strip, d != Ours, false
+		k.Before, k.After, k.NeedClose, k.AllOrNothing, k.EngineTypes = Strip, Strip, d != Ours, false, false
+		k.TextUntyped, k.JSONButText = d == SGLang, d == SGLang
 	},
 	"minimax_m2": func(d Dialect, k *Knobs) {
 		engine(d, k)
-		k.Before, k.DropUnknown = minimaxBefore(d), true
+		k.Before, k.DropUnknown, k.LooseBool = minimaxBefore(d), true, d == SGLang
 		keepAfter(d, k)
 	},
 	"minimax_m3": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
@@ -213,7 +230,7 @@ var choices = map[string]func(Dialect, *Knobs){
 			k.After = Verbatim
 		}
 	},
-	"functiongemma": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NoCut = Strip, false, d == VLLM },
+	"functiongemma": func(_ Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
 	"pythonic": func(d Dialect, k *Knobs) {
 		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
 		k.NeedClose = d != Ours
@@ -224,7 +241,7 @@ var choices = map[string]func(Dialect, *Knobs){
 	},
 	"olmo3": func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
 	"lfm2": func(d Dialect, k *Knobs) {
-		k.NoCut = d == VLLM
+		k.NoCut, k.NeedClose = d == VLLM, k.NeedClose || d == VLLM
 		k.Before, k.After, k.Between = Strip, Verbatim, DropText
 		if d == SGLang {
 			k.After = DropText
@@ -285,7 +302,7 @@ func glmChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before = Strip
 	k.StripValues = d == Upstream
-	k.JSONUndeclared = d == SGLang
+	k.JSONUndeclared, k.LooseBool = d == SGLang, d == SGLang
 }
 
 // keptText is GLM's choices where all text beside the calls is content.
@@ -304,7 +321,8 @@ func deepseekBefore(d Dialect) Text {
 func kimiChoices(d Dialect, k *Knobs) {
 	engine(d, k)
 	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
-	k.NeedEnd = d == Upstream
+	k.NeedEnd, k.Coerce, k.ObjectArgs = d == Upstream, d == VLLM, d == SGLang
+	k.EatFrames = k.EatFrames || d == SGLang
 	if k.KeepBlank = d == VLLM; d == VLLM {
 		k.After = Verbatim
 	}
@@ -326,7 +344,7 @@ func llamaChoices(d Dialect, k *Knobs) {
 func mistralChoices(d Dialect, k *Knobs) {
 	switch d {
 	case SGLang:
-		k.Before, k.After, k.NeedJSON = Strip, Verbatim, true
+		k.Before, k.After, k.NeedJSON, k.ObjectArgs = Strip, Verbatim, true, true
 	case VLLM:
 		k.AllOrNothing = false
 	}
@@ -334,7 +352,7 @@ func mistralChoices(d Dialect, k *Knobs) {
 
 func museChoices(d Dialect, k *Knobs) {
 	channels(d, k)
-	k.NoCut, k.JSONValues = d == VLLM, d == VLLM
+	k.NoCut, k.JSONValues = d == VLLM, d == VLLM || d == SGLang
 }
 
 // channels keeps every text that a channel format gives to the user.

@@ -30,6 +30,15 @@ func readDots(p *parse) {
 		p.content(at, i)
 		j := p.skipSpace(i + len(dotsOpen))
 		end := p.index(dotsClose, j)
+		if p.opt.Dialect == VLLM && strings.HasPrefix(p.text[j:], "{") && (end < 0 || !isJSON(p.text[j:end])) {
+			stop := len(p.text)
+			if end >= 0 {
+				stop = end + len(dotsClose)
+			}
+			p.refuse(i, stop, "malformed", "%s without one object and %s", dotsOpen, dotsClose)
+			at = stop
+			continue
+		}
 		switch {
 		case strings.HasPrefix(p.text[j:], "{"):
 			at = t.block(p, i)

@@ -70,6 +70,15 @@ func TestLateFamilies(t *testing.T) {
 			"", "", []string{`ls {"path": "a", "n": 3} recovered`}, true},
 		{"its own id", "solar_open", "Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "", three, false},
 		{"a list between tags", "nemotron_nano_v2", "<think>hm</think><TOOLCALL>[{\"name\": \"ls\", \"arguments\": {\"n\": 3}}]</TOOLCALL>", "", "hm", three, false},
+		{"an element around an object", "functionary_v3_1", "Hi.<function=ls>{\"n\": 3}</function>", "Hi.", "", three, false},
+		{"the closing tag in a value", "functionary_v3_1", `<function=ls>{"path": "a</function>b"}</function>`, "", "", []string{`ls {"path": "a</function>b"} complete`}, false},
+		{"an element that is not closed", "functionary_v3_1", `<function=ls>{"n": 3}`, "", "", []string{`ls {"n": 3} recovered`}, true},
+		{"a message to a tool", "functionary_v3_2", ">>>all\nHi.>>>ls\n{\"n\": 3}", "Hi.", "", three, false},
+		{"the mark in the prompt", "functionary_v3_2", "ls\n{\"n\": 3}>>>now\n{}", "", "", []string{`ls {"n": 3} complete`, `now {} complete`}, false},
+		{"a prompt of Python in prose and in a value", "functionary_v3_2", "all\nType >>> x\n>>>ls\n{\"path\": \">>>now\\n{}\"}", "Type >>> x\n", "", []string{`ls {"path": ">>>now\n{}"} complete`}, false},
+		{"a message that is cut", "functionary_v3_2", "all\nHi.>>>ls\n{\"n\": 3", "Hi.", "", []string{`ls {"n": 3 truncated`}, true},
+		{"a header that is cut", "functionary_v3_2", "all\nHi.>>>ls", "Hi.", "", nil, true},
+		{"no header", "functionary_v3_2", "Paris\nis nice", "Paris\nis nice", "", nil, false},
 		{"values as they are", "mimo", "<tool_call>\n<function=ls>\n<parameter=path>a\n</parameter>\n</function>\n</tool_call>", "", "", []string{`ls {"path": "a\n"} complete`}, false},
 		{"blanks are content", "step5", "Hi.\n\n<tool_call>\n<function=ls>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>", "Hi.\n\n", "", three, false},
 		{"Seed with newlines around every value", "seed_oss", "<seed:tool_call>\n<function=ls>\n<parameter=path>\n/a\n</parameter>\n<parameter=n>\n3\n</parameter>\n</function>\n</seed:tool_call>", "", "",
@@ -235,6 +244,27 @@ func TestNewestPeers(t *testing.T) {
 		}
 		if err := checkLaws(tt.in, p); err != nil {
 			t.Errorf("%v %s %q: %v", tt.dialect, tt.family, tt.in, err)
+		}
+	}
+}
+
+// Functionary writes the code of the tool python as it is.
+func TestFunctionaryCode(t *testing.T) {
+	tools := append(slices.Clone(probeTools), probeTools[1])
+	tools[0].Name = "python"
+	for _, tt := range []struct{ family, text, content, want string }{
+		{"functionary_v3_1", "So:<|python_tag|>x = \"a\"\nprint(x)", "So:", `{"code": "x = \"a\"\nprint(x)"}`},
+		{"functionary_v3_1", `<|python_tag|>{"code": "1"}`, "", `{"code": "1"}`},
+		{"functionary_v3_2", "all\nSo:>>>python\nprint(\">>> 1\")\n", "So:", `{"code": "print(\">>> 1\")\n"}`},
+		{"functionary_v3_2", "python\n{\"code\": \"1\"}", "", `{"code": "1"}`},
+	} {
+		f, err := parsers.Standard().Get(tt.family)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := f.Parse(tt.text, parsers.ParseOptions{Tools: tools})
+		if p.Content != tt.content || len(p.Calls) != 1 || p.Calls[0].Name != "python" || p.Calls[0].Arguments != tt.want || p.Calls[0].State != parsers.Complete {
+			t.Errorf("%s %q: %+v", tt.family, tt.text, p)
 		}
 	}
 }

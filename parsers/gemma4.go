@@ -69,6 +69,9 @@ func (g gemma) read(p *parse) {
 }
 
 func (g gemma) call(p *parse, i int) int {
+	if g.mark == "<escape>" && p.opt.Dialect == VLLM {
+		return g.escaped(p, i)
+	}
 	j := p.skipSpace(i + len(g.open))
 	brace := p.index("{", j)
 	stop := len(p.text)

@@ -4,7 +4,11 @@ package parsers
 var Granite = grammar{
 	name: "granite",
 	read: func(p *parse) {
-		if i := p.index("<|tool_call|>", p.pos); (p.opt.Dialect == Ours || p.opt.Dialect == VLLM) && i > p.skipSpace(p.pos) {
+		if p.opt.Dialect == VLLM {
+			readGraniteEngine(p)
+			return
+		}
+		if i := p.index("<|tool_call|>", p.pos); p.opt.Dialect == Ours && i > p.skipSpace(p.pos) {
 			p.content(p.pos, i)
 			p.pos = i
 		} else if i := p.bareList(p.pos); p.opt.Dialect == Ours && i > p.skipSpace(p.pos) {

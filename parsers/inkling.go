@@ -63,6 +63,12 @@ func readInkling(p *parse) {
 func inklingCall(p *parse, at int) int {
 	j := p.skipSpace(at)
 	c := p.jsonCall(j, inklingKeys)
+	if c.err != nil && p.opt.Dialect == VLLM && j < len(p.text) && p.text[j] == '{' {
+		end, _ := p.nextOf([]string{"<|end_message|>", "<|content_model_end_sampling|>", "<|message_model|>"}, at)
+		_, closed := engineObject(p.text[:end], j)
+		p.engineCall(at, j, end, "args", closed)
+		return end
+	}
 	if c.err != nil {
 		end, _ := p.nextOf([]string{"<|end_message|>", "<|content_model_end_sampling|>", "<|message_model|>"}, at)
 		if name, args, ok := cutCall(p.text[j:]); ok && c.err == errCut && end == len(p.text) {

@@ -79,6 +79,15 @@ func readXTML(p *parse) {
 			at = xtmlCall(p, end, next, attrs)
 			continue
 		}
+		if mark == xOpen && word == "tools" && channel != "tools" && p.namesTools(end, next) {
+			if channel == "think" {
+				p.reason(end, next)
+			} else {
+				p.content(end, next)
+			}
+			at = next
+			continue
+		}
 		p.frame(end, next)
 		at = next
 		switch {
@@ -88,6 +97,13 @@ func readXTML(p *parse) {
 			channel = ""
 		}
 	}
+}
+
+// namesTools says that the mark at..next, which opens the calls, is only named in a text: no
+// call, no closing mark and not the end follows.
+func (p *parse) namesTools(at, next int) bool {
+	k := p.skipSpace(next)
+	return p.opt.Dialect == Ours && p.genuine[at] == "" && k < len(p.text) && !p.at(xOpen+"call", k) && !p.at(xClose+"tools", k)
 }
 
 func xtmlAttr(attrs, key string) string {
@@ -118,8 +134,49 @@ func xtmlEnd(p *parse, from, e int) (end int, sure bool) {
 	return e, true
 }
 
+// xtmlWhole is vLLM's reading: a call ends at its closing tag, or is none; text between its
+// arguments does not matter.
+func xtmlWhole(p *parse, a, at int, name string) int {
+	const tail = xClose + "call" + xSep
+	end := p.index(tail, at)
+	if tools := p.index(xClose+"tools"+xSep, at); end < 0 || tools >= 0 && tools < end || name == "" {
+		stop := len(p.text)
+		if end >= 0 && name == "" {
+			stop = end + len(tail)
+		}
+		p.refuse(a, stop, "truncated", "a call without its end or its name")
+		return stop
+	}
+	var ps []pair
+	for {
+		k := p.index(xOpen+"argument ", at)
+		if k < 0 || k > end {
+			break
+		}
+		s := p.index(xSep, k)
+		if s < 0 || s > end {
+			break
+		}
+		e := p.index(xClose+"argument"+xSep, s)
+		if e < 0 || e > end {
+			break
+		}
+		raw, head := p.text[s+len(xSep):e], p.text[k:s]
+		v := quote(raw)
+		if t := xtmlAttr(head, "type"); t != "string" && t != "" && isJSON(raw) {
+			v = strings.TrimSpace(raw)
+		}
+		ps, at = append(ps, pair{xtmlAttr(head, "key"), v}), e+len(xClose+"argument"+xSep)
+	}
+	p.call(a, end+len(tail), name, p.object(ps), Complete)
+	return end + len(tail)
+}
+
 func xtmlCall(p *parse, a, at int, attrs string) int {
 	name := xtmlAttr(attrs, "tool")
+	if p.opt.Dialect == VLLM {
+		return xtmlWhole(p, a, at, name)
+	}
 	if n := xtmlAttr(attrs, "index"); isInteger(n) {
 		p.also = n
 	}

@@ -32,7 +32,7 @@ func readLFM2(p *parse) {
 		}
 		p.content(at, i)
 		j := p.skipSpace(i + len(lfmOpen))
-		if p.k.NeedClose && p.index(lfmClose, j) < 0 {
+		if p.k.NeedClose && p.index(lfmClose, j) < 0 && !(p.opt.Dialect == VLLM && strings.HasSuffix(strings.TrimSpace(p.text), "]")) {
 			p.refuse(i, len(p.text), "truncated", "%s without %s", lfmOpen, lfmClose)
 			return
 		}
@@ -50,6 +50,7 @@ func readLFM2(p *parse) {
 		} else if err != nil {
 			var name, args string
 			if name, args, end, err = p.pycall(j, o); err == nil {
+				p.odd, p.also = p.odd || p.bytes, stringPrefixes
 				p.call(j, end, name, args, Complete)
 			}
 		}

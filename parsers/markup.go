@@ -17,7 +17,7 @@ type opening struct {
 // at one place, the first in the list that fits counts.
 var openings = []opening{
 	{"<tool_call>", []string{"hermes", "qwen3_coder", "glm47", "glm45"}},
-	{"<function=", []string{"qwen3_coder"}},
+	{"<function=", []string{"qwen3_coder", "functionary_v3_1"}},
 	{"<tool_calls>", []string{"minimax", "jamba", "hy_v3", "hy_v4", "minimax_m2"}},
 	{"<tool_calls:", []string{"hy_v3", "hy_v4"}},
 	{"<tool_call:", []string{"hy_v3", "hy_v4"}},

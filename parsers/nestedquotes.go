@@ -22,9 +22,10 @@ func (p *parse) nestedQuotes(i, end int) bool {
 		return false
 	}
 	n := &quoteReader{p: p, text: text, o: p.pyOptions()}
-	n.o.RawNewlines, n.o.ZeroPadded = true, true
+	bytes := false
+	n.o.RawNewlines, n.o.ZeroPadded, n.o.Odd = true, true, &bytes
 	n.calls(1, nil)
-	if len(n.readings) != 1 || p.nested > maxNestedTries {
+	if len(n.readings) != 1 || p.nested > maxNestedTries || bytes && p.opt.Dialect != Ours {
 		return false
 	}
 	for k, c := range n.readings[0] {

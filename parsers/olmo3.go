@@ -39,6 +39,7 @@ func readOlmo(p *parse) {
 		}
 		name, args, end, err := p.pycall(k, p.pyOptions())
 		if err == nil {
+			p.odd, p.also = p.odd || p.bytes, stringPrefixes
 			p.call(at, end, name, args, Complete)
 			at = end
 			continue

@@ -28,6 +28,7 @@ type parse struct {
 	spent  int    // bytes read by attempts that failed: bounds the work on hostile text
 	nested int    // places that were tried as the end of a string with nested quotes
 	raw    bool   // control characters may stand in JSON strings
+	bytes  bool   // the last call in Python has bytes among its values
 	fill   bool   // reasoning becomes content when there is none
 	prefix string // put in front of the content
 	limit  int    // content ends here; 0 is the end of the text
@@ -159,6 +160,16 @@ func (p *parse) call(a, b int, name, args string, st State) {
 		p.fault(a, b, "unknown_tool", "tool %q is not declared", name)
 		p.seg(InFault, a, b)
 		return
+	}
+	if p.k.ObjectArgs && st != Truncated && args != "" && !strings.HasPrefix(strings.TrimSpace(args), "{") {
+		p.refuse(a, b, "malformed", "the arguments of %q are no object", name)
+		return
+	}
+	if p.k.Unwrap {
+		args, _ = unquote(args)
+	}
+	if p.k.Coerce && strings.HasPrefix(args, "{") && isJSON(args) {
+		args = p.within(p.tools.params(name), nil, args)
 	}
 	if args == "" && p.k.EmptyObject {
 		args = "{}"

@@ -6,8 +6,11 @@ import (
 	"hermes/internal/pyvalue"
 )
 
-// pycall reads f(k=literal, …) at i. name is empty when there is no call.
+// pycall reads f(k=literal, …) at i. name is empty when there is no call; p.bytes says that a
+// value is bytes, which the peers refuse.
 func (p *parse) pycall(i int, o pyvalue.Options) (name, args string, end int, err error) {
+	p.bytes = false
+	o.Odd = &p.bytes
 	j := i
 	for j < len(p.text) && (isWord(p.text[j]) || p.text[j] == '.' || p.text[j] == '-') {
 		j++
@@ -44,7 +47,7 @@ func (p *parse) pycall(i int, o pyvalue.Options) (name, args string, end int, er
 		if err == pyvalue.ErrCut {
 			return name, p.object(ps), len(p.text), errCut
 		}
-		if err != nil {
+		if err != nil || p.bytes && p.opt.Dialect != Ours {
 			return name, "", e + 1 + n, errBad
 		}
 		ps = append(ps, pair{key, v})
@@ -56,6 +59,9 @@ func (p *parse) pycall(i int, o pyvalue.Options) (name, args string, end int, er
 		}
 	}
 }
+
+// stringPrefixes are the words that may stand in front of a string.
+const stringPrefixes = "rb rB Rb RB br bR Br BR u U"
 
 func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
@@ -70,7 +76,7 @@ func (p *parse) pylist(i int, o pyvalue.Options) (int, error) {
 	type one struct {
 		name, args string
 		a, b       int
-		cut        bool
+		cut, odd   bool
 	}
 	var calls []one
 	start, at := i, i+1
@@ -85,14 +91,14 @@ func (p *parse) pylist(i int, o pyvalue.Options) (int, error) {
 			if name == "" || !strings.Contains(p.text[at:end], "(") {
 				break
 			}
-			calls = append(calls, one{name, args, start, end, true})
+			calls = append(calls, one{name, args, start, end, true, p.bytes})
 			at = end
 			break
 		}
 		if err != nil {
 			return end, err
 		}
-		calls = append(calls, one{name, args, start, end, false})
+		calls = append(calls, one{name, args, start, end, false, p.bytes})
 		start, at = end, p.skipSpace(end)
 		if at < len(p.text) && p.text[at] == ',' {
 			at++
@@ -116,6 +122,7 @@ func (p *parse) pylist(i int, o pyvalue.Options) (int, error) {
 		} else if !closed && c == calls[len(calls)-1] {
 			st = Recovered
 		}
+		p.odd, p.also = p.odd || c.odd, stringPrefixes
 		p.call(c.a, c.b, c.name, c.args, st)
 	}
 	p.frame(calls[len(calls)-1].b, at)

@@ -185,15 +185,7 @@ func wordByte(c byte) bool {
 func nextWord(s string) (word, rest string) {
 	i := 0
 	for i < len(s) && !wordByte(s[i]) {
-		if s[i] == '\\' && i+1 < len(s) {
-			i++ // what an escape spells is in another form in the value
-			if s[i] == 'u' || s[i] == 'x' {
-				for n := 0; n < 4 && i+1 < len(s) && isHex(s[i+1]); n++ {
-					i++
-				}
-			}
-		}
-		i++
+		i += escapeLen(s[i:])
 	}
 	i = min(i, len(s))
 	j := i
@@ -202,6 +194,39 @@ func nextWord(s string) (word, rest string) {
 	}
 	return s[i:j], s[j:]
 }
+
+// escapeLen is the length of the escape that s begins with, be it JSON's or Python's: what it
+// spells is in another form in the value. Without one it is 1.
+func escapeLen(s string) int {
+	if len(s) < 2 || s[0] != '\\' {
+		return 1
+	}
+	digits := func(most int, is func(byte) bool) int {
+		n := 0
+		for n < most && 2+n < len(s) && is(s[2+n]) {
+			n++
+		}
+		return 2 + n
+	}
+	switch c := s[1]; {
+	case c == 'x':
+		return digits(2, isHex)
+	case c == 'u':
+		return digits(4, isHex)
+	case c == 'U':
+		return digits(8, isHex)
+	case isOctal(c):
+		return digits(2, isOctal)
+	case c == 'N' && len(s) > 2 && s[2] == '{':
+		const longest = 128 // of the name of a character
+		if n := strings.IndexByte(s[:min(len(s), longest)], '}'); n > 0 {
+			return n + 1
+		}
+	}
+	return 2
+}
+
+func isOctal(c byte) bool { return c >= '0' && c <= '7' }
 
 // lost finds a word of a..b that is neither in the call nor of the frame.
 func (p *parse) lost(a, b int, name, args string) (string, bool) {
@@ -295,8 +320,17 @@ func spoken(args string) string {
 // account reports words of frames that are no words of frames, so that no text goes between
 // the parts of an answer. A recipient or an id that is also a call's name or id is none.
 func (p *parse) account() {
+	name := p.gram.name
+	if p.gram.base != "" {
+		name = p.gram.base
+	}
+	marks := headers[strings.TrimPrefix(name, "reasoning:")]
 	for _, s := range p.out.Spans {
 		if s.Kind != InFrame {
+			continue
+		}
+		if marks != nil && !p.headed(marks, s.Start, s.End) && !p.faulted(s.Start, s.End) {
+			p.fault(s.Start, s.End, "lost_text", "%q stands between the parts of the answer", clipped(strings.TrimSpace(p.text[s.Start:s.End])))
 			continue
 		}
 		for w, rest := nextWord(p.text[s.Start:s.End]); w != ""; w, rest = nextWord(rest) {

@@ -106,7 +106,7 @@ func (p *pilot) add(rec *trajectory.Record, price *policy.Price) {
 func (b *batch) extrapolate(p pilot, planned int64) {
 	left, n := float64(max(0, planned-p.n)), float64(p.n)
 	tokens, off := p.tokens.of(left, n)
-	fmt.Fprintf(b.host.Err, "measured on %d finished samples; the other %.0f: %.3g tokens ± %.2g", p.n, left, tokens, 2*off)
+	fmt.Fprintf(b.host.Err, "measured on %d finished samples; the other %.0f: %.0f tokens ± %.0f", p.n, left, tokens, 2*off)
 	if p.priced {
 		cost, off := p.cost.of(left, n)
 		judge, offJudge := p.judge.of(left, n)

@@ -129,35 +129,38 @@ func after(ids, mark []int32) []int32 {
 	return nil
 }
 
-// measureChat counts tokens and cuts an answer that is too long.
+// measureChat counts tokens and cuts an answer that is too long. The counts are those of
+// the server's tokenizer, whether the request asks for the ids or not.
 func (s *Server) measureChat(q *request, a *answer) {
 	exact := q.returnIDs || q.logprobs
-	a.prompt = max(1, guess(q.talk.size))
 	if exact {
 		a.promptIDs = s.opt.Tokenizer.Encode(s.markup.render(q.messages, q.tools))
 		a.prompt = len(a.promptIDs)
+	} else {
+		a.prompt = s.tokensOf(q)
 	}
-	size := a.size()
-	for budget := q.maxTokens * 4; ; budget-- {
-		if q.maxTokens >= 0 && size > budget {
-			a.cut(budget)
-			size = a.size()
+	for first := true; ; first = false {
+		text := s.markup.write(a, false)
+		if a.out = s.count(text); a.finish != "length" {
+			a.out++ // the end mark
 		}
-		a.out = guess(size)
-		if !exact {
+		size := a.size()
+		if q.maxTokens < 0 || a.out <= q.maxTokens || size == 0 && !first {
+			if exact {
+				a.ids = s.opt.Tokenizer.Encode(text)
+			}
 			break
 		}
-		a.ids = s.opt.Tokenizer.Encode(s.markup.write(a, false))
-		if a.finish != "length" {
-			a.ids = append(a.ids, s.opt.Tokenizer.End())
+		if first && a.out == q.maxTokens+1 {
+			a.cut(size) // only the end mark is one too many
+			continue
 		}
-		if a.out = len(a.ids); q.maxTokens < 0 || a.out <= q.maxTokens || budget <= 0 {
-			break
-		}
-		a.finish = "length"
-		budget = min(budget, size*q.maxTokens/a.out+1)
+		a.cut(min(size-1, size*q.maxTokens/a.out+1))
 	}
-	a.thought = min(guess(len(a.reasoning)), a.out)
+	if exact && a.finish != "length" {
+		a.ids = append(a.ids, s.opt.Tokenizer.End())
+	}
+	a.thought = min(s.count(a.reasoning), a.out)
 }
 
 func (a *answer) size() int {

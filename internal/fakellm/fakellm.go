@@ -72,6 +72,7 @@ type Server struct {
 	log    *ledger
 	slots  chan struct{} // nil: unlimited
 	bodies sync.Pool
+	bytes  bool // the tokenizer is [Bytes]
 
 	flying, running, waiting atomic.Int64
 	promptTokens, outTokens  atomic.Int64
@@ -112,6 +113,7 @@ func New(opt Options) (*Server, error) {
 		opt.Now = time.Now
 	}
 	s := &Server{opt: opt, ways: w, markup: ChatML, faults: table, log: newLedger(opt.Log, opt.Record)}
+	_, s.bytes = opt.Tokenizer.(Bytes)
 	if opt.Markup != nil {
 		s.markup = *opt.Markup
 	}

@@ -195,7 +195,7 @@ func TestLatency(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, err := json.Marshal(obj{"model": "m", "stream": stream, "messages": user("x"), "hermes_script": []obj{{"content": strings.Repeat("word", 100)}}})
+			body, err := json.Marshal(obj{"model": "m", "stream": stream, "messages": user("x"), "hermes_script": []obj{{"content": strings.Repeat("word", 100)[1:]}}}) // 400 tokens with the end mark
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,10 +204,10 @@ func TestLatency(t *testing.T) {
 			return time.Since(begin)
 		}
 		ctx := t.Context()
-		if got := took(ctx, fakellm.Latency{Fixed: time.Second, TokenRate: 50}, false); got != 3*time.Second {
+		if got := took(ctx, fakellm.Latency{Fixed: time.Second, TokenRate: 200}, false); got != 3*time.Second {
 			t.Errorf("plain: %v", got)
 		}
-		if got := took(ctx, fakellm.Latency{Fixed: time.Second, TokenRate: 50}, true); got < 2800*time.Millisecond || got > 3*time.Second {
+		if got := took(ctx, fakellm.Latency{Fixed: time.Second, TokenRate: 200}, true); got < 2800*time.Millisecond || got > 3*time.Second {
 			t.Errorf("stream: %v", got)
 		}
 		log := fakellm.Latency{Median: time.Second, Sigma: 0.5}

@@ -133,6 +133,17 @@ func (m Markup) write(a *answer, openThought bool) string {
 	return string(b)
 }
 
+// said is an assistant's message of raw parts.
+func said(content, reasoning, calls []byte) answer {
+	a := answer{content: text(content), reasoning: text(reasoning)}
+	_ = eachElem(calls, func(call []byte) bool { // none: nothing to add
+		f := field(call, "function")
+		a.calls = append(a.calls, answerCall{name: text(field(f, "name")), args: text(field(f, "arguments"))})
+		return true
+	})
+	return a
+}
+
 // render writes OpenAI messages as a prompt that ends where the model begins.
 func (m Markup) render(messages, tools []byte) string {
 	var b strings.Builder
@@ -154,12 +165,7 @@ func (m Markup) render(messages, tools []byte) string {
 			b.WriteString(m.User + content)
 		case "assistant":
 			b.WriteString(m.Assistant)
-			a := answer{content: content, reasoning: text(field(msg, "reasoning_content"))}
-			_ = eachElem(field(msg, "tool_calls"), func(call []byte) bool { // none: nothing to add
-				f := field(call, "function")
-				a.calls = append(a.calls, answerCall{name: text(field(f, "name")), args: text(field(f, "arguments"))})
-				return true
-			})
+			a := said(field(msg, "content"), field(msg, "reasoning_content"), field(msg, "tool_calls"))
 			b.WriteString(m.write(&a, false))
 		case "tool":
 			b.WriteString(m.User + m.ToolOpen + content + m.ToolClose)

@@ -1,5 +1,7 @@
 package fakellm
 
+import "strings"
+
 // Tokenizer turns text into ids and back. End is appended to a finished answer.
 type Tokenizer interface {
 	Encode(text string) []int32
@@ -40,8 +42,27 @@ func (Bytes) Decode(ids []int32) string {
 // End returns 256.
 func (Bytes) End() int32 { return 256 }
 
-// guess is the number of tokens that n bytes of text are worth where nothing is tokenized.
-func guess(n int) int { return (n + 3) / 4 }
+// Count returns how many ids Encode makes of text.
+func (Bytes) Count(text string) int {
+	return len(text) - (len(ChatML.End)-1)*strings.Count(text, ChatML.End)
+}
+
+// count is how many tokens text has.
+func (s *Server) count(text string) int {
+	if s.bytes {
+		return Bytes{}.Count(text)
+	}
+	return len(s.opt.Tokenizer.Encode(text))
+}
+
+// tokensOf is how many tokens the messages and tools of a chat have. With one id a
+// byte nothing is rendered for it: this is the floor under which no load test comes.
+func (s *Server) tokensOf(q *request) int {
+	if s.bytes && s.markup == ChatML {
+		return s.markup.weigh(q.messages, q.tools)
+	}
+	return s.count(s.markup.render(q.messages, q.tools))
+}
 
 // logprob is the log-probability of the token at pos: made up, but the same every time.
 func logprob(dig digest, pos int) float64 {

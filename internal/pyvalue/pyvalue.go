@@ -23,11 +23,12 @@ const maxDepth = 256
 
 // Options loosen the reading. The zero value is Python's own grammar plus JSON words.
 type Options struct {
-	RawNewlines bool // newlines may stand inside ordinary strings
-	PythonOnly  bool // JSON words are refused
-	NoSets      bool // tuples and sets are refused
-	ZeroPadded  bool // 07 is 7
-	JSONEscapes bool // in strings, \/ is a slash, as in JSON
+	RawNewlines bool  // newlines may stand inside ordinary strings
+	PythonOnly  bool  // JSON words are refused
+	NoSets      bool  // tuples and sets are refused
+	ZeroPadded  bool  // 07 is 7
+	JSONEscapes bool  // in strings, \/ is a slash, as in JSON
+	Odd         *bool // set where a value is bytes, which become a text: JSON has none
 }
 
 // Read reads the literal at the beginning of text (blanks before it allowed) and
@@ -43,6 +44,7 @@ type reader struct {
 	i    int
 	o    Options
 	out  []byte
+	half bool // a string holds half of a surrogate pair
 }
 
 func (r *reader) space() {
@@ -92,7 +94,7 @@ func (r *reader) word() error {
 		r.i++
 	}
 	w := r.text[at:r.i]
-	if c := r.peek(); (c == '"' || c == '\'') && strings.Trim(strings.ToLower(w), "rub") == "" && len(w) <= 2 {
+	if c := r.peek(); (c == '"' || c == '\'') && prefixes[strings.ToLower(w)] {
 		r.i = at
 		return r.strings()
 	}
@@ -273,29 +275,61 @@ func (r *reader) number() error {
 	return nil
 }
 
+// prefixes may stand in front of a string.
+var prefixes = map[string]bool{"": true, "r": true, "u": true, "b": true, "br": true, "rb": true}
+
+// prefix returns the prefix of the string that begins here, in small letters.
+func (r *reader) prefix() (string, bool) {
+	j := r.i
+	for j < len(r.text) && j-r.i <= 2 && isLetter(r.text[j]) {
+		j++
+	}
+	w := strings.ToLower(r.text[r.i:j])
+	return w, prefixes[w] && j < len(r.text) && (r.text[j] == '"' || r.text[j] == '\'')
+}
+
+// strings reads a string and the strings that follow: neighbours are joined, but none of
+// bytes with one of text. Bytes that spell no text are refused: JSON cannot hold them.
 func (r *reader) strings() error {
 	var b []byte
-	for { // neighbours are joined
-		if err := r.str(&b); err != nil {
+	first, _ := r.prefix()
+	bytes := strings.Contains(first, "b")
+	r.half = false
+	for {
+		if err := r.str(&b, bytes); err != nil {
 			return err
 		}
 		after := r.i
 		r.space()
-		if c := r.peek(); c != '"' && c != '\'' {
+		next, ok := r.prefix()
+		if !ok {
 			r.i = after
 			break
 		}
+		if strings.Contains(next, "b") != bytes {
+			return ErrSyntax
+		}
 	}
-	r.out = Quote(r.out, string(b))
+	if bytes {
+		if !utf8.Valid(b) {
+			return ErrSyntax
+		}
+		if r.o.Odd != nil {
+			*r.o.Odd = true
+		}
+	}
+	if r.half {
+		r.out = quoteHalves(r.out, b)
+	} else {
+		r.out = Quote(r.out, string(b))
+	}
 	return nil
 }
 
-func (r *reader) str(b *[]byte) error {
-	raw := false
-	for c := r.peek(); c != '"' && c != '\''; c = r.peek() {
-		raw = raw || c == 'r' || c == 'R'
-		r.i++
-	}
+func (r *reader) str(b *[]byte, bytes bool) error {
+	prefix, _ := r.prefix()
+	raw := strings.Contains(prefix, "r")
+	r.i += len(prefix)
 	q := r.text[r.i : r.i+1]
 	long := strings.HasPrefix(r.text[r.i:], q+q+q)
 	if long {
@@ -307,15 +341,25 @@ func (r *reader) str(b *[]byte) error {
 		case strings.HasPrefix(r.text[r.i:], q):
 			r.i += len(q)
 			return nil
-		case c == '\\' && raw && r.i+1 < len(r.text):
-			*b = append(*b, c, r.text[r.i+1])
-			r.i += 2
-		case c == '\\' && !raw:
-			if err := r.escape(b); err != nil {
+		case c == '\\' && raw:
+			*b = append(*b, c)
+			r.i++
+			if n := r.peek(); n == '\r' {
+				*b = append(*b, '\n')
+				r.line()
+			} else if n != 0 && n < utf8.RuneSelf {
+				*b = append(*b, n)
+				r.i++
+			}
+		case c == '\\':
+			if err := r.escape(b, bytes); err != nil {
 				return err
 			}
-		case c == '\n' && !long && !r.o.RawNewlines:
+		case (c == '\n' || c == '\r') && !long && !r.o.RawNewlines, bytes && c >= utf8.RuneSelf:
 			return ErrSyntax
+		case c == '\r' && long: // a line ends with \n, however the file says it
+			*b = append(*b, '\n')
+			r.line()
 		default:
 			*b = append(*b, c)
 			r.i++
@@ -324,9 +368,20 @@ func (r *reader) str(b *[]byte) error {
 	return ErrCut
 }
 
+// line passes the end of a line.
+func (r *reader) line() {
+	if r.peek() == '\r' {
+		r.i++
+		if r.peek() != '\n' {
+			return
+		}
+	}
+	r.i++
+}
+
 var simple = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', 'a': 7, 'v': 11, '\\': '\\', '\'': '\'', '"': '"'}
 
-func (r *reader) escape(b *[]byte) error {
+func (r *reader) escape(b *[]byte, bytes bool) error {
 	if r.i+1 >= len(r.text) {
 		return ErrCut
 	}
@@ -337,25 +392,65 @@ func (r *reader) escape(b *[]byte) error {
 		return nil
 	}
 	switch {
-	case c == '\n':
+	case c == '\n' || c == '\r':
+		r.i--
+		r.line()
 	case c == '/' && r.o.JSONEscapes:
 		*b = append(*b, '/')
+	case c == 'x' && bytes:
+		v, err := r.hex(2)
+		*b = append(*b, byte(v))
+		return err
 	case c == 'x':
 		return r.code(b, 2)
-	case c == 'u':
+	case c == 'u' && !bytes:
 		return r.code(b, 4)
-	case c == 'U':
+	case c == 'U' && !bytes:
 		return r.code(b, 8)
+	case c == 'N' && !bytes:
+		if err := r.named(b); err != ErrSyntax || !r.o.JSONEscapes {
+			return err
+		}
+		*b = append(*b, '\\', c)
 	case c >= '0' && c <= '7':
 		v := rune(c - '0')
 		for n := 1; n < 3 && r.peek() >= '0' && r.peek() <= '7' && r.i < len(r.text); n++ {
 			v = v*8 + rune(r.peek()-'0')
 			r.i++
 		}
-		*b = utf8.AppendRune(*b, v)
+		if bytes {
+			*b = append(*b, byte(v))
+		} else {
+			*b = utf8.AppendRune(*b, v)
+		}
 	default:
 		*b = append(*b, '\\', c)
 	}
+	return nil
+}
+
+// named reads {NAME}, the name of a character.
+func (r *reader) named(b *[]byte) error {
+	if r.i >= len(r.text) {
+		return ErrCut
+	}
+	if r.text[r.i] != '{' {
+		return ErrSyntax
+	}
+	rest := r.text[r.i+1 : min(len(r.text), r.i+2+maxName)]
+	n := strings.IndexByte(rest, '}')
+	if n < 0 {
+		if len(rest) < maxName+1 {
+			return ErrCut
+		}
+		return ErrSyntax
+	}
+	v, ok := character(rest[:n])
+	if !ok {
+		return ErrSyntax
+	}
+	*b = utf8.AppendRune(*b, v)
+	r.i += n + 2
 	return nil
 }
 
@@ -364,6 +459,9 @@ func (r *reader) code(b *[]byte, n int) error {
 	v, err := r.hex(n)
 	if err != nil {
 		return err
+	}
+	if v > utf8.MaxRune {
+		return ErrSyntax
 	}
 	if v >= 0xd800 && v < 0xdc00 && strings.HasPrefix(r.text[r.i:], `\u`) {
 		back := r.i
@@ -375,21 +473,26 @@ func (r *reader) code(b *[]byte, n int) error {
 			r.i = back
 		}
 	}
-	*b = utf8.AppendRune(*b, v)
+	if v >= 0xd800 && v < 0xe000 { // half a pair is a character in Python, and an escape in JSON
+		r.half = true
+		*b = append(*b, 0xed, byte(0x80|v>>6&0x3f), byte(0x80|v&0x3f))
+		return nil
+	}
+	*b = utf8.AppendRune(*b, rune(v))
 	return nil
 }
 
-func (r *reader) hex(n int) (rune, error) {
-	var v rune
+func (r *reader) hex(n int) (uint32, error) {
+	var v uint32
 	for range n {
 		if r.i >= len(r.text) {
 			return 0, ErrCut
 		}
-		d := strings.IndexByte("0123456789abcdef", r.text[r.i]|0x20)
+		d := strings.IndexByte("0123456789abcdef0123456789ABCDEF", r.text[r.i])
 		if d < 0 {
 			return 0, ErrSyntax
 		}
-		v = v<<4 | rune(d)
+		v = v<<4 | uint32(d&15)
 		r.i++
 	}
 	return v, nil

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
+const digits = "0123456789abcdef"
+
 // Quote appends s to b as a JSON string; characters outside ASCII stay.
 func Quote(b []byte, s string) []byte {
-	const digits = "0123456789abcdef"
 	b = append(b, '"')
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -25,6 +26,31 @@ func Quote(b []byte, s string) []byte {
 			b = append(b, c)
 		}
 	}
+	return append(b, '"')
+}
+
+// quoteHalves is Quote of a text in which a half of a surrogate pair is three bytes, ED A0 80
+// to ED BF BF: it becomes an escape.
+func quoteHalves(b, text []byte) []byte {
+	b = append(b, '"')
+	inner := func(part []byte) {
+		q := Quote(nil, string(part))
+		b = append(b, q[1:len(q)-1]...)
+	}
+	from := 0
+	for i := 0; i+2 < len(text); i++ {
+		if text[i] == 0xed && text[i+1] >= 0xa0 {
+			inner(text[from:i])
+			v := 0xd000 | int(text[i+1]&0x3f)<<6 | int(text[i+2]&0x3f)
+			b = append(b, '\\', 'u')
+			for shift := 12; shift >= 0; shift -= 4 {
+				b = append(b, digits[v>>shift&15])
+			}
+			from = i + 3
+			i += 2
+		}
+	}
+	inner(text[from:])
 	return append(b, '"')
 }
 

@@ -17,8 +17,6 @@ import (
 // the reason.
 var unreadable = map[string]string{
 	"CohereForAI-c4ai-command-r-plus-tool_use": "actions in a Markdown fence: no family",
-	"meetkai-functionary-medium-v3.1":          "Functionary's functions: no family",
-	"meetkai-functionary-medium-v3.2":          "Functionary's recipients: no family",
 	"vllm_tool_llama3.2_pythonic":              "strings are printed without quotes",
 	"vllm_tool_toolace":                        "strings are printed without quotes",
 	"vllm_tool_phi4_mini":                      "the history has another form than the model writes",
