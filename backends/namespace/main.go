@@ -32,7 +32,7 @@ var boxEnv = []string{"GOMAXPROCS=1", "GOGC=25", "GODEBUG=containermaxprocs=0,up
 // itself refuses to open boxes in a program that was started to be the inside of one and did not
 // become it: it would start itself again, and so on without end.
 func itself() error {
-	if len(os.Args) == 2 && filepath.Base(os.Args[0]) == slotd.Name {
+	if len(os.Args) == 2 && filepath.Base(os.Args[0]) == slotd.Name && (os.Args[1] == forkCommand || os.Args[1] == initCommand) {
 		return errors.New("this program was started to be the inside of a box and went on as itself: it has to call namespace.Main before anything else")
 	}
 	return nil
