@@ -80,13 +80,11 @@ func delegated(m groupMount, own string) (group, bool) {
 	return group{}, false
 }
 
-// writable tries to make a group.
+// writable tries to make a group, of a name that no other goroutine gives: where two tried the
+// same, the second found its own gone, and its boxes had no limits.
 func writable(dir string) bool {
-	probe := fmt.Sprintf("%s/%s0", dir, ownLabel())
-	if err := os.Mkdir(probe, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return false
-	}
-	return unix.Rmdir(probe) == nil
+	probe := fmt.Sprintf("%s/%s%d", dir, ownLabel(), serial.Add(1))
+	return os.Mkdir(probe, 0o755) == nil && unix.Rmdir(probe) == nil
 }
 
 // ownGroups reads our group by controller; "" is version 2.

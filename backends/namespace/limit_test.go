@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -268,4 +269,22 @@ func TestKilledFromOutside(t *testing.T) {
 	if _, err := x.Exec(t.Context(), backends.Cmd{Shell: "true"}); !errors.Is(err, backends.ErrLost) {
 		t.Errorf("afterwards: %v", err)
 	}
+}
+
+// TestGroupsFoundTogether: back-ends that are opened side by side find the same groups. They
+// took each other's probes away, and boxes of one had no limits.
+func TestGroupsFoundTogether(t *testing.T) {
+	want := namespace.Cgroups()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				if got := namespace.Cgroups(); got != want {
+					t.Errorf("%q, want %q", got, want)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
