@@ -37,11 +37,12 @@ type chat struct {
 	failed bool // some message got no answer
 	had    bool // some answer has come
 
-	mu    sync.Mutex
-	stop  func()                 // ends the turn that runs; nil: none, or it was told to end
-	ended map[string]tool.Result // of the calls of the turn that runs
-	ask   sync.Mutex             // one question at a time
-	all   bool                   // every command is allowed
+	mu      sync.Mutex
+	stop    func()                 // ends the turn that runs; nil: none, or it was told to end
+	ended   map[string]tool.Result // of the calls of the turn that runs
+	ask     sync.Mutex             // one question at a time
+	all     bool                   // everything is allowed
+	allowed map[string]bool        // kinds of what is asked for that are
 }
 
 // errTurn is the cause of a turn that the user ended.

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"hermes/internal/printable"
+	"hermes/rollout/tool"
 )
 
 // maxLine bounds one message of the user, in bytes.
@@ -75,20 +78,20 @@ func (l *lines) read(ctx context.Context) (string, bool, error) {
 	}
 }
 
-// approve asks before a command that is not kept from this machine.
-func (r *chat) approve(ctx context.Context, what string) (bool, error) {
+// approve asks before something that is not kept from this machine.
+func (r *chat) approve(ctx context.Context, a tool.Ask) (bool, error) {
 	r.ask.Lock()
 	defer r.ask.Unlock()
-	if r.all {
+	if r.all || r.allowed[a.Kind] {
 		return true, nil
 	}
 	if !r.host.Terminal {
-		r.screen.say("refused, since nobody can be asked without a terminal (--yes allows it): %s", short(what, 200))
+		r.screen.say("refused, since nobody can be asked without a terminal (--yes allows it): %s", short(a.What, 200))
 		return false, nil
 	}
-	r.screen.say("%s\nThis command is not kept from this machine.", what)
+	r.screen.say("%s\nThis is not kept from this machine.", strings.TrimSuffix(a.What, "\n"))
 	for {
-		r.screen.prompt("Allow it? [y]es, [n]o, [a]lways in this conversation: ")
+		r.screen.prompt("Allow it? [y]es, [n]o, [a]lways: all " + printable.Line(a.Kind) + " in this conversation: ")
 		text, ok, err := r.lines.read(ctx)
 		if err != nil {
 			return false, err
@@ -97,7 +100,10 @@ func (r *chat) approve(ctx context.Context, what string) (bool, error) {
 		case "y", "yes":
 			return true, nil
 		case "a", "always":
-			r.all = true
+			if r.allowed == nil {
+				r.allowed = map[string]bool{}
+			}
+			r.allowed[a.Kind] = true
 			return true, nil
 		case "n", "no":
 			return false, nil

@@ -105,6 +105,12 @@ func Typed[A any](f func(context.Context, A) (Result, error)) Handler {
 	}
 }
 
+// Ask is what a tool is about to do on the host, for a person who decides.
+type Ask struct {
+	Kind string // what is alike, in the plural: "commands", "changes of files"; a person may allow all of it
+	What string // all of it, of one or more lines: the tool, the whole command or text, the folder
+}
+
 // Scope is what the tools of one rollout may use.
 type Scope struct {
 	Key  trajectory.Key
@@ -116,8 +122,8 @@ type Scope struct {
 	Dispatch func(ctx context.Context, name string, args json.RawMessage) (Result, error)
 	// Isolated says that commands of the box cannot harm the host.
 	Isolated bool
-	// Approve asks before something dangerous; nil allows everything (batch runs in boxes).
-	Approve func(ctx context.Context, what string) (bool, error)
+	// Approve asks before something is done on the host; nil allows everything (batch runs in boxes).
+	Approve func(ctx context.Context, a Ask) (bool, error)
 	// Specs lists what code may call through Dispatch, sorted by name. NewSet sets it.
 	Specs func() []trajectory.ToolSpec
 	// Notify tells the conversation something later, when a background process ends.

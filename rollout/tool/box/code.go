@@ -92,7 +92,7 @@ func (x *session) code(ctx context.Context, a codeArgs) (tool.Result, error) {
 	if strings.TrimSpace(a.Code) == "" {
 		return tool.Errorf("code is empty"), nil
 	}
-	if ok, err := x.approved(ctx, "execute_code: "+a.Code); err != nil || !ok {
+	if ok, err := x.approved(ctx, kindCode, "execute_code, in %s:\n%s", x.folder(""), a.Code); err != nil || !ok {
 		return tool.Result{Text: tool.JSON(codeResult{Status: "error", Error: "the script was not allowed"}), Failed: true}, err
 	}
 	b, err := x.box(ctx)

@@ -119,6 +119,9 @@ func (x *session) patch(ctx context.Context, a patchArgs) (tool.Result, error) {
 	if after == f.text {
 		return patchFault("%s: the change would leave the file as it is", f.path), nil
 	}
+	if ok, err := x.approved(ctx, kindChanges, "patch:\n%s", changed(f, after)); err != nil || !ok {
+		return patchFault("%s", notAllowed("the change of "+f.path)), err
+	}
 	w := writing{x: x, b: b}
 	if fault, err := w.change(ctx, f, after); err != nil || fault != "" {
 		return patchFault("%s", fault), err
@@ -211,6 +214,9 @@ func (x *session) applyPatch(ctx context.Context, b backends.Sandbox, text strin
 			seen = append(seen, st.to.path)
 		}
 		steps = append(steps, st)
+	}
+	if ok, err := x.approved(ctx, kindChanges, "patch:\n%s", changes(steps)); err != nil || !ok {
+		return patchFault("%s", notAllowed("the patch")), err
 	}
 	w := writing{x: x, b: b}
 	for _, st := range steps {

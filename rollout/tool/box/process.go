@@ -367,6 +367,9 @@ func (x *session) input(ctx context.Context, j *job, a processArgs) (tool.Result
 	if !j.running() {
 		return tool.Result{Text: tool.JSON(map[string]any{"status": "already_exited", "error": "the process has ended", "exit_code": j.code}), Failed: true}, nil
 	}
+	if ok, err := x.approved(ctx, kindInput, "process %s %s, to %s:\n%s", a.Action, j.id, j.command, a.Data); err != nil || !ok {
+		return tool.Errorf("%s", notAllowed("the input")), err
+	}
 	if a.Action == "close" {
 		if err := j.p.CloseStdin(ctx); err != nil {
 			return x.inputError(err, j)

@@ -112,6 +112,9 @@ func (x *session) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	case devices.MatchString(p):
 		return tool.Errorf("%s is a device; reading it could block or never end", p), nil
 	}
+	if ok, err := x.mayRead(ctx, b, "read_file", p); err != nil || !ok {
+		return readError{Error: notAllowed("the reading"), Path: p}.result(), err
+	}
 	data, err := b.ReadFile(ctx, p, readAtMost)
 	if err != nil {
 		return x.unreadable(ctx, b, p, err)

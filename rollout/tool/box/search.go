@@ -114,6 +114,9 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 	if err != nil {
 		return tool.Result{}, err
 	}
+	if ok, err := x.mayRead(ctx, b, "search_files for "+a.Pattern, root); err != nil || !ok {
+		return tool.Errorf("%s", notAllowed("the search")), err
+	}
 	q := backends.Query{Root: root, Pattern: a.Pattern, Content: !byName, Glob: a.Glob, Limit: a.Limit, Offset: a.Offset, Context: a.Context}
 	if !byName && a.Mode != "content" {
 		q.Limit, q.Offset, q.Context = searchAll, 0, 0

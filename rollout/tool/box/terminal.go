@@ -83,7 +83,7 @@ func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, er
 			return notRun("", "%s", why), nil
 		}
 	}
-	if ok, err := x.approved(ctx, "terminal: "+a.Command); err != nil || !ok {
+	if ok, err := x.approved(ctx, kindCommands, "terminal%s, in %s:\n%s", inBackground(a.Background), x.folder(a.Workdir), a.Command); err != nil || !ok {
 		return notRun("blocked", "the command was not allowed"), err
 	}
 	b, err := x.box(ctx)
@@ -114,12 +114,11 @@ func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, er
 	return tool.Result{Text: tool.JSON(res), Failed: res.Code != 0 && res.Meaning == ""}, nil
 }
 
-// approved asks before something runs that is not isolated from the host.
-func (x *session) approved(ctx context.Context, what string) (bool, error) {
-	if x.scope.Approve == nil || x.scope.Isolated {
-		return true, nil
+func inBackground(yes bool) string {
+	if yes {
+		return " in the background"
 	}
-	return x.scope.Approve(ctx, what)
+	return ""
 }
 
 var lastCommand = regexp.MustCompile(`[;|&\n]+`)

@@ -74,6 +74,9 @@ func (x *session) write(ctx context.Context, a writeArgs) (tool.Result, error) {
 			return tool.Result{}, err
 		}
 	}
+	if ok, err := x.approved(ctx, kindChanges, "write_file:\n%s", changed(f, content)); err != nil || !ok {
+		return failure(notAllowed("the change of " + f.path)), err
+	}
 	if fault, err := x.store(ctx, b, f, content); err != nil || fault != "" {
 		return failure(fault), err
 	}
@@ -105,6 +108,9 @@ func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f fil
 	}
 	if why, err := x.protected(ctx, b, f.path); err != nil || why != "" {
 		return f, why, err
+	}
+	if ok, err := x.mayRead(ctx, b, "look at a file before it is changed", f.path); err != nil || !ok {
+		return f, notAllowed("the change of " + f.path), err
 	}
 	data, err := b.ReadFile(ctx, f.path, readAtMost)
 	switch {

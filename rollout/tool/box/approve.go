@@ -1,0 +1,112 @@
+package box
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"hermes/backends"
+	"hermes/rollout/diff"
+	"hermes/rollout/tool"
+)
+
+// The kinds of what is asked for. Reading has the folder in its name.
+const (
+	kindCommands = "commands"
+	kindCode     = "code"
+	kindChanges  = "changes of files"
+	kindInput    = "input to processes"
+)
+
+// approved asks before something is done in a box that is not isolated from the host.
+func (x *session) approved(ctx context.Context, kind, format string, args ...any) (bool, error) {
+	if x.free() {
+		return true, nil
+	}
+	return x.scope.Approve(ctx, tool.Ask{Kind: kind, What: fmt.Sprintf(format, args...)})
+}
+
+// free says that nobody has to be asked.
+func (x *session) free() bool { return x.scope.Approve == nil || x.scope.Isolated }
+
+// mayRead asks before something outside of the box's working folder is read. Links count as what
+// they lead to, in the path and in the folder.
+func (x *session) mayRead(ctx context.Context, b backends.Sandbox, what, p string) (bool, error) {
+	if x.free() {
+		return true, nil
+	}
+	real, home, err := resolve(ctx, b, p)
+	if err != nil {
+		return false, err
+	}
+	if inside(real, home) {
+		return true, nil
+	}
+	if real != p {
+		p += " (" + real + ")"
+	}
+	return x.approved(ctx, "reading outside of "+home, "%s: %s", what, p)
+}
+
+// resolve finds where a path leads, and the folder in which the box's commands begin.
+func resolve(ctx context.Context, b backends.Sandbox, p string) (real, home string, err error) {
+	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", `readlink -m -- "$1" && pwd -P`, "sh", p}, MaxOutput: 16 << 10})
+	if err != nil {
+		return "", "", fmt.Errorf("resolve %s: %w", p, err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(r.Stdout), "\n"), "\n")
+	if r.Code != 0 || len(lines) != 2 || !path.IsAbs(lines[0]) || !path.IsAbs(lines[1]) { // a name with a line feed, a folder that is gone
+		return "nowhere that can be told", "the working folder", nil
+	}
+	return lines[0], lines[1], nil
+}
+
+func inside(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// folder is where a command runs.
+func (x *session) folder(workdir string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case path.IsAbs(workdir):
+		return workdir
+	case x.sh != nil:
+		return path.Join(x.sh.last.cwd, workdir)
+	case workdir != "":
+		return workdir + ", of the working folder"
+	}
+	return "the working folder"
+}
+
+// notAllowed answers a call of a tool for files.
+func notAllowed(what string) string { return what + " was not allowed" }
+
+// changed shows what becomes of a file.
+func changed(f file, after string) string {
+	name := f.path
+	if !f.exists {
+		name = ""
+	}
+	return diff.Unified(name, f.path, f.text, after)
+}
+
+// changes shows what a patch does.
+func changes(steps []step) string {
+	var b strings.Builder
+	for _, st := range steps {
+		switch st.s.op {
+		case "delete":
+			fmt.Fprintf(&b, "delete %s\n", st.f.path)
+			continue
+		case "move":
+			fmt.Fprintf(&b, "move %s to %s\n", st.f.path, st.to.path)
+		}
+		if st.after != st.f.text {
+			b.WriteString(changed(st.f, st.after))
+		}
+	}
+	return b.String()
+}
