@@ -29,7 +29,13 @@ func isObject(s string) bool {
 // readCalls reads the list of calls of a message or a delta; one call without a list is a
 // list of one.
 func readCalls(raw json.RawMessage) ([]called, error) {
-	if !present(raw) || raw[0] != '{' && raw[0] != '[' {
+	if !present(raw) || raw[0] != '{' && raw[0] != '[' && raw[0] != '"' {
+		return nil, nil
+	}
+	if raw[0] == '"' { // the list as text
+		if text := []byte(strings.TrimSpace(unquote(raw))); len(text) > 0 && json.Valid(text) {
+			return readCalls(text)
+		}
 		return nil, nil
 	}
 	if raw[0] == '{' {
@@ -42,14 +48,80 @@ func readCalls(raw json.RawMessage) ([]called, error) {
 	return list, err
 }
 
+// says is the name and the arguments of a call. Servers put them in a member function or
+// custom, beside it, or one here and the other there.
+func (c *called) says() (name string, args json.RawMessage) {
+	for _, f := range []*function{c.Function, c.Custom, &c.function} {
+		if f == nil {
+			continue
+		}
+		if name == "" {
+			name = strings.TrimSpace(string(f.Name)) // no tool has blanks in its name
+		}
+		if name == "" {
+			name = strings.TrimSpace(string(f.Tool))
+		}
+		if given := f.given(); idle(args) && present(given) && (args == nil || !idle(given)) {
+			args = given
+		}
+	}
+	return name, args
+}
+
+// void reports whether an entry of a list of calls says nothing at all.
+func (c *called) void() bool {
+	name, args := c.says()
+	return !c.Index.known && c.ID == "" && name == "" && !present(c.Extra) && (len(args) == 0 || string(args) == `""`)
+}
+
+// idle reports whether arguments say nothing.
+func idle(raw json.RawMessage) bool {
+	return !present(raw) || string(raw) == `""` || string(raw) == "{}"
+}
+
+// partCalls are the calls that stand among the parts of a content, as Anthropic, Gemini and
+// OpenAI's newer form have them.
+func partCalls(raw json.RawMessage) []called {
+	if len(raw) == 0 || raw[0] != '[' {
+		return nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	var calls []called
+	for _, one := range list {
+		var part struct {
+			Type   label     `json:"type"`
+			CallID label     `json:"call_id"`
+			Inner  *function `json:"functionCall"`
+			called
+		}
+		if len(one) == 0 || one[0] != '{' || json.Unmarshal(one, &part) != nil {
+			continue
+		}
+		switch part.Type {
+		case "tool_use", "tool_call", "function_call", "custom_tool_call", "tool-call":
+		default:
+			if part.Inner == nil {
+				continue
+			}
+		}
+		if part.CallID != "" {
+			part.ID = part.CallID
+		}
+		if part.Inner != nil {
+			part.Function = part.Inner
+		}
+		calls = append(calls, part.called)
+	}
+	return calls
+}
+
 // call takes one call or a piece of one.
 func (a *answer) call(c *called, whole bool) error {
-	f := c.function
-	if c.Function != nil {
-		f = *c.Function
-	}
-	name := string(f.Name)
-	args, err := arguments(f.given())
+	name, given := c.says()
+	args, err := arguments(given)
 	if err != nil {
 		return malformed("arguments of a call of %s: %w", name, err)
 	}
@@ -60,7 +132,7 @@ func (a *answer) call(c *called, whole bool) error {
 	if !whole { // the calls of a whole message are complete
 		at = a.find(c.Index, string(c.ID), name, args)
 	}
-	if at == nil && name+args+string(c.ID) == "" && !present(c.Extra) && !whole {
+	if at == nil && name+args+string(c.ID) == "" && !present(c.Extra) {
 		return nil // an empty piece begins nothing
 	}
 	if at == nil {
@@ -133,6 +205,11 @@ func (a *answer) find(index listPlace, id, name, args string) *partial {
 		return at
 	}
 	at := a.indexed(index)
+	for _, p := range a.calls { // where calls share a place, the id tells them apart
+		if at != nil && at.id != id && id != "" && p.id == id && p.index == index {
+			at = p
+		}
+	}
 	if at == nil && index.known && (name != "" || !a.identified(id)) {
 		if name != "" || args == "" || begun(args) || a.open.whole() {
 			return nil // another place is another call

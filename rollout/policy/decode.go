@@ -32,6 +32,7 @@ type choice struct {
 	Finish  finishWord      `json:"finish_reason"`
 	Native  finishWord      `json:"native_finish_reason"` // the provider's, behind a router
 	Error   json.RawMessage `json:"error"`
+	Calls   json.RawMessage `json:"tool_calls"` // beside the message instead of in it
 }
 
 // said is a message or a delta.
@@ -49,6 +50,7 @@ type called struct {
 	Index    listPlace       `json:"index"`
 	ID       label           `json:"id"`
 	Function *function       `json:"function"`
+	Custom   *function       `json:"custom"`        // of a call of the type custom
 	Extra    json.RawMessage `json:"extra_content"` // signatures of thoughts
 	function                 // where a server leaves the member function out
 }
@@ -59,17 +61,24 @@ type function struct {
 	// What some servers call the arguments.
 	Parameters json.RawMessage `json:"parameters"`
 	Input      json.RawMessage `json:"input"`
+	Args       json.RawMessage `json:"args"`
+	Tool       label           `json:"tool_name"` // and the name
 }
 
 // given are the arguments, by whatever name.
 func (f *function) given() json.RawMessage {
-	switch {
-	case present(f.Arguments):
-		return f.Arguments
-	case present(f.Parameters):
-		return f.Parameters
+	list := []json.RawMessage{f.Arguments, f.Parameters, f.Input, f.Args}
+	for _, raw := range list {
+		if !idle(raw) {
+			return raw
+		}
 	}
-	return f.Input
+	for _, raw := range list {
+		if present(raw) {
+			return raw
+		}
+	}
+	return nil
 }
 
 type usage struct {
@@ -151,14 +160,24 @@ func (a *answer) read(raw []byte) error {
 	if r.Usage != nil && (a.usage == nil || r.Usage.total() != trajectory.Usage{}) { // zeros at the end take nothing back
 		a.usage = r.Usage
 	}
+	taken := false // a whole message of this document
 	for i := range r.Choices {
 		c := &r.Choices[i]
 		if c.Index.n != 0 {
 			continue
 		}
 		whole := c.Delta == nil
+		if whole && c.Message != nil && taken && !a.adds(c.Message) {
+			continue // another answer, which nobody asked for
+		}
+		taken = taken || whole && c.Message != nil
 		if whole {
 			c.Delta = c.Message
+		}
+		if c.Delta != nil && len(c.Delta.Calls) == 0 && present(c.Calls) {
+			if c.Delta.Calls, err = readCalls(c.Calls); err != nil {
+				return malformed("calls beside the message: %w", err)
+			}
 		}
 		if c.Delta == nil && present(c.Text) {
 			c.Delta = &said{Content: c.Text}
@@ -185,6 +204,12 @@ func (a *answer) read(raw []byte) error {
 	return nil
 }
 
+// adds reports whether a second message holds the calls of the first, as servers send them
+// that make a choice of each block of Anthropic's answers.
+func (a *answer) adds(s *said) bool {
+	return endingOf(a.finish) == endCalls && len(a.calls) == 0 && len(s.Calls) > 0 && !(present(s.Content) && string(s.Content) != `""`)
+}
+
 func choiceError(list ...json.RawMessage) error {
 	for _, raw := range list {
 		if present(raw) {
@@ -208,6 +233,13 @@ func failure(raw json.RawMessage) bool {
 	switch raw[0] {
 	case '"':
 		return len(raw) > 2
+	case '[':
+		return len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
+	case 't':
+		return true
+	default:
+		v, ok := loose(raw)
+		return ok && v != 0 && v != 200
 	case '{':
 		if json.Unmarshal(raw, &f) != nil {
 			return true
@@ -215,7 +247,6 @@ func failure(raw json.RawMessage) bool {
 		fine := f.Code == "" || f.Code == "0" || f.Code == "200" || strings.EqualFold(string(f.Code), "success")
 		return !fine || f.Code == "" && f.Message+f.Type != ""
 	}
-	return false
 }
 
 // saysItself reports whether a choice says itself that it failed: that says more.
@@ -291,12 +322,22 @@ func (a *answer) said(s *said, whole bool) error {
 		}
 	}
 	a.show(thought+inner, text+refusal)
+	some := false
 	for i := range s.Calls {
+		some = some || !s.Calls[i].void()
 		if err := a.call(&s.Calls[i], whole); err != nil {
 			return err
 		}
 	}
-	if s.Function != nil && len(s.Calls) == 0 { // some servers write both forms
+	if !some {
+		for _, c := range partCalls(s.Content) {
+			some = true
+			if err := a.call(&c, true); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Function != nil && !some { // some servers write both forms
 		return a.call(&called{Function: s.Function}, whole)
 	}
 	return nil
@@ -405,21 +446,65 @@ func flat(raw json.RawMessage) (text, inner string, err error) {
 			text += unquote(p)
 			continue
 		}
-		var part struct {
-			Text     partText        `json:"text"`
-			Refusal  label           `json:"refusal"`
-			Thinking json.RawMessage `json:"thinking"`
-		}
+		var part contentPart
 		if err := json.Unmarshal(p, &part); err != nil {
 			return "", "", err
 		}
-		thought, more, err := flat(part.Thinking)
+		outer, thought, err := part.read()
 		if err != nil {
 			return "", "", err
 		}
-		text, inner = text+string(part.Text)+string(part.Refusal), inner+thought+more
+		text, inner = text+outer, inner+thought
 	}
 	return text, inner, nil
+}
+
+// contentPart is a part of a content. What it says stands in a member that its type names, or
+// in text, content or value.
+type contentPart struct {
+	Type      label           `json:"type"`
+	Text      partText        `json:"text"`
+	Refusal   label           `json:"refusal"`
+	Thinking  json.RawMessage `json:"thinking"`
+	Reasoning json.RawMessage `json:"reasoning"`
+	Reasons   json.RawMessage `json:"reasoning_content"`
+	Summary   json.RawMessage `json:"summary"`
+	Content   json.RawMessage `json:"content"`
+	Value     label           `json:"value"`
+	Thought   json.RawMessage `json:"thought"` // Gemini: true for reasoning
+}
+
+// read gives the text of a part, and its reasoning.
+func (p *contentPart) read() (text, inner string, err error) {
+	for _, raw := range []json.RawMessage{p.Thinking, p.Reasoning, p.Reasons, p.Summary} {
+		thought, more, err := flat(raw)
+		if err != nil {
+			return "", "", err
+		}
+		if inner = thought + more; inner != "" {
+			break
+		}
+	}
+	kind := strings.ToLower(string(p.Type))
+	text = string(p.Text)
+	if text == "" && !strings.HasPrefix(kind, "tool") { // a tool's result is no text of the model
+		more, thought, err := flat(p.Content)
+		if err != nil {
+			return "", "", err
+		}
+		text, inner = more, inner+thought
+	}
+	if text == "" {
+		text = string(p.Value)
+	}
+	thinks := strings.HasPrefix(kind, "reasoning") || strings.HasPrefix(kind, "thinking") || kind == "thought" || string(p.Thought) == "true"
+	if thinks && inner == "" {
+		return string(p.Refusal), text, nil
+	}
+	if thinks {
+		text = ""
+	}
+	return text + string(p.Refusal), inner, nil
 }
 
 // mark is what may come before a document or a stream.

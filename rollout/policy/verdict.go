@@ -45,6 +45,10 @@ func faultsOf(out parsers.Parsed, text func() string) []trajectory.Fault {
 // The fault, if any, lies at byte at.
 func serverCall(c *trajectory.Call, at int) (trajectory.Fault, bool) {
 	args := strings.TrimSpace(c.Arguments)
+	if c.Name == "" {
+		c.State = trajectory.CallMalformed
+		return trajectory.Fault{Kind: string(c.State), Message: "a call without a name", From: at, To: at}, true
+	}
 	if args == "" {
 		return trajectory.Fault{}, false
 	}
