@@ -92,7 +92,8 @@ type chatTokens struct {
 // read takes them out of a raw answer.
 func (t *chatTokens) read(raw []byte) error {
 	var a struct {
-		Prompt  idList `json:"prompt_token_ids"`
+		Prompt  idList          `json:"prompt_token_ids"`
+		Usage   json.RawMessage `json:"usage"`
 		Choices []struct {
 			IDs      idList          `json:"token_ids"`
 			Prompt   idList          `json:"prompt_token_ids"`   // SGLang
@@ -113,6 +114,11 @@ func (t *chatTokens) read(raw []byte) error {
 	}
 	if a.Prompt == nil || one.IDs == nil {
 		return inexact("chat: the answer has no token ids; start a server that knows return_token_ids (vLLM 0.10.2 or later, SGLang), or choose --wire sglang, vllm or llamacpp")
+	}
+	if n := len(a.Prompt); n == 0 {
+		return inexact("chat: the server's list of the prompt's tokens is empty")
+	} else if u := readUsage(a.Usage); u != nil && u.Prompt > 0 && int(u.Prompt) != n {
+		return inexact("chat: the server counts %d tokens in the prompt and lists %d", u.Prompt, n)
 	}
 	c := Completion{Tokens: one.IDs, Prompt: -1, Finish: trajectory.FinishStop}
 	if one.LogProbs != nil {

@@ -25,7 +25,7 @@ type llamacppAnswer struct {
 	Model     string `json:"model"`
 	IDs       idList `json:"tokens"`
 	Prompt    *int   `json:"tokens_evaluated"`
-	Held      int    `json:"tokens_cached"` // in the context at the end
+	Held      count  `json:"tokens_cached"` // in the context at the end
 	Truncated bool   `json:"truncated"`
 	Stop      string `json:"stop_type"`
 	Timings   struct {
@@ -58,7 +58,7 @@ func readLlamacpp(raw []byte, want Capture) (Completion, error) {
 	}
 	// A context that is full while the answer is written ends it, as a limit does. A server
 	// that shifts its context drops a part of the prompt instead and goes on.
-	full := c.Finish == trajectory.FinishLength && (a.Held == 0 || a.Held+1 >= c.Prompt+len(a.IDs))
+	full := c.Finish == trajectory.FinishLength && (a.Held == 0 || int(a.Held)+1 >= c.Prompt+len(a.IDs))
 	if a.Truncated && !full {
 		return c, inexact("llama.cpp: the server dropped a part of the context to go on writing (truncated); start it with a larger --ctx-size and --no-context-shift")
 	}

@@ -42,7 +42,7 @@ type sglangAnswer struct {
 	Meta struct {
 		Finish   json.RawMessage `json:"finish_reason"`
 		Prompt   *int            `json:"prompt_tokens"`
-		Cached   int64           `json:"cached_tokens"`
+		Cached   count           `json:"cached_tokens"`
 		LogProbs triples         `json:"output_token_logprobs"`
 		Top      []triples       `json:"output_top_logprobs"`
 		Version  json.RawMessage `json:"weight_version"`
@@ -72,7 +72,9 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 				n, ok = s.int()
 				m.Prompt = new(int(n))
 			case 2:
-				m.Cached, ok = s.int()
+				var n int64
+				n, ok = s.int()
+				m.Cached = count(max(0, n))
 			case 3:
 				m.LogProbs, ok = s.triples(len(a.IDs))
 			case 5:
@@ -137,7 +139,7 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 			return Completion{}, malformed("sglang: %v", err)
 		}
 	}
-	c := Completion{Prompt: -1, Cached: a.Meta.Cached, Version: plainText(a.Meta.Version), LogProbs: a.Meta.LogProbs.logProbs, Tokens: a.Meta.LogProbs.ids}
+	c := Completion{Prompt: -1, Cached: int64(a.Meta.Cached), Version: plainText(a.Meta.Version), LogProbs: a.Meta.LogProbs.logProbs, Tokens: a.Meta.LogProbs.ids}
 	if a.Meta.Prompt != nil {
 		c.Prompt = *a.Meta.Prompt
 	}

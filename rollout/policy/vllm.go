@@ -50,7 +50,7 @@ type inferenceAnswer struct {
 	Choices []struct {
 		IDs      idList          `json:"token_ids"`
 		Prompt   idList          `json:"prompt_token_ids"`
-		Finish   string          `json:"finish_reason"`
+		Finish   finishWord      `json:"finish_reason"`
 		LogProbs *chatLogProbs   `json:"logprobs"`
 		Experts  string          `json:"routed_experts"`
 		Versions json.RawMessage `json:"weight_versions"`
@@ -62,6 +62,7 @@ type inferenceAnswer struct {
 type chatLogProbs struct {
 	Content []struct {
 		ID      *trajectory.Token `json:"token_id"`
+		Token   spelledID         `json:"token"`
 		LogProb *float32          `json:"logprob"`
 		Top     []struct {
 			ID      *trajectory.Token `json:"token_id"`
@@ -86,7 +87,7 @@ func readInference(raw []byte, want Capture) (Completion, error) {
 		c.Echo = one.Prompt
 	}
 	var err error
-	if c.Finish, err = finishOf(one.Finish); err != nil {
+	if c.Finish, err = finishOf(string(one.Finish)); err != nil {
 		return c, err
 	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
@@ -121,7 +122,7 @@ func (c *Completion) books(raw json.RawMessage) {
 func (l *chatLogProbs) read(c *Completion, want Capture) error {
 	c.LogProbs = make([]float32, 0, len(l.Content))
 	for i, p := range l.Content {
-		if p.ID != nil && (i >= len(c.Tokens) || *p.ID != c.Tokens[i]) {
+		if p.ID != nil && (i >= len(c.Tokens) || *p.ID != c.Tokens[i]) || p.Token.other(c.Tokens, i) {
 			return inexact("vllm: token_ids and logprobs differ at token %d", i)
 		}
 		c.LogProbs = append(c.LogProbs, known(p.LogProb))
@@ -159,6 +160,25 @@ func tokenID(text string) (trajectory.Token, bool) {
 	return trajectory.Token(n), ok && err == nil && n >= 0
 }
 
+// spelledID is the id of a token that is spelled token_id:N; unknown for a token's text.
+type spelledID struct {
+	id    trajectory.Token
+	known bool
+}
+
+// UnmarshalJSON reads it.
+func (s *spelledID) UnmarshalJSON(raw []byte) error {
+	if bytes.HasPrefix(raw, []byte(`"token_id:`)) {
+		s.id, s.known = tokenID(string(raw[1 : len(raw)-1]))
+	}
+	return nil
+}
+
+// other reports whether it is known and not the i-th of list.
+func (s spelledID) other(list []trajectory.Token, i int) bool {
+	return s.known && (i >= len(list) || list[i] != s.id)
+}
+
 // best are the k likeliest, in their order: servers add the sampled token at the end.
 func best(list []top, k int) []top {
 	slices.SortStableFunc(list, func(a, b top) int {
@@ -170,11 +190,12 @@ func best(list []top, k int) []top {
 type completionsAnswer struct {
 	Model   string `json:"model"`
 	Choices []struct {
-		IDs      idList `json:"token_ids"`
-		Prompt   idList `json:"prompt_token_ids"`
-		Finish   string `json:"finish_reason"`
+		IDs      idList     `json:"token_ids"`
+		Prompt   idList     `json:"prompt_token_ids"`
+		Finish   finishWord `json:"finish_reason"`
 		LogProbs *struct {
 			LogProbs []*float32            `json:"token_logprobs"`
+			Tokens   []spelledID           `json:"tokens"`
 			Top      []map[string]*float32 `json:"top_logprobs"`
 		} `json:"logprobs"`
 		Experts  string          `json:"routed_experts"`
@@ -195,7 +216,7 @@ func readCompletions(raw []byte, want Capture) (Completion, error) {
 	c := Completion{Prompt: -1, Model: a.Model, Tokens: one.IDs, Echo: one.Prompt}
 	c.books(a.Usage)
 	var err error
-	if c.Finish, err = finishOf(one.Finish); err != nil {
+	if c.Finish, err = finishOf(string(one.Finish)); err != nil {
 		return c, err
 	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
@@ -205,6 +226,11 @@ func readCompletions(raw []byte, want Capture) (Completion, error) {
 		return c, err
 	}
 	if one.LogProbs != nil {
+		for i, t := range one.LogProbs.Tokens {
+			if t.other(c.Tokens, i) {
+				return c, inexact("completions: token_ids and logprobs differ at token %d", i)
+			}
+		}
 		for _, p := range one.LogProbs.LogProbs {
 			c.LogProbs = append(c.LogProbs, known(p))
 		}
