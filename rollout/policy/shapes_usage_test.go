@@ -1,0 +1,41 @@
+package policy_test
+
+import "testing"
+
+// The books of an answer, wherever a server puts them and however often.
+func TestBooksInOddPlaces(t *testing.T) {
+	a, b := delta(`{"content":"x"}`, ""), delta(`{}`, "stop")
+	u := func(m string) string { return `{"choices":[],"usage":` + m + `}` }
+	const full = `{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2}}`
+	plain := func(choice, more string) string {
+		return `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"` + choice + `}]` + more + `}`
+	}
+	for name, in := range map[string]string{
+		"plain":                  plain("", `,"usage":`+full),
+		"at the end":             sse(a, b, u(full)),
+		"zeros behind it":        sse(a, u(full), b, u(`{"prompt_tokens":0,"completion_tokens":0}`)),
+		"null behind it":         sse(a, u(full), b, u(`null`)),
+		"text behind it":         sse(a, u(full), b, u(`"none"`)),
+		"halves":                 sse(u(`{"prompt_tokens":7,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":2}}`), a, b, u(`{"completion_tokens":3}`)),
+		"halves of other words":  sse(u(`{"input_tokens":7,"output_tokens":1,"cached_tokens":2}`), a, b, u(`{"output_tokens":3}`)),
+		"counting up":            sse(u(`{"prompt_tokens":7,"completion_tokens":1}`), a, b, u(full)),
+		"null details at last":   sse(u(full), a, b, u(`{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":null}`)),
+		"in the choice":          plain(`,"usage":`+full, ""),
+		"in the choice, stream":  sse(a, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":`+full+`}]}`),
+		"text in the choice":     plain(`,"usage":"none"`, `,"usage":`+full),
+		"in x_groq":              sse(a, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"id":"r","usage":`+full+`}}`),
+		"x_groq without them":    sse(`{"choices":[{"index":0,"delta":{"content":"x"}}],"x_groq":{"id":"r"}}`, b, u(full)),
+		"x_groq as text":         sse(`{"choices":[{"index":0,"delta":{"content":"x"}}],"x_groq":"r"}`, b, u(full)),
+		"floats and text":        sse(a, b, u(`{"prompt_tokens":7.0,"completion_tokens":"3","prompt_tokens_details":{"cached_tokens":"2"}}`)),
+		"a detail of wrong form": sse(a, b, u(`{"prompt_tokens":7,"completion_tokens":3,"prompt_cache_hit_tokens":2,"prompt_tokens_details":"none"}`)),
+	} {
+		turn, err := read(t, in)
+		got := turn.Usage
+		if want := int64(2); name != "counting up" && got.Cached != want && err == nil {
+			t.Errorf("%s: %d tokens from the cache", name, got.Cached)
+		}
+		if err != nil || got.Prompt != 7 || got.Completion != 3 || turn.Sampled.Message.Content() != "x" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
