@@ -285,15 +285,15 @@ func failure(raw json.RawMessage) bool {
 		return len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
 	case 't':
 		return true
-	default:
-		v, ok := loose(raw)
-		return ok && v != 0 && v != 200
 	case '{':
 		if json.Unmarshal(raw, &f) != nil {
 			return true
 		}
 		fine := f.Code == "" || f.Code == "0" || f.Code == "200" || strings.EqualFold(string(f.Code), "success")
 		return !fine || f.Code == "" && f.Message+f.Type != ""
+	default:
+		v, ok := loose(raw)
+		return ok && v != 0 && v != 200
 	}
 }
 
