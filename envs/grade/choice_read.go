@@ -26,7 +26,7 @@ var (
 	listed = regexp.MustCompile(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
 	// remark follows a letter that begins another sentence.
 	remark     = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|does|do|did|has|have|can|could|cannot|will|would|seems?|fails?|because|since|says|states)\b`)
-	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|n't\b|对|正确|误|的)`)
+	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|unlikely|(?:an?|the) (?:wrong|bad|poor|incorrect) (?:answer|choice|option|guess|one|idea|pick)|n't\b|对|正确|误|的)`)
 	isnt       = regexp.MustCompile(`(?i)^` + undress + `\s*(?:isn't|aren't|wasn't|can't|cannot)\b`)
 	article    = regexp.MustCompile(`^[AIa]\s+[a-z]`)
 	verdictOnA = regexp.MustCompile(`^A\s+(?:or|and|is|isn't|was|not|because|since|but|seems|as)\b`)
