@@ -57,14 +57,17 @@ var (
 	units     = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
 )
 
+// oneSpelling rewrites signs and commands that say the same.
+var oneSpelling = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ", "∅", "\\emptyset ",
+	"√", "\\sqrt ", "∛", "\\sqrt[3] ", "ℝ", "\\mathbb{R}", "ℤ", "\\mathbb{Z}", "ℚ", "\\mathbb{Q}", "ℕ", "\\mathbb{N}", "ℂ", "\\mathbb{C}", "\\langle", "(", "\\rangle", ")", "⟨", "(", "⟩", ")", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "\\lor ", " or ", "\\vee ", " or ", "∨", " or ", "\\land ", " and ", "∧", " and ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "", "¥", "",
+	"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
+	"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ")
+
 // tidy rewrites what has several spellings.
 func tidy(s string) string {
 	s = coloured.ReplaceAllString(closeUp.ReplaceAllString(s, ","), "")
 	s = endlessly(scientific.ReplaceAllString(s, "${1}(${2}*10^{${3}})${4}"))
-	s = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ", "∅", "\\emptyset ",
-		"√", "\\sqrt ", "∛", "\\sqrt[3] ", "ℝ", "\\mathbb{R}", "ℤ", "\\mathbb{Z}", "ℚ", "\\mathbb{Q}", "ℕ", "\\mathbb{N}", "ℂ", "\\mathbb{C}", "\\langle", "(", "\\rangle", ")", "⟨", "(", "⟩", ")", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "\\lor ", " or ", "\\vee ", " or ", "∨", " or ", "\\land ", " and ", "∧", " and ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "", "¥", "",
-		"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
-		"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ").Replace(s)
+	s = oneSpelling.Replace(s)
 	if strings.Contains(s, "choose") || strings.Contains(s, "{") && strings.ContainsAny(s, "|:") || strings.Contains(s, `\mid`) {
 		s = choose.ReplaceAllString(suchThat.ReplaceAllString(s, "$1"), `\binom{$1}{$2}`)
 	}

@@ -11,10 +11,11 @@ const leaving = `eliminat(?:e|ed|es|ing)|exclud(?:e|ed|es|ing)|reject(?:ed|s|ing
 var (
 	// wrongBehind begins what denies the answer before it: "5 is wrong", "B isn't the answer".
 	// "5 is not a prime" says something else.
-	wrongBehind = regexp.MustCompile(`(?i)^(?:[\s$*_"')\]}` + "`" + `]|\\[)\]])*(?:` +
+	wrongBehind = regexp.MustCompile(`(?i)^(?:[\s$*_"')\]}` + "`" + `]|\\[)\]]|\\text\{)*(?:` +
 		`(?:is|was|are|were|seems|looks|must\s+be|would\s+be)\s+(?:(?:clearly|also|definitely|obviously|therefore|thus|simply|just)\s+)*(?:wrong|incorrect|false|mistaken|invalid|rejected|discarded|excluded|eliminated|extraneous|impossible|ruled\s+out|out|too\s+(?:high|low|big|large|great|small|little|much|many|few)|(?:the|an?)\s+(?:wrong|incorrect|false|bad|poor|invalid|mistaken)\s+(?:answer|choice|option|guess|value|result|solution|one|idea|number|root|pick)|(?:the|an?)\s+(?:trap|distractor|decoy|mistake))\b` +
 		`|(?:(?:is|was|are|were|would|could|can|must|does|do|did)\s*(?:not|n't)|cannot|can't)\s+(?:be\s+)?(?:(?:the|a|an|my|our|your)\s+)?(?:(?:right|correct|final|true|real|valid|actual|possible)\b\s*)*(?:answer|solution|result|option|choice|one|value|right|correct|true|valid|possible|accepted|work)\b` +
-		`|(?:is|was)n't\s+(?:it|so)\b` +
+		`|(?:is|was)n't\s+(?:it|so)\b|(?:→\s*|[-=]>\s*)?(?:❌|✗|✘)|→\s*(?:wrong|incorrect|false|no)\b` +
+		`|has\s+been\s+(?:ruled\s+out|rejected|discarded|excluded|eliminated)\b|does(?:n't|\s+not)\s+(?:fit|hold)\b` +
 		`|(?:can|must|should|could|may)\s+be\s+(?:ruled\s+out|rejected|discarded|excluded|eliminated)\b` +
 		`|\?\s*(?:that|it|this)(?:'s|\s+is)\s+(?:(?:just|simply|clearly|definitely)\s+)?(?:not\s+(?:it|so|right|correct|true|possible)|wrong|incorrect|false|impossible)\b` +
 		`|,?\s*(?:but|yet|though|although)\s+(?:(?:that|it|this|which)(?:'s|\s+is)\s+(?:(?:just|simply|clearly|definitely)\s+)?(?:not\s+(?:it|so|right|correct|true|possible)|wrong|incorrect|false|impossible|mistaken)|i\s+(?:disagree|doubt\s+it|do(?:n't|\s+not)\s+(?:agree|think\s+so)))\b` +
@@ -34,7 +35,7 @@ func DeniedBehind(behind string) bool {
 			return false
 		}
 	}
-	if rest == "" || strings.IndexByte("iwaslmcdbtyIWASLMCDBTY?", rest[0]) < 0 { // most answers, at little cost
+	if rest == "" || strings.IndexByte("iwaslmcdbtyhIWASLMCDBTYH?-=\xe2", rest[0]) < 0 { // most answers, at little cost
 		return false
 	}
 	return wrongBehind.MatchString(behind[:min(len(behind), 100)])

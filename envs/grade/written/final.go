@@ -10,7 +10,7 @@ var (
 	tags    = regexp.MustCompile(`(?is)<(answer|final[_-]?answer|ans|final|choice|option|result)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]?answer|ans|final|choice|option|result)\s*>|$)`)
 	joined  = regexp.MustCompile(`(?i)^[\s,;.]*(?:(?:or|and|或|和)[\s,;]*)?$`)
 	fenced  = regexp.MustCompile("(?s)^```[a-zA-Z]*[ \t]*\r?\n?(.*?)\r?\n?```$")
-	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike|(?:all|every)(?:\s+[a-z]+)?\s+but)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|possibly|ever|quite|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
+	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike|(?:all|every)(?:\s+[a-z]+)?\s+but|better\s+than)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|possibly|ever|quite|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
 )
 
 // Final is the part of an answer that counts: what stands behind the thinking; there, in
