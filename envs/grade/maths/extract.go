@@ -59,6 +59,9 @@ func extract(text string, targets Targets) string {
 	if strings.Contains(text, `\blacksquare`) || strings.Contains(text, `\square`) || strings.Contains(text, "∎") {
 		text = proved.ReplaceAllString(text, "")
 	}
+	if strings.Contains(text, `\text`) && saidWrong.MatchString(text) {
+		return ""
+	}
 	if m := continental.FindStringSubmatch(text); m != nil {
 		text = m[1] + strings.NewReplacer(".", "", ",", ".").Replace(m[2]) + m[3]
 	}
@@ -147,7 +150,9 @@ var (
 	nothing     = regexp.MustCompile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+|(?:the|this)\s+(?:equation|system|inequality|problem)\s+has\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
 	abbreviated = regexp.MustCompile(`\b(vs|resp|bzw)\.`)
 	// proved ends a proof; continental is all of an answer: 1.234,5
-	proved      = regexp.MustCompile(`(?:\s|\$|\\q?quad\b|\\hfill\b)*(?:\\(?:black)?square\b|∎)[\s$]*$`)
+	proved = regexp.MustCompile(`(?:\s|\$|\\q?quad\b|\\hfill\b)*(?:\\(?:black)?square\b|∎)[\s$]*$`)
+	// saidWrong takes back what stands before it, within a formula
+	saidWrong   = regexp.MustCompile(`(?i)[\d})]\s*\\text\w*\{\s*\(?\s*(?:(?:is|was)\s+(?:clearly\s+)?)?(?:wrong|incorrect|false|rejected|extraneous|invalid|impossible|not\s+(?:the\s+answer|correct|right|valid|true))\b[^{}]*\}[\s.$]*$`)
 	continental = regexp.MustCompile(`^([\s$*]*[-+]?\s*(?:\\?[$€£]\s*)?)(\d{1,3}(?:\.\d{3})+,\d+)((?:\s*[€$%]|\s+[a-z]+)?[\s$.*]*)$`)
 	// divided is the power of the unit behind a stroke: m/s^2
 	divided = regexp.MustCompile(`(/\s*(?:\\text\s*\{\s*|\\mathrm\s*\{\s*)?(?:s|h|hr|min|sec|cm|mm|m|km|in|ft))\b(?:\s?\^\s?(?:\{([23])\}|([23])))`)
