@@ -26,7 +26,7 @@ var (
 	listed = regexp.MustCompile(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
 	// remark follows a letter that begins another sentence.
 	remark     = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|does|do|did|has|have|can|could|cannot|will|would|seems?|fails?|because|since|says|states)\b`)
-	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|n't\b|对|正确|误|的)`)
+	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|unlikely|(?:an?|the) (?:wrong|bad|poor|incorrect) (?:answer|choice|option|guess|one|idea|pick)|n't\b|对|正确|误|的)`)
 	isnt       = regexp.MustCompile(`(?i)^` + undress + `\s*(?:isn't|aren't|wasn't|can't|cannot)\b`)
 	article    = regexp.MustCompile(`^[AIa]\s+[a-z]`)
 	verdictOnA = regexp.MustCompile(`^A\s+(?:or|and|is|isn't|was|not|because|since|but|seems|as)\b`)
@@ -58,6 +58,9 @@ func chosen(text string, count int) (string, bool) {
 	marks := announced(text)
 	for i := len(marks) - 1; i >= 0; i-- {
 		tail := text[marks[i][1]:]
+		if plural.MatchString(tail) && optionWord.MatchString(text[marks[i][0]:marks[i][1]]) {
+			continue // "options A and C are wrong" announces none
+		}
 		if before := text[:marks[i][0]]; marks[i][2] >= 0 || strings.HasSuffix(before, "不") || strings.HasSuffix(before, "别") || written.Denied(before) {
 			tail = "not " + tail
 		}
@@ -191,6 +194,10 @@ func (n choices) behind(tail string) (letter string, decided bool) {
 }
 
 var (
+	// plural goes on with the s of a word for several options, which optionWord is
+	plural     = regexp.MustCompile(`^s(?:[^A-Za-z]|$)`)
+	optionWord = regexp.MustCompile(`(?i)(?:option|choice)$`)
+
 	deny = regexp.MustCompile(`(?i)^` + dress + `(?:definitely |certainly |clearly |actually |probably |really )*(?:not|never|neither|nor|isn't|can't be|cannot be|不是|不|并非)\b?\s*(?:be\s+)?`)
 	word = regexp.MustCompile(`^\s+[a-z]`)
 )

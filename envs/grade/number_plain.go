@@ -12,6 +12,7 @@ var (
 	// opposite is -(5), continental 1.234,5 and 1.234.567
 	opposite    = regexp.MustCompile(`(^|[^\w)\]}])-\s?\(\s*([\d.,]+)\s*\)`)
 	continental = regexp.MustCompile(`(^|[^\d.,])(\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,})($|[^\d,.]|[,.](?:\D|$))`)
+	absolute    = regexp.MustCompile(`\|\s?-\s?([\d.,]+)\s?\|`)
 	// scale is that of a temperature, coin a sign of money behind a number
 	scale = regexp.MustCompile(`^\s?(?:\$?\s?(?:\^\s?\{?\s?\\circ\s?\}?|°)\s?(?:\\(?:text|mathrm)\s?\{\s?)?([CFK])\b|(?i:degrees?\s+(c)elsius|degrees?\s+(f)ahrenheit|degrees?\s+(c)\b|degrees?\s+(f)\b))`)
 	coin  = regexp.MustCompile(`^\s?([€£¥$])`)
@@ -22,6 +23,9 @@ var (
 func plainly(text string) string {
 	if strings.Contains(text, "-(") || strings.Contains(text, "- (") {
 		text = opposite.ReplaceAllString(text, "$1-$2")
+	}
+	if strings.Count(text, "|") == 2 { // no table
+		text = absolute.ReplaceAllString(text, "$1")
 	}
 	if pointed(text) {
 		text = continental.ReplaceAllStringFunc(text, func(s string) string {

@@ -56,6 +56,15 @@ func extract(text string, targets Targets) string {
 	}
 	text = written.Final(written.Fold(text))
 	text = inDigits(written.Plain(text))
+	if strings.Contains(text, `\blacksquare`) || strings.Contains(text, `\square`) || strings.Contains(text, "∎") {
+		text = proved.ReplaceAllString(text, "")
+	}
+	if strings.Contains(text, `\text`) && saidWrong.MatchString(text) {
+		return ""
+	}
+	if m := continental.FindStringSubmatch(text); m != nil {
+		text = m[1] + strings.NewReplacer(".", "", ",", ".").Replace(m[2]) + m[3]
+	}
 	text = endless.ReplaceAllString(text, `${1}\infty`)
 	if strings.Contains(text, "vs.") || strings.Contains(text, "resp.") || strings.Contains(text, "bzw.") {
 		text = abbreviated.ReplaceAllString(text, "$1")
@@ -84,6 +93,7 @@ func extract(text string, targets Targets) string {
 	if all := anchor.FindAllStringIndex(text, -1); all != nil {
 		tail := text[all[len(all)-1][1]:]
 		tail = strings.ToValidUTF8(tail[:min(len(tail), 2*maxExpression)], "")
+		tail = strings.TrimLeft(tail, "}")                   // \text{The answer is }5
 		if rest, ok := strings.CutPrefix(tail, "n't "); ok { // isn't
 			tail = "not " + rest
 		} else if written.Denied(text[:all[len(all)-1][0]]) { // I don't think the answer is
@@ -139,6 +149,11 @@ func none(text string) bool {
 var (
 	nothing     = regexp.MustCompile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+|(?:the|this)\s+(?:equation|system|inequality|problem)\s+has\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
 	abbreviated = regexp.MustCompile(`\b(vs|resp|bzw)\.`)
+	// proved ends a proof; continental is all of an answer: 1.234,5
+	proved = regexp.MustCompile(`(?:\s|\$|\\q?quad\b|\\hfill\b)*(?:\\(?:black)?square\b|∎)[\s$]*$`)
+	// saidWrong takes back what stands before it, within a formula
+	saidWrong   = regexp.MustCompile(`(?i)[\d})]\s*\\text\w*\{\s*\(?\s*(?:(?:is|was)\s+(?:clearly\s+)?)?(?:wrong|incorrect|false|rejected|extraneous|invalid|impossible|not\s+(?:the\s+answer|correct|right|valid|true))\b[^{}]*\}[\s.$]*$`)
+	continental = regexp.MustCompile(`^([\s$*]*[-+]?\s*(?:\\?[$€£]\s*)?)(\d{1,3}(?:\.\d{3})+,\d+)((?:\s*[€$%]|\s+[a-z]+)?[\s$.*]*)$`)
 	// divided is the power of the unit behind a stroke: m/s^2
 	divided = regexp.MustCompile(`(/\s*(?:\\text\s*\{\s*|\\mathrm\s*\{\s*)?(?:s|h|hr|min|sec|cm|mm|m|km|in|ft))\b(?:\s?\^\s?(?:\{([23])\}|([23])))`)
 	scaled  = regexp.MustCompile(`(?i)(\d)(?:\s|\\[ ,])*(?:\\text\s*\{\s*)?\b(thousand|million|billion|trillion)s?\b\s*\}?`)

@@ -46,22 +46,28 @@ var (
 	suchThat   = regexp.MustCompile(`^\s*\\?\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid|\||:)\s*([^|:]*[<>=][^|:]*|[^|:]*\\(?:[lg]e|ne|in)[^|:]*)\s*\\?\}\s*$`)
 	choose     = regexp.MustCompile(`\{\s*([^{}]+?)\s*\\choose\s*([^{}]+?)\s*\}`)
 	everything = regexp.MustCompile(`\(\s*-\s*\\infty\s*,\s*\+?\s*\\infty\s*\)`)
-	percents   = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
-	mixed      = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
-	upright    = regexp.MustCompile(`([\d})])\s*\\mathrm\{\s*(?:[cmk]?m|kg|g|s|h|in|ft|mph|rad|k?[NJW])\s*(?:\^\{?[23]\}?)?\s*\}\s*$`)
-	connected  = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
-	conjunct   = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
-	units      = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
+	// punctured are the numbers but one, segment a line of two points, which is named as its length is
+	punctured = regexp.MustCompile(`^\s*(?:[a-z]\s*\\in\s*)?\\mathbb\s*\{?R\}?\s*\\(?:setminus|backslash)\s*\\\{\s*(-?\d+(?:\.\d+)?)\s*\\\}\s*$`)
+	segment   = regexp.MustCompile(`\\overline\s*\{\s*([A-Z]{2})\s*\}`)
+	percents  = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
+	mixed     = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
+	upright   = regexp.MustCompile(`([\d})])(?:\s|\\\s|~)*(?:\\(?:mathrm|text)\{[\s~]*(?:[cmk]?m|kg|g|s|h|in|ft|mph|rad|[kM]?[NJWV]|newtons?|joules?|watts?|volts?)\s*(?:\^\{?[23]\}?)?\s*\}(?:\s*\*?\s*\\(?:mathrm|text)\{\s*[smh]\s*\})?|\s[kM]?[NJWV](?:\s?[*]\s?[smh])?|\s(?:newton|joule|watt|volt)s?(?:[-\s](?:meter|metre|second)s?)?)\s*\.?\s*$`)
+	connected = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
+	conjunct  = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
+	units     = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
 )
+
+// oneSpelling rewrites signs and commands that say the same.
+var oneSpelling = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ", "∅", "\\emptyset ",
+	"√", "\\sqrt ", "∛", "\\sqrt[3] ", "ℝ", "\\mathbb{R}", "ℤ", "\\mathbb{Z}", "ℚ", "\\mathbb{Q}", "ℕ", "\\mathbb{N}", "ℂ", "\\mathbb{C}", "\\langle", "(", "\\rangle", ")", "⟨", "(", "⟩", ")", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "\\lor ", " or ", "\\vee ", " or ", "∨", " or ", "\\land ", " and ", "∧", " and ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "", "¥", "",
+	"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
+	"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ")
 
 // tidy rewrites what has several spellings.
 func tidy(s string) string {
 	s = coloured.ReplaceAllString(closeUp.ReplaceAllString(s, ","), "")
 	s = endlessly(scientific.ReplaceAllString(s, "${1}(${2}*10^{${3}})${4}"))
-	s = strings.NewReplacer("\\\\", "\\cr ", "\\$", "", "$", "", "{,}", ",", "\\!", "", "−", "-", "–", "-", "×", "*", "·", "*", "÷", "/", "π", "\\pi ", "∞", "\\infty ", "∅", "\\emptyset ",
-		"√", "\\sqrt ", "∛", "\\sqrt[3] ", "ℝ", "\\mathbb{R}", "ℤ", "\\mathbb{Z}", "ℚ", "\\mathbb{Q}", "ℕ", "\\mathbb{N}", "ℂ", "\\mathbb{C}", "\\langle", "(", "\\rangle", ")", "⟨", "(", "⟩", ")", "≤", "\\le ", "≥", "\\ge ", "≠", "\\ne ", "∪", "\\cup ", "∈", "\\in ", "±", "\\pm ", "²", "^2", "³", "^3", "€", "", "£", "", "¥", "",
-		"!=", "\\ne ", "<=", "\\le ", ">=", "\\ge ", "==", "=", "\\left\\{", "\\{", "\\right\\}", "\\}", "\\left|", "|", "\\right|", "|", "\\lvert", "|", "\\rvert", "|",
-		"\\Bigl", "", "\\Bigr", "", "**", "^", "\u00a0", " ", "~", " ").Replace(s)
+	s = oneSpelling.Replace(s)
 	if strings.Contains(s, "choose") || strings.Contains(s, "{") && strings.ContainsAny(s, "|:") || strings.Contains(s, `\mid`) {
 		s = choose.ReplaceAllString(suchThat.ReplaceAllString(s, "$1"), `\binom{$1}{$2}`)
 	}
@@ -69,6 +75,12 @@ func tidy(s string) string {
 		s = degreesOf.ReplaceAllString(s, `(($1)*\pi /180)`)
 	}
 	s = degrees.ReplaceAllString(s, "")
+	if strings.Contains(s, `\setminus`) || strings.Contains(s, `\backslash`) {
+		s = punctured.ReplaceAllString(s, `(-\infty,$1)\cup($1,\infty)`)
+	}
+	if strings.Contains(s, `\overline`) {
+		s = segment.ReplaceAllString(s, "$1")
+	}
 	if strings.Contains(s, "infty") {
 		s = everything.ReplaceAllString(s, `\mathbb{R}`)
 	}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"hermes/envs/grade/written"
 )
 
 // Options tune [Equal]. The zero value is usable.
@@ -44,6 +46,12 @@ type Result struct {
 // Equal tells whether the answer of a text is the gold answer.
 func Equal(gold, answer string, o Options) Result {
 	r := Result{Gold: extract(gold, o.Targets), Answer: extract(answer, o.Targets)}
+	if g := optionAlone.FindStringSubmatch(r.Gold); g != nil {
+		if a := optionSaid.FindStringSubmatch(written.Final(written.Fold(answer))); a != nil {
+			r.Answer, r.Equal = a[1]+a[2], a[1]+a[2] == g[1]
+			return r
+		}
+	}
 	if r.Gold == "" || r.Answer == "" || len(r.Gold) > maxExpression || len(r.Answer) > maxExpression {
 		return r
 	}
@@ -53,6 +61,16 @@ func Equal(gold, answer string, o Options) Result {
 		}
 		r.Equal = Equal(a[2], b[2], o).Equal
 		return r
+	}
+	if b := based.FindStringSubmatch(r.Gold); b != nil { // its base may be left out, or be a word
+		digits, base, _ := strings.Cut(wordBase.Replace(strings.NewReplacer("{", "", "}", "", `\text`, "", " ", "").Replace(r.Answer)), "_")
+		r.Equal = digits == b[1] && (base == "" || base == b[2])
+		if r.Equal {
+			return r
+		}
+	}
+	if !strings.Contains(r.Gold, "=") {
+		r.Answer = atPlace.ReplaceAllString(r.Answer, "")
 	}
 	golds, answers := readings(r.Gold), readings(r.Answer)
 	if len(golds) == 0 || len(answers) == 0 || worded(r.Gold) || worded(r.Answer) { // text, where a value cannot be read
@@ -136,12 +154,21 @@ func readings(s string) []*node {
 	return out
 }
 
+// wordBase are the bases of numbers that are said in words.
+var wordBase = strings.NewReplacer("two", "2", "three", "3", "four", "4", "five", "5", "six", "6", "seven", "7", "eight", "8", "nine", "9", "ten", "10", "twelve", "12", "sixteen", "16")
+
 var (
-	about    = regexp.MustCompile(`\\(?:approx|simeq|doteq)(?:[^A-Za-z]|$)|≈|≃|≅`)
-	leading  = regexp.MustCompile(`^\s*(?:=|≈|~|\\(?:approx|simeq|sim)(?:\s+|\b))+\s*`)
-	labelled = regexp.MustCompile(`^\s*\\text\w*\{\s*\(([A-H])\)\s*\}\s*(\S.*)$`)
-	letters  = regexp.MustCompile(`^[A-Za-z]{3,}$`)
-	wrapped  = regexp.MustCompile(`\\(?:mathrm|text(?:bf|it|rm|normal)?|mathbf|mbox)\s*\{([^{}]*)\}`)
+	based   = regexp.MustCompile(`^\s*\$?([\dA-F]+)_(?:\{\s*)?(\d+)\s*\}?\$?\s*$`)
+	atPlace = regexp.MustCompile(`^\s*[fghpqFGPQ]\s*\(\s*-?\d+\s*\)\s*=\s*`)
+	// optionAlone is a gold answer that is an option, optionSaid all of an answer that names one:
+	// "(A) 12", "A) 12", "The answer is \textbf{(A)}."
+	optionAlone = regexp.MustCompile(`^\s*(?:\\(?:text|textbf|mathrm)\s*\{)?\s*\(?([A-H])\)?\s*\}?\s*$`)
+	optionSaid  = regexp.MustCompile(`^\s*(?:(?i:the\s+|final\s+|correct\s+)*(?i:answer|option|choice)\s*(?i:is\s*)?:?\s*(?i:option\s*)?[$*]*(?:\\(?:text|textbf|mathrm)\s*\{\s*)?\(?([A-H])\)?\s*\}?[$*.\s]*|\(?([A-H])\)\s+[-\d$\\][^,;|&()A-H]{0,20})$`)
+	about       = regexp.MustCompile(`\\(?:approx|simeq|doteq)(?:[^A-Za-z]|$)|≈|≃|≅`)
+	leading     = regexp.MustCompile(`^\s*(?:=|≈|~|\\(?:approx|simeq|sim)(?:\s+|\b))+\s*`)
+	labelled    = regexp.MustCompile(`^\s*\\text\w*\{\s*\(([A-H])\)\s*\}\s*(\S.*)$`)
+	letters     = regexp.MustCompile(`^[A-Za-z]{3,}$`)
+	wrapped     = regexp.MustCompile(`\\(?:mathrm|text(?:bf|it|rm|normal)?|mathbf|mbox)\s*\{([^{}]*)\}`)
 )
 
 // worded tells whether an expression is a word, no product of letters: below is not elbow.

@@ -38,10 +38,23 @@ func meant(n *node) (*node, bool) {
 	return nil, false
 }
 
+// asked tells whether an equation may say what was asked for, and is none to be solved: the sum
+// of two letters or more is a number: m + n = 10.
+func asked(n *node) bool {
+	if n.op != oRel || slices.ContainsFunc(n.rels, func(r string) bool { return r != "=" }) {
+		return false
+	}
+	left := n.kids[0]
+	return left.op == oAdd && len(left.letters()) > 1 && !slices.ContainsFunc(left.kids, func(k *node) bool { return k.op != oSym || len(k.letters()) != 1 })
+}
+
 func (c *comparer) sameRelation(a, b *node) bool {
 	a, b = ends(a), ends(b)
 	if a.op == oRel && b.op == oRel {
 		return c.bothRelations(a, b)
+	}
+	if a.op == oNum && asked(b) { // of the answer alone: x + y = 10 is no 10
+		return c.same(a, b.kids[len(b.kids)-1])
 	}
 	if x, ok := meant(a); ok {
 		if y, ok := meant(b); ok && (x != a || y != b) && c.same(x, y) {
@@ -135,6 +148,9 @@ func (c *comparer) setOf(a, b *node) bool {
 	if !c.o.Relations {
 		return false
 	}
+	if a.op == oList || b.op == oList {
+		return false // x = 2, x = 3 are two values, and 2 < x < 3 is no pair of them
+	}
 	x, ok1 := interval(a)
 	y, ok2 := interval(b)
 	return ok1 && ok2 && x.op != oRel && y.op != oRel && c.same(x, y)
@@ -163,6 +179,10 @@ func interval(n *node) (*node, bool) {
 	switch {
 	case len(n.rels) == 2 && free(n.kids[1]):
 		return between(n.kids[0], n.kids[2], n.rels[0], n.rels[1])
+	case len(n.rels) == 1 && n.rels[0] == "≠" && free(n.kids[0]) && len(n.kids[1].letters()) == 0:
+		low, _ := between(negative(sym("∞")), n.kids[1], "<", "<")
+		high, _ := between(n.kids[1], sym("∞"), "<", "<")
+		return &node{op: oUnion, name: "cup", kids: []*node{low, high}}, true
 	case len(n.rels) == 1 && (n.rels[0] == "<" || n.rels[0] == "≤") && free(n.kids[0]):
 		return between(negative(sym("∞")), n.kids[1], "<", n.rels[0])
 	case len(n.rels) == 1 && (n.rels[0] == "<" || n.rels[0] == "≤") && free(n.kids[1]):

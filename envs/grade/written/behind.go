@@ -11,15 +11,18 @@ const leaving = `eliminat(?:e|ed|es|ing)|exclud(?:e|ed|es|ing)|reject(?:ed|s|ing
 var (
 	// wrongBehind begins what denies the answer before it: "5 is wrong", "B isn't the answer".
 	// "5 is not a prime" says something else.
-	wrongBehind = regexp.MustCompile(`(?i)^(?:[\s$*_"')\]}` + "`" + `]|\\[)\]])*(?:` +
-		`(?:is|was|are|were|seems|looks|must\s+be|would\s+be)\s+(?:(?:clearly|also|definitely|obviously|therefore|thus|simply|just)\s+)*(?:wrong|incorrect|false|mistaken|invalid|rejected|discarded|excluded|eliminated|extraneous|ruled\s+out|out)\b` +
+	wrongBehind = regexp.MustCompile(`(?i)^(?:[\s$*_"')\]}` + "`" + `]|\\[)\]]|\\text\{)*(?:` +
+		`(?:is|was|are|were|seems|looks|must\s+be|would\s+be)\s+(?:(?:clearly|also|definitely|obviously|therefore|thus|simply|just)\s+)*(?:wrong|incorrect|false|mistaken|invalid|rejected|discarded|excluded|eliminated|extraneous|impossible|ruled\s+out|out|too\s+(?:high|low|big|large|great|small|little|much|many|few)|(?:the|an?)\s+(?:wrong|incorrect|false|bad|poor|invalid|mistaken)\s+(?:answer|choice|option|guess|value|result|solution|one|idea|number|root|pick)|(?:the|an?)\s+(?:trap|distractor|decoy|mistake))\b` +
 		`|(?:(?:is|was|are|were|would|could|can|must|does|do|did)\s*(?:not|n't)|cannot|can't)\s+(?:be\s+)?(?:(?:the|a|an|my|our|your)\s+)?(?:(?:right|correct|final|true|real|valid|actual|possible)\b\s*)*(?:answer|solution|result|option|choice|one|value|right|correct|true|valid|possible|accepted|work)\b` +
-		`|(?:is|was)n't\s+(?:it|so)\b` +
+		`|(?:is|was)n't\s+(?:it|so)\b|(?:→\s*|[-=]>\s*)?(?:❌|✗|✘)|→\s*(?:wrong|incorrect|false|no)\b` +
+		`|has\s+been\s+(?:ruled\s+out|rejected|discarded|excluded|eliminated)\b|does(?:n't|\s+not)\s+(?:fit|hold)\b` +
 		`|(?:can|must|should|could|may)\s+be\s+(?:ruled\s+out|rejected|discarded|excluded|eliminated)\b` +
+		`|\?\s*(?:that|it|this)(?:'s|\s+is)\s+(?:(?:just|simply|clearly|definitely)\s+)?(?:not\s+(?:it|so|right|correct|true|possible)|wrong|incorrect|false|impossible)\b` +
+		`|,?\s*(?:but|yet|though|although)\s+(?:(?:that|it|this|which)(?:'s|\s+is)\s+(?:(?:just|simply|clearly|definitely)\s+)?(?:not\s+(?:it|so|right|correct|true|possible)|wrong|incorrect|false|impossible|mistaken)|i\s+(?:disagree|doubt\s+it|do(?:n't|\s+not)\s+(?:agree|think\s+so)))\b` +
 		`|\?\s*(?:no|nope|wrong|not\s+(?:at\s+all|really|so))\s*[.!]*\s*$)`)
 	// ruling ends with what leaves out the answer behind it: "we can rule out B", "we reject
 	// the value 5"; "they rejected 5" may be the answer, where it is no letter.
-	ruling  = regexp.MustCompile(`(?i)\b(?:rul(?:e|ed|es|ing)\s+out|(?:` + leaving + `)\s+(?:the\s+)?(?:option|choice|answer|value|case|root|solution))\s+(?:(?:the|option|choice|answer|value|case|root|solution)\s+)*` + dressed + `(?:[a-z]\s*=\s*)?$`)
+	ruling  = regexp.MustCompile(`(?i)\b(?:rul(?:e|ed|es|ing)\s+out|(?:` + leaving + `)\s+(?:the\s+)?(?:option|choice|answer|value|case|root|solution))\s+(?:(?:the|option|choice|answer|value|case|root|solution)\s+)*` + dressed + `(?:[a-z]\s*=\s*)?$|\b(?:we|i|let's|let\s+us)\s+(?:(?:can|must|should|may|will|have\s+to|need\s+to|therefore|thus|then|hence|also)\s+)*(?:exclude|reject|disregard)\s+` + dressed + `(?:[a-z]\s*=\s*)?$`)
 	leftOut = regexp.MustCompile(`(?i)\b(?:` + leaving + `)\s+(?:(?:the|option|choice|answer)\s+)*` + dressed + `$`)
 	struck  = regexp.MustCompile(`(?is)~~[^~]+~~|<(?:del|s|strike)>.*?</(?:del|s|strike)>`)
 )
@@ -27,7 +30,12 @@ var (
 // DeniedBehind tells whether what stands behind an answer denies it.
 func DeniedBehind(behind string) bool {
 	rest := strings.TrimLeft(behind, " \t\r\n$*_\"')]}`\\")
-	if rest == "" || strings.IndexByte("iwaslmcdIWASLMCD?", rest[0]) < 0 { // most answers, at little cost
+	if rest != "" && rest[0] == ',' {
+		if rest = strings.TrimLeft(rest, ", \t"); rest != "" && strings.IndexByte("btyBTY", rest[0]) < 0 { // only ", but that's wrong"
+			return false
+		}
+	}
+	if rest == "" || strings.IndexByte("iwaslmcdbtyhIWASLMCDBTYH?-=\xe2", rest[0]) < 0 { // most answers, at little cost
 		return false
 	}
 	return wrongBehind.MatchString(behind[:min(len(behind), 100)])
@@ -42,6 +50,5 @@ func LeftOut(before string) bool {
 
 // ruledOut is LeftOut for answers of all kinds.
 func ruledOut(before, lower string) bool {
-	return has(lower, "out", "option", "choice", "answer", "value", "case", "root", "solution") &&
-		has(lower, "rul", "elimin", "exclu", "reject", "card", "cro") && ruling.MatchString(before)
+	return has(lower, "rul", "elimin", "exclu", "reject", "card", "cro", "disreg") && ruling.MatchString(before)
 }

@@ -11,8 +11,8 @@ const (
 	dressed = `[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*`
 	// subject is what an answer is said of, with its verb.
 	subject = `(?:\s+(?:that|if|whether|when|the|this|my|your|our|its|it|x|y|correct|final|right|true|real|value|answer|result|solution|option|choice|number|is|are|was|were|be|to|equals?|would|should|could|can|must)\b|\s+it's\b)*`
-	unlike  = `(?:(?:do|does|did|would|could|can|should)(?:n't|\s+not)|cannot|can't|never)\s+(?:(?:really|actually|honestly|quite)\s+)?(?:think|believe|say|claim|suppose|feel|conclude|guess|expect|agree)`
-	untrue  = `(?:false|untrue|incorrect|wrong|mistaken|unlikely|improbable|impossible|(?:not|isn't|n't)\s+(?:true|the\s+case|correct|right|likely|possible))\s+(?:that|if|when|to\s+(?:say|think|claim))`
+	unlike  = `(?:(?:do|does|did|would|could|can|should)(?:n't|\s+not)|cannot|can't|never)\s+(?:(?:really|actually|honestly|quite)\s+)?(?:think|believe|say|claim|suppose|feel|conclude|guess|expect|agree|(?:know|tell|determine|decide|confirm|verify|say)\s+(?:if|whether))`
+	untrue  = `(?:false|untrue|incorrect|wrong|mistaken|unlikely|improbable|impossible|(?:not|isn't|n't)\s+(?:true|the\s+case|correct|right|likely|possible))\s+(?:that|if|when|to\s+(?:say|think|claim))|\b(?:not|[a-z]+n't)\s+(?:sure|certain|clear|convinced|able\s+to\s+[a-z]+)\s+(?:that|if|whether)|\b(?:not\s+known|unknown|unclear|unsure|uncertain)\s+(?:if|whether)|\bunable\s+to\s+[a-z]+\s+(?:that|if|whether)|\bif\s+(?:the\s+(?:[a-z]+\s+)?answer|it|that|this)\s+(?:were|had\s+been)`
 )
 
 var (
@@ -21,8 +21,8 @@ var (
 	doubt    = regexp.MustCompile(`(?i)\b(?:really\s+|highly\s+|strongly\s+)?doubt\b`)
 	// bounding are words that make a bound of the number behind them, where they begin what
 	// is said: "is at least 5"; "needs at least 5" says how many are needed.
-	bounding = regexp.MustCompile(`(?i)(?:^|[:=(\n]|\b(?:is|are|be|was|were|equals?|just|slightly|well|far|somewhat|strictly|lies?|little|bit)\s|'s\s)[\s*_$"'` + "`" + `]*(?:(not?|any)\s+)?(at\s+least|at\s+most|up\s+to|(?:less|fewer|greater|more|smaller|larger|bigger|higher|lower)\s+than|over|under|below|above|beneath|almost|nearly|not\s+quite)(?:\s+or\s+equal\s+to)?` + dressed + `$`)
-	bounded  = regexp.MustCompile(`(?i)^[\s$*_]*(?:[A-Za-z]+\s+)?(?:or\s+(more|greater|higher|above|less|fewer|lower|below)|at\s+(most|least))[\s.!*_]*$`)
+	bounding = regexp.MustCompile(`(?i)(?:^|[:=(\n]|\b(?:is|are|be|was|were|equals?|just|slightly|well|far|somewhat|strictly|lies?|little|bit)\s|'s\s)[\s*_$"'` + "`" + `]*(?:(not?|any)\s+)?(at\s+least|at\s+most|up\s+to|(?:less|fewer|greater|more|smaller|larger|bigger|higher|lower)\s+than|over|under|below|above|beneath|almost|nearly|not\s+quite|at\s+(?:minimum|maximum))(?:\s+or\s+equal\s+to)?` + dressed + `$`)
+	bounded  = regexp.MustCompile(`(?i)^[\s$*_]*(?:[A-Za-z]+\s+)?(?:or\s+(more|greater|higher|above|less|fewer|lower|below)|at\s+(most|least))[\s.!*_]*$|^\+(?:[\s.,;!?)*_$]*$|\s[A-Za-z]{3})|^\s+at\s+the\s+very\s+(?:least|most)\b|^\s+or\s+so\s+many\b`)
 	// corrects begins what takes an answer back for another one: "? No, 7".
 	corrects = regexp.MustCompile(`(?i)^[\s.!?;,*_$"')` + "`" + `—-]*(?:(?:no|nope|wait|hmm+|oops|sorry|actually|correction|scratch\s+that|rather|or\s+rather|i\s+mean|make\s+that|hold\s+on)\b[\s,.!:;—-]*)+(?:(?:it|that|(?:the\s+)?(?:correct\s+|right\s+|actual\s+)?(?:answer|value|one))(?:'s|\s+(?:is|was|should\s+be|must\s+be))\s+)?`)
 )
@@ -40,7 +40,7 @@ func Corrected(behind string) int {
 // behind them: "at least" is ≥; empty: none.
 func Bound(before string) string {
 	before = end(before)
-	if !has(strings.ToLower(before), "than", "least", "most", "up", "over", "under", "below", "above", "beneath", "nearly", "quite") {
+	if !has(strings.ToLower(before), "than", "least", "most", "up", "over", "under", "below", "above", "beneath", "nearly", "quite", "imum") {
 		return ""
 	}
 	m := bounding.FindStringSubmatch(before)
@@ -77,7 +77,7 @@ func BoundBehind(behind string) string {
 // think the answer is".
 func doubted(before string) bool {
 	lower := strings.ToLower(before)
-	if !has(lower, "doubt", "n't", "cannot", "never") && !says(lower, "not") &&
+	if !has(lower, "doubt", "n't", "cannot", "never") && !says(lower, "not") && !has(lower, "unable", "unknown", "unclear", "unsure", "uncertain") && !(has(lower, "if") && has(lower, "were", "had")) &&
 		!(has(lower, "tru", "fals", "correct", "wrong", "taken", "likely", "prob", "possible") && has(lower, "that", "if", "when", "to")) {
 		return false // most texts, at little cost
 	}

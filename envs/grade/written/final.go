@@ -10,7 +10,7 @@ var (
 	tags    = regexp.MustCompile(`(?is)<(answer|final[_-]?answer|ans|final|choice|option|result)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]?answer|ans|final|choice|option|result)\s*>|$)`)
 	joined  = regexp.MustCompile(`(?i)^[\s,;.]*(?:(?:or|and|或|和)[\s,;]*)?$`)
 	fenced  = regexp.MustCompile("(?s)^```[a-zA-Z]*[ \t]*\r?\n?(.*?)\r?\n?```$")
-	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
+	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike|(?:all|every)(?:\s+[a-z]+)?\s+but|better\s+than)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|possibly|ever|quite|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
 )
 
 // Final is the part of an answer that counts: what stands behind the thinking; there, in
@@ -48,6 +48,9 @@ func Final(text string) string {
 	if strings.Contains(text, "'") {
 		text = thousands.ReplaceAllStringFunc(text, func(s string) string { return strings.ReplaceAll(s, "'", "") })
 	}
+	if strings.HasSuffix(strings.TrimRight(text, ". $*"), ")") {
+		text = reasons.ReplaceAllString(text, "") // 5 (since b = 3)
+	}
 	if text = Unwrap(text); has(strings.ToLower(text), "minu", "negative") {
 		text = spoken.ReplaceAllString(text, "$1-$2")
 	}
@@ -55,6 +58,8 @@ func Final(text string) string {
 }
 
 var (
+	// reasons are brackets at the end that say why
+	reasons   = regexp.MustCompile(`(?i)\s+\((?:since|because|as|where|using|by|from|given|rejecting|discarding|check(?:ing)?|see|recall|note)\b[^()\n]*\)[.\s*$]*$`)
 	bracketed = regexp.MustCompile(`(?i)\[(/?)(answer|final_answer|ans|result|choice)\]`)
 	thousands = regexp.MustCompile(`\b\d{1,3}(?:'\d{3})+\b`)
 	// pythonic is the member of an object in single quotation marks.
@@ -132,6 +137,6 @@ func Denied(before string) bool {
 // denies tells whether a text in small letters has what each match of denying has. No word
 // has an s: the patterns read ſ as one, and it is no capital.
 func denies(lower string) bool {
-	return says(lower, "not", "never", "nor", "neither", "hardly", "than", "except", "excluding", "unlike") ||
+	return says(lower, "not", "never", "nor", "neither", "hardly", "than", "except", "excluding", "unlike") || has(lower, "but") && has(lower, "all", "every") ||
 		has(lower, "n't", "cannot", "longer", "carcely", "thing but", "differ", "tead of", "≠", "!=", `\ne`, "不", "非")
 }

@@ -13,6 +13,7 @@ func TestQuick(t *testing.T) {
 	pieces := strings.Split(`not|n't|isn't|can't|cannot|never|no longer|No|longer|hardly|scarcely|ſcarcely|nor|neither|rather than|anything but|everything|but|different from|differs from|`+
 		`instead of|inſtead of|other than|except|excluding|unlike|unliKe|than|≠|!=|\ne|\neq|不是|不为|并非|而非|不等于|不选|NOT|Never|nothing|another|note|notX|knot|`+
 		`do|doesn't|would|think|believe|say|doubt|I|we|rule out|Ruled out|ruling out|reject|diſcarded|excludes|eliminate|croſs out|option|value|root|highly|false|untrue|incorrect|wrong|mistaken|unlikely|impossible|true|likely|the case|right|that|if|when|to say|to claim|`+
+		`unsure|it is unclear|not known if|better than|not sure|unable to tell|isn't certain|whether|can't say whether|if it|were|had been|all|every|all x|but|possibly|we|let's|exclude|disregard|I must|`+
 		`the|answer|is|it|x|=|be|equal to|just|pick|(|**|"|$|\boxed{|\text{|minus|negative|Minus|minuſ|:|,|5|3.5|.|?`, "|")
 	r := rand.New(rand.NewPCG(1, 2))
 	matched := 0
