@@ -141,6 +141,9 @@ func (c *Client) send(ctx context.Context, method, path string, q url.Values, bo
 		return nil, err
 	}
 	r.URL.RawQuery = q.Encode()
+	if method == http.MethodPut && path == "file" {
+		r.Header["X-Idempotency-Key"] = []string{} // not sent: it tells net/http to try again on a connection that was closed meanwhile
+	}
 	c.sign(r)
 	return c.web.Do(r)
 }
