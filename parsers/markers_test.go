@@ -113,7 +113,7 @@ func TestMarkupThatIsNotRead(t *testing.T) {
 			for _, tail := range []string{"", "\n", " and so on", "!!!\n\nNothing."} {
 				in := text[:min(cut, len(text))] + tail
 				if f.Name == "functionary_v3_2" && cut < upTo+5 {
-					continue // a name in a line of its own may be prose
+					continue // a name alone on a line may be prose
 				}
 				if cut == upTo && strings.Trim(strings.TrimSpace(text[:upTo]), `[{"name: `) == "" {
 					continue // nothing but a bracket

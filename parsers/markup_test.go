@@ -13,7 +13,7 @@ import (
 func TestAutoFindsEveryFamily(t *testing.T) {
 	for _, f := range families() {
 		if f.Name == "functionary_v3_2" {
-			continue // a name in a line of its own is no mark
+			continue // a name alone on a line is no mark
 		}
 		text, want := written(f)
 		family, got, found := parsers.Auto(text, parsers.ParseOptions{Tools: probeTools})

@@ -181,7 +181,7 @@ func TestAttribution(t *testing.T) {
 		"no verdict; in a new box there is one": {score: afterModel(none, nil), want: faulty},
 		"no verdict, in a new box neither": {score: afterModel(none, none),
 			want: want{trajectory.Environment, "score", false, "in a new box without the model's work neither"}},
-		"a reward line that is no reward; in a new box nothing stands in its place": {
+		"a reward line that is no reward; in a new box there is none": {
 			score: afterModel(&envs.NoVerdict{What: "nan", Reward: envs.RewardWritten}, &envs.NoVerdict{What: "-", Reward: envs.RewardBlank}), want: faulty},
 		"no verdict before there is a solution; with the reference solution there is one": {score: func() scorer {
 			solved := false

@@ -66,7 +66,7 @@ func within[R any](ctx context.Context, op, p string, most time.Duration, call f
 		return e.r, slowly(ctx, op, p, e.err)
 	case <-timer.C:
 	case <-ctx.Done():
-		timer.Reset(20 * time.Millisecond) // one that heeds its context is about to answer
+		timer.Reset(20 * time.Millisecond) // a call that watches its context is about to return
 		select {
 		case e := <-done:
 			return e.r, slowly(ctx, op, p, e.err)

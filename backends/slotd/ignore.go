@@ -105,7 +105,7 @@ type rule struct {
 // maxRule bounds a line of a .gitignore, in bytes. Longer ones are none.
 const maxRule = 4_096
 
-// parseIgnore reads a .gitignore that stands in dir, to its most-th rule.
+// parseIgnore reads a .gitignore of the folder dir, at most most rules of it.
 func parseIgnore(dir string, text string, most int) []rule {
 	var rules []rule
 	for line := range strings.Lines(text) {

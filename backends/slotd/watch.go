@@ -11,7 +11,7 @@ import (
 
 // A client does not wait for ever for a server: one that says nothing for longer than it may
 // work is lost. The time is the server's own bound and answerTime on top; content that moves in
-// either direction begins it anew.
+// either direction starts it again.
 
 // errSilent is why a server is taken for lost.
 var errSilent = errors.New("no answer within the bound of the call")

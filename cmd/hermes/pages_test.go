@@ -188,7 +188,7 @@ func TestPagesOfOthers(t *testing.T) {
 }
 
 // TestChromiumAttack opens a hostile page in a real browser: it changes nothing on any of
-// our servers and reads nothing, neither from its own origin nor from a name of its own
+// our servers and reads nothing, neither from its own origin nor from another name
 // that leads to them. A server without a guard shows that the attack is one; a page of a
 // listed origin may read and post.
 func TestChromiumAttack(t *testing.T) {

@@ -289,7 +289,7 @@ func TestServersExact(t *testing.T) {
 				Breaks                                      []string
 			}
 			s.judge(t, "compare.py", s.say(t, "model"), judged.lines, &got)
-			t.Logf("%s: %d rollouts, %d of at least five turns; %d turns and %d tokens as the server sampled them; log-probs of %d within %.2g of torch (mean %.2g), %d masked; %d texts rendered alike, %d sequences begun anew",
+			t.Logf("%s: %d rollouts, %d of at least five turns; %d turns and %d tokens as the server sampled them; log-probs of %d within %.2g of torch (mean %.2g), %d masked; %d texts rendered alike, %d sequences more than rollouts",
 				tt.wire, len(recorded), judged.turns5, judged.turns, judged.tokens, got.Tokens, got.Max, got.Mean, got.Masked, got.Rendered-len(got.Breaks), got.Retold)
 			if got.Max > tt.within || got.Tokens == 0 || !tt.masked && got.Masked > 0 {
 				t.Errorf("%d log-probs, as far as %g from torch's, want %g; %d masked", got.Tokens, got.Max, tt.within, got.Masked)

@@ -140,7 +140,7 @@ func TestBoundsOfVerdicts(t *testing.T) {
 	}
 }
 
-// What stands where a reward should be is told apart: nothing, and something that is none.
+// No reward line and one that holds no reward are different results.
 func TestRewardWritten(t *testing.T) {
 	x := box(t)
 	for line, want := range map[string]envs.RewardLine{

@@ -161,7 +161,7 @@ func (c *crowd) leave(g *guest) {
 // hear notes that a guest has come or brought something.
 func (g *guest) hear() { g.heard.Store(int64(time.Since(g.crowd.begun))) }
 
-// watch is told by the server what its connections do.
+// watch gets each change of a connection's state from the server.
 func (c *crowd) watch(conn net.Conn, s http.ConnState) {
 	g, ok := conn.(*guest)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 
 // shield sets the headers that keep an answer from the pages of others: they may not show
 // it in a frame, load it as a picture or script, guess its type, or learn a token that
-// stands in its address.
+// is in its address.
 func shield(h http.Header) {
 	h["X-Content-Type-Options"] = noSniff
 	h["X-Frame-Options"] = deny

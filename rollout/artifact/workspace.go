@@ -116,7 +116,7 @@ func (w workspace) one(ctx context.Context, out *bytes.Buffer, oldName, name, be
 	return nil
 }
 
-// reason is an error without the path that is told beside it.
+// reason is an error without its path, which the message already names.
 func reason(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

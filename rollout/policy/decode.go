@@ -507,7 +507,7 @@ func flat(raw json.RawMessage) (text, inner string, err error) {
 	return text, inner, nil
 }
 
-// contentPart is a part of a content. What it says stands in a member that its type names, or
+// contentPart is a part of a content. What it says is in a member that its type names, or
 // in text, content or value.
 type contentPart struct {
 	Type      label           `json:"type"`

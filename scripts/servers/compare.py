@@ -51,7 +51,7 @@ def trimmed(text):
 
 def retold(was, now, text, texts):
     """What is wrong with a later sequence, whose first text, of the tokens now, retells the
-    earlier one, was; None if nothing is. The server puts the model's words into tokens anew:
+    earlier one, was; None if nothing is. The server tokenizes the model's words again:
     where those are no characters they come out differently, and what the template writes around
     them stays."""
     same = 0

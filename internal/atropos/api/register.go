@@ -81,7 +81,7 @@ func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) {
 	f.short("desired_name", e.Desired)
 	f.short("instance", e.Instance)
 	if f.err == nil && len(s.seen.Load().Envs) >= maxEnvs {
-		f.err = &ledger.Refused{Text: fmt.Sprintf("%d environments have registered since the trainer did, and all are kept; GET /reset_data begins anew", maxEnvs)}
+		f.err = &ledger.Refused{Text: fmt.Sprintf("%d environments have registered since the trainer did, and all are kept; GET /reset_data starts again", maxEnvs)}
 	}
 	if f.err != nil {
 		s.refuse(w, f.err)
