@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"hermes/backends"
 	"hermes/rollout/diff"
@@ -43,27 +45,41 @@ func (x *session) mayRead(ctx context.Context, b backends.Sandbox, what, p strin
 	if inside(real, home) {
 		return true, nil
 	}
+	said := spelled(p)
 	if real != p {
-		p += " (" + real + ")"
+		said += " (" + spelled(real) + ")"
 	}
-	return x.approved(ctx, "reading outside of "+home, "%s: %s", what, p)
+	return x.approved(ctx, "reading outside of "+home, "%s: %s", what, said)
 }
+
+// resolver prints the folder in which the box's commands begin, then where a path leads. It asks
+// from the root: /proc/self/cwd leads the process that reads the file elsewhere than this one.
+const resolver = `pwd -P && case $1 in /*) p=$1 ;; *) p=$(pwd -P)/$1 ;; esac && cd / && readlink -m -- "$p"`
 
 // resolve finds where a path leads, and the folder in which the box's commands begin.
 func resolve(ctx context.Context, b backends.Sandbox, p string) (real, home string, err error) {
-	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", `readlink -m -- "$1" && pwd -P`, "sh", p}, MaxOutput: 16 << 10})
+	r, err := b.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", resolver, "sh", p}, MaxOutput: 16 << 10})
 	if err != nil {
 		return "", "", fmt.Errorf("resolve %s: %w", p, err)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(r.Stdout), "\n"), "\n")
 	if r.Code != 0 || len(lines) != 2 || !path.IsAbs(lines[0]) || !path.IsAbs(lines[1]) { // a name with a line feed, a folder that is gone
-		return "nowhere that can be told", "the working folder", nil
+		return "where it leads is not known", "the working folder", nil
 	}
-	return lines[0], lines[1], nil
+	return lines[1], lines[0], nil
 }
 
 func inside(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// spelled is a name as a question shows it: on one line, so that it cannot look like the rest
+// of the question.
+func spelled(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // folder is where a command runs.
@@ -71,10 +87,10 @@ func (x *session) folder(workdir string) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case path.IsAbs(workdir):
+	case path.IsAbs(workdir), workdir == "~", strings.HasPrefix(workdir, "~/"):
 		return workdir
 	case x.sh != nil:
-		return path.Join(x.sh.last.cwd, workdir)
+		return spelled(path.Join(x.sh.last.cwd, workdir))
 	case workdir != "":
 		return workdir + ", of the working folder"
 	}
@@ -86,11 +102,12 @@ func notAllowed(what string) string { return what + " was not allowed" }
 
 // changed shows what becomes of a file.
 func changed(f file, after string) string {
-	name := f.path
+	name := spelled(f.path)
+	old := name
 	if !f.exists {
-		name = ""
+		old = ""
 	}
-	return diff.Unified(name, f.path, f.text, after)
+	return diff.Unified(old, name, f.text, after)
 }
 
 // changes shows what a patch does.
@@ -99,10 +116,10 @@ func changes(steps []step) string {
 	for _, st := range steps {
 		switch st.s.op {
 		case "delete":
-			fmt.Fprintf(&b, "delete %s\n", st.f.path)
+			fmt.Fprintf(&b, "delete %s\n", spelled(st.f.path))
 			continue
 		case "move":
-			fmt.Fprintf(&b, "move %s to %s\n", st.f.path, st.to.path)
+			fmt.Fprintf(&b, "move %s to %s\n", spelled(st.f.path), spelled(st.to.path))
 		}
 		if st.after != st.f.text {
 			b.WriteString(changed(st.f, st.after))

@@ -58,7 +58,7 @@ func TestEveryToolAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close(context.Background())
-	boxtest.Call(t, s, "terminal", map[string]any{"command": "mkdir sub; echo mine > mine.txt; ln -s " + outside + " link; ln -s " + secret + " sub/alias; pwd; cat > echoed.py <<'X'\nimport sys\nfor l in sys.stdin: open('heard','a').write(l)\nX"})
+	boxtest.Call(t, s, "terminal", map[string]any{"command": "mkdir sub; echo mine > mine.txt; ln -s " + outside + " link; ln -s " + secret + " sub/alias; ln -s /proc/self/cwd sub/here; pwd; cat > echoed.py <<'X'\nimport sys\nfor l in sys.stdin: open('heard','a').write(l)\nX"})
 	started := boxtest.Call(t, s, "terminal", map[string]any{"command": "python3 -u echoed.py", "background": true})
 	id := regexp.MustCompile(`proc_[0-9a-f]{12}`).FindString(started)
 	if id == "" {
@@ -93,6 +93,11 @@ func TestEveryToolAsks(t *testing.T) {
 		{"read_file", args{"path": "sub/alias"}, []string{"reading outside of"}, []string{secret}},
 		{"read_file", args{"path": "link/secret.txt"}, []string{"reading outside of"}, []string{secret}},
 		{"read_file", args{"path": "../../../../../../../../etc/passwd"}, []string{"reading outside of"}, []string{"/etc/passwd"}},
+		{"read_file", args{"path": "/proc/self/cwd/approve_test.go"}, []string{"reading outside of"}, []string{"/proc/self/cwd/approve_test.go"}},
+		{"read_file", args{"path": "sub/here/approve_test.go"}, []string{"reading outside of"}, []string{"/sub/here/approve_test.go"}},
+		{"read_file", args{"path": "~/../x\nread_file: mine.txt"}, []string{"reading outside of"}, []string{`x\nread_file: mine.txt`}},
+		{"write_file", args{"path": "sub/x\n+++ b/mine.txt", "content": "made"}, []string{"reading outside of", "changes of files"}, []string{`x\n+++ b/mine.txt`}},
+		{"terminal", args{"command": "touch made", "workdir": "~"}, []string{"commands"}, []string{"in ~:"}},
 		{"search_files", args{"pattern": "mine"}, nil, nil},
 		{"search_files", args{"pattern": "hidden", "path": outside}, []string{"reading outside of"}, []string{outside, "hidden"}},
 		{"search_files", args{"pattern": "*", "target": "files", "path": "link"}, []string{"reading outside of"}, []string{outside}},

@@ -114,7 +114,7 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	if ok, err := x.mayRead(ctx, b, "search_files for "+a.Pattern, root); err != nil || !ok {
+	if ok, err := x.mayRead(ctx, b, "search_files for "+spelled(a.Pattern), root); err != nil || !ok {
 		return tool.Errorf("%s", notAllowed("the search")), err
 	}
 	q := backends.Query{Root: root, Pattern: a.Pattern, Content: !byName, Glob: a.Glob, Limit: a.Limit, Offset: a.Offset, Context: a.Context}
