@@ -2,7 +2,9 @@ package written
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // leaving are verbs for what is left out.
@@ -35,11 +37,30 @@ func DeniedBehind(behind string) bool {
 			return false
 		}
 	}
-	if rest == "" || strings.IndexByte("iwaslmcdbtyhIWASLMCDBTYH?-=\xe2", rest[0]) < 0 { // most answers, at little cost
+	if rest == "" || !mayDeny(rest) { // most answers, at little cost
 		return false
 	}
 	return wrongBehind.MatchString(behind[:min(len(behind), 100)])
 }
+
+// mayDeny tells whether a text begins as a match of wrongBehind does behind what dresses the
+// answer.
+func mayDeny(text string) bool {
+	if !wordByte(text[0]) {
+		return strings.IndexByte("?-=\xe2", text[0]) >= 0
+	}
+	begin := text[:min(len(text), 8)]
+	for i := range len(begin) {
+		if begin[i] >= utf8.RuneSelf {
+			return true // may be a letter of one of the words: ſ
+		}
+	}
+	begin = strings.ToLower(begin)
+	return slices.ContainsFunc(denyingWords, func(w string) bool { return strings.HasPrefix(begin, w) })
+}
+
+// denyingWords are the first words of wrongBehind; text{ is of \text{.
+var denyingWords = []string{"is", "was", "are", "were", "seems", "looks", "must", "would", "could", "can", "should", "may", "do", "did", "has", "but", "yet", "though", "although", "text{"}
 
 // LeftOut tells whether a letter is left out by the last words of what stands before it: "I would
 // eliminate B".

@@ -1,5 +1,7 @@
 package written
 
+import "strings"
+
 // DeniedSlowly is Denied with the patterns alone, whatever the text has.
 func DeniedSlowly(before string) bool {
 	before = end(before)
@@ -12,6 +14,19 @@ func DeniedSlowly(before string) bool {
 	}
 	at := doubt.FindStringIndex(before[m[0]:])
 	return at == nil || !doubtful.MatchString(before[:m[0]+at[0]])
+}
+
+// DeniedBehindSlowly is DeniedBehind with the pattern alone.
+func DeniedBehindSlowly(behind string) bool {
+	return wrongBehind.MatchString(behind[:min(len(behind), 100)])
+}
+
+// Halved writes the halves of a text in digits, whatever it has.
+func Halved(text string) string {
+	if !strings.Contains(text, "and") {
+		return text // only in small letters
+	}
+	return halved(text)
 }
 
 // Spoken writes the signs in words of a text, whatever it has.

@@ -15,9 +15,14 @@ func Plain(text string) string {
 	if strings.Contains(text, "‰") || strings.Contains(text, "mil") {
 		text = permille.ReplaceAllString(text, "${1}e-3")
 	}
-	if !strings.Contains(text, "and") {
-		return text
+	if !strings.Contains(text, "and") || !strings.Contains(text, "/") && !has(strings.ToLower(text), "half", "quarter") {
+		return text // most texts, at little cost
 	}
+	return halved(text)
+}
+
+// halved writes "5 and a half" as 5.5.
+func halved(text string) string {
 	return halves.ReplaceAllStringFunc(text, func(s string) string {
 		m := halves.FindStringSubmatch(s)
 		switch {
