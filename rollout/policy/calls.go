@@ -6,6 +6,41 @@ import (
 	"strings"
 )
 
+type called struct {
+	Index    listPlace       `json:"index"`
+	ID       label           `json:"id"`
+	Function *function       `json:"function"`
+	Custom   *function       `json:"custom"`        // of a call of the type custom
+	Extra    json.RawMessage `json:"extra_content"` // signatures of thoughts
+	function                 // where a server leaves the member function out
+}
+
+type function struct {
+	Name      label           `json:"name"`
+	Arguments json.RawMessage `json:"arguments"` // text; an object from Ollama and some others
+	// What some servers call the arguments.
+	Parameters json.RawMessage `json:"parameters"`
+	Input      json.RawMessage `json:"input"`
+	Args       json.RawMessage `json:"args"`
+	Tool       label           `json:"tool_name"` // and the name
+}
+
+// given are the arguments, by whatever name.
+func (f *function) given() json.RawMessage {
+	list := []json.RawMessage{f.Arguments, f.Parameters, f.Input, f.Args}
+	for _, raw := range list {
+		if !idle(raw) {
+			return raw
+		}
+	}
+	for _, raw := range list {
+		if present(raw) {
+			return raw
+		}
+	}
+	return nil
+}
+
 // partial is a call whose pieces are still coming.
 type partial struct {
 	index listPlace

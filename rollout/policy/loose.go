@@ -21,29 +21,6 @@ func (l *label) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// partText is the text of a part: a text, or an object with the text as its value.
-type partText string
-
-// UnmarshalJSON reads it.
-func (t *partText) UnmarshalJSON(raw []byte) error {
-	if len(raw) > 0 && raw[0] == '{' {
-		var o struct {
-			Value *label `json:"value"`
-		}
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return err
-		}
-		if o.Value == nil {
-			return errors.New("the text of a part is an object without a value")
-		}
-		*t = partText(*o.Value)
-		return nil
-	}
-	s, err := arguments(raw)
-	*t = partText(s)
-	return err
-}
-
 // listPlace is a place in a list: a number, or a number as text. None where there is none.
 type listPlace struct {
 	n     int
@@ -150,17 +127,6 @@ func readReply(raw []byte) (reply, error) {
 		r.Choices = append(r.Choices, c.choice)
 	}
 	return r, nil
-}
-
-// readUsage reads the books of an answer as far as they can be read; nil: there are none.
-func readUsage(raw json.RawMessage) *usage {
-	if !present(raw) || raw[0] != '{' {
-		return nil
-	}
-	var u usage
-	// The syntax is right, since the answer was read; a member of another type is left out.
-	_ = json.Unmarshal(raw, &u)
-	return &u
 }
 
 // unquote reads a JSON string that is known to be one, as the library does, but keeps half
