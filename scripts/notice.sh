@@ -25,12 +25,13 @@ linked() {
 licence() {
 	words=$(tr -s '[:space:]' ' ' <"$1")
 	case $words in
+	*"Commons Clause"* | *"advertising materials mentioning"*) return 1 ;; # more is asked for than by one of those below
 	*"Apache License Version 2.0"*) echo Apache-2.0 ;;
 	*"Mozilla Public License"*"2.0"*) echo MPL-2.0 ;;
 	*"Redistribution and use in source and binary forms"*"Neither the name"*) echo BSD-3-Clause ;;
 	*"Redistribution and use in source and binary forms"*) echo BSD-2-Clause ;;
 	*"Permission to use, copy, modify, and"*"distribute this software"*) echo ISC ;;
-	*"public domain"*) echo "public domain" ;;
+	*"dedicated to the public domain"* | *"released into the public domain"*) echo "public domain" ;;
 	*"Permission is hereby granted, free of charge"*) echo MIT ;;
 	*) return 1 ;;
 	esac
