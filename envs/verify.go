@@ -56,7 +56,7 @@ type NoVerdict struct {
 	Reward RewardLine // what the line of the reward had in place of a number that counts
 }
 
-// RewardLine is what stands where a reward should be.
+// RewardLine is what is written where a reward should be.
 type RewardLine int
 
 // The values. The zero value: there was no such line, or it was not looked at.

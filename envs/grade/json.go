@@ -92,13 +92,13 @@ func jsonIn(text string, wanted any) (any, error) {
 	return last, nil
 }
 
-// alternatives is what stands between two values of which neither is the answer.
+// alternatives is what comes between two values of which neither is the answer.
 var alternatives = regexp.MustCompile(`(?i)^[\s,;]*(?:\bor\b(?:\s+(?:maybe|perhaps|even|else))?)?[\s,;]*$`)
 
 func like(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
 
-// errTwice says that an object has a key twice, so that readers disagree about it.
-var errTwice = errors.New("a key stands twice in one object of the JSON")
+// errTwice: readers disagree about such an object.
+var errTwice = errors.New("an object of the JSON has a key twice")
 
 // doubled tells whether an object within a JSON value has a key twice.
 func doubled(raw []byte) bool {

@@ -148,8 +148,8 @@ func rewardLine(w envs.World, res backends.Result) (*trajectory.Score, error) {
 	return &trajectory.Score{Reward: x, Detail: last}, nil
 }
 
-// unread is the error of a line that gives no reward, told by whether something stands behind
-// the word.
+// unread is the error of a line that gives no reward; it says whether something is behind the
+// word.
 func unread(format, line string) error {
 	said := envs.RewardWritten
 	if blank.MatchString(ansi.ReplaceAllString(line, "")) {

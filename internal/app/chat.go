@@ -38,7 +38,7 @@ type chat struct {
 	had    bool // some answer has come
 
 	mu      sync.Mutex
-	stop    func()                 // ends the turn that runs; nil: none, or it was told to end
+	stop    func()                 // ends the turn that runs; nil: none, or it has been called
 	ended   map[string]tool.Result // of the calls of the turn that runs
 	ask     sync.Mutex             // one question at a time
 	all     bool                   // everything is allowed

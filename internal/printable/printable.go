@@ -1,7 +1,7 @@
 // Package printable keeps what models, tools, servers and files wrote from steering the
-// terminal that shows it. Control characters are shown instead of obeyed: ESC stands as ␛, and
-// what turns the direction of text stands as its number, <U+202E>, so that nothing is hidden and
-// nothing happens.
+// terminal that shows it. Control characters are shown instead of obeyed: ESC as ␛, and what
+// turns the direction of text as its number, <U+202E>, so that nothing is hidden and nothing
+// happens.
 package printable
 
 import (

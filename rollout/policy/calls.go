@@ -114,7 +114,7 @@ func idle(raw json.RawMessage) bool {
 	return !present(raw) || string(raw) == `""` || string(raw) == "{}"
 }
 
-// partCalls are the calls that stand among the parts of a content, as Anthropic, Gemini and
+// partCalls are the calls among the parts of a content, as Anthropic, Gemini and
 // OpenAI's newer form have them.
 func partCalls(raw json.RawMessage) []called {
 	if len(raw) == 0 || raw[0] != '[' {

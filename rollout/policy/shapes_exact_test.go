@@ -16,8 +16,8 @@ func exactly(t *testing.T, form string, top int, answers ...string) (trajectory.
 	return first(t, exactOver(t, form, &canned{answers: answers}, "http://judge.invalid/v1", func(p *policy.Parts, _ *policy.GeneratorOptions) { p.Capture.TopK = top }))
 }
 
-// told spells what an exact answer gave.
-func told(turn trajectory.Turn, err error) string {
+// outcome spells what an exact answer gave.
+func outcome(turn trajectory.Turn, err error) string {
 	if err != nil {
 		return "ERR"
 	}
@@ -145,7 +145,7 @@ func TestExactAnswersInOddShapes(t *testing.T) {
 		{"llamacpp", "error", `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, "ERR"},
 		{"llamacpp", "error text", `{"error":"boom"}`, "ERR"},
 	} {
-		got := told(exactly(t, x[0], 0, x[2]))
+		got := outcome(exactly(t, x[0], 0, x[2]))
 		ok := false
 		for w := range strings.SplitSeq(x[3], "|") {
 			ok = ok || w == got
@@ -163,7 +163,7 @@ func TestExactAnswersInOddShapes(t *testing.T) {
 		"with nothing between":  {one(ab, "72"), one(ab, "73"), sgl(ab, "[]", "[]", ""), one(st, "264")},
 		"with null ids between": {one(ab, "72"), one(ab, "73"), sgl(ab, "null", "null", ""), one(st, "264")},
 	} {
-		if got := told(exactly(t, "sglang", 0, list...)); got != `[[72,73,264],[-0.25,-0.25,-0.25],"stop"]` {
+		if got := outcome(exactly(t, "sglang", 0, list...)); got != `[[72,73,264],[-0.25,-0.25,-0.25],"stop"]` {
 			t.Errorf("aborted %s: %s", name, got)
 		}
 	}
@@ -197,7 +197,7 @@ func TestExactAnswersInOddShapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		turn, err := s.Next(t.Context(), trajectory.New(trajectory.ModeExact, nil).Prefix(), user("x"), nil)
-		if got := told(turn, err); got != x[2] {
+		if got := outcome(turn, err); got != x[2] {
 			t.Errorf("chat, %s: %s, want %s; %v", x[0], got, x[2], err)
 		}
 		w.Close()

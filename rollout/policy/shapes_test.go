@@ -9,7 +9,7 @@ import (
 	"hermes/trajectory"
 )
 
-// spelled is an answer: its reasoning in brackets, its text, its calls. BAD stands for arguments
+// spelled is an answer: its reasoning in brackets, its text, its calls. BAD marks arguments
 // of a call that is malformed or cut, ERR for an answer that is none.
 func spelled(turn trajectory.Turn, err error) string {
 	if err != nil {

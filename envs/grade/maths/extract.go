@@ -151,7 +151,7 @@ var (
 	abbreviated = regexp.MustCompile(`\b(vs|resp|bzw)\.`)
 	// proved ends a proof; continental is all of an answer: 1.234,5
 	proved = regexp.MustCompile(`(?:\s|\$|\\q?quad\b|\\hfill\b)*(?:\\(?:black)?square\b|∎)[\s$]*$`)
-	// saidWrong takes back what stands before it, within a formula
+	// saidWrong takes back what is before it, within a formula
 	saidWrong   = regexp.MustCompile(`(?i)[\d})]\s*\\text\w*\{\s*\(?\s*(?:(?:is|was)\s+(?:clearly\s+)?)?(?:wrong|incorrect|false|rejected|extraneous|invalid|impossible|not\s+(?:the\s+answer|correct|right|valid|true))\b[^{}]*\}[\s.$]*$`)
 	continental = regexp.MustCompile(`^([\s$*]*[-+]?\s*(?:\\?[$€£]\s*)?)(\d{1,3}(?:\.\d{3})+,\d+)((?:\s*[€$%]|\s+[a-z]+)?[\s$.*]*)$`)
 	// divided is the power of the unit behind a stroke: m/s^2

@@ -29,7 +29,7 @@ var (
 	struck  = regexp.MustCompile(`(?is)~~[^~]+~~|<(?:del|s|strike)>.*?</(?:del|s|strike)>`)
 )
 
-// DeniedBehind tells whether what stands behind an answer denies it.
+// DeniedBehind tells whether what is behind an answer denies it.
 func DeniedBehind(behind string) bool {
 	rest := strings.TrimLeft(behind, " \t\r\n$*_\"')]}`\\")
 	if rest != "" && rest[0] == ',' {
@@ -62,7 +62,7 @@ func mayDeny(text string) bool {
 // denyingWords are the first words of wrongBehind; text{ is of \text{.
 var denyingWords = []string{"is", "was", "are", "were", "seems", "looks", "must", "would", "could", "can", "should", "may", "do", "did", "has", "but", "yet", "though", "although", "text{"}
 
-// LeftOut tells whether a letter is left out by the last words of what stands before it: "I would
+// LeftOut tells whether a letter is left out by the last words of what is before it: "I would
 // eliminate B".
 func LeftOut(before string) bool {
 	before = end(before)
