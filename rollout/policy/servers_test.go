@@ -303,15 +303,14 @@ func TestExactSamplingIsExplicit(t *testing.T) {
 	}
 }
 
-// SGLang tells the ids of a chat answer in fields of its own.
-func TestChatIDsOfSGLang(t *testing.T) {
-	c := &canned{answers: []string{`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop","prompt_token_ids":[1,2,3],"response_token_ids":[72,105],` +
-		`"logprobs":{"content":[{"token":"H","logprob":-0.5},{"token":"i","logprob":-0.25}]},"weight_versions":[{"version":"3","start":0,"end":2}]}]}`}}
-	w, err := wire.New(wire.Options{Bases: []string{"http://judge.invalid/v1"}, Transport: c})
+// overChatIDs is a sampler that takes its tokens out of chat answers.
+func overChatIDs(t *testing.T, o wire.Options) policy.Sampler {
+	t.Helper()
+	w, err := wire.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
+	t.Cleanup(func() { w.Close() })
 	p, err := policy.NewChatIDs(w, policy.ChatOptions{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +319,14 @@ func TestChatIDsOfSGLang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := first(t, s)
+	return s
+}
+
+// SGLang tells the ids of a chat answer in fields of its own.
+func TestChatIDsOfSGLang(t *testing.T) {
+	c := &canned{answers: []string{`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop","prompt_token_ids":[1,2,3],"response_token_ids":[72,105],` +
+		`"logprobs":{"content":[{"token":"H","logprob":-0.5},{"token":"i","logprob":-0.25}]},"weight_versions":[{"version":"3","start":0,"end":2}]}]}`}}
+	turn, err := first(t, overChatIDs(t, wire.Options{Bases: []string{"http://judge.invalid/v1"}, Transport: c}))
 	if err != nil || !slices.Equal(turn.Sampled.Tokens, []trajectory.Token{72, 105}) || !slices.Equal(turn.Given[0].Tokens, []trajectory.Token{1, 2, 3}) ||
 		!slices.Equal(turn.Sampled.Versions, []trajectory.Span{{Version: "3"}}) {
 		t.Errorf("%+v, %v", turn, err)

@@ -184,22 +184,10 @@ func TestExactAnswersInOddShapes(t *testing.T) {
 		{"no ids", chat("[1,2]", "null", lps, ""), "ERR"},
 		{"empty ids", chat("[1,2]", "[]", `{"content":[]}`, ""), "ERR"},
 	} {
-		w, err := wire.New(wire.Options{Bases: []string{serve(t, x[1]).URL + "/v1"}, Retries: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := policy.NewChatIDs(w, policy.ChatOptions{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := p.Open(nil, policy.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := overChatIDs(t, wire.Options{Bases: []string{serve(t, x[1]).URL + "/v1"}, Retries: -1})
 		turn, err := s.Next(t.Context(), trajectory.New(trajectory.ModeExact, nil).Prefix(), user("x"), nil)
 		if got := outcome(turn, err); got != x[2] {
 			t.Errorf("chat, %s: %s, want %s; %v", x[0], got, x[2], err)
 		}
-		w.Close()
 	}
 }
