@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,6 +49,28 @@ func FuzzScanSGLang(f *testing.F) {
 		}
 		if a, b := show(got), show(want); a != b {
 			t.Fatalf("%q: %s, the library reads %s", text, a, b)
+		}
+	})
+}
+
+// FuzzScanChatProbs: what is read in one walk is what the library reads, and as strictly.
+func FuzzScanChatProbs(f *testing.F) {
+	for _, s := range []string{`[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[]},{"token_id":7,"token":"token_id:7","logprob":null,"rank":1}]`, `[]`, `null`, `[null]`, `[{}]`, `{}`, `[{},]`,
+		`[{"token":null,"token_id":null,"top_logprobs":null}]`, `[{"token":7}]`, `[{"token":"token_id:x"}]`, `[{"token":"token_id:-1"}]`, `[{"Token":"token_id:1"}]`, `[{"token_id":1,"token_id":2}]`,
+		`[{"token_id":1.5}]`, `[{"token_id":-1}]`, `[{"logprob":-1e400}]`, `[{"logprob":-1e-7}]`, `[{"logprob":"x"}]`, `[{"logprob":-9999.0}]`, `[{"top_logprobs":[{"token":"a"}]}]`, `[{"top_logprobs":{}}]`, ` [ { "logprob" : -1 } ] `} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := scanChatProbs([]byte(text))
+		if !ok {
+			return
+		}
+		var want []chatProb
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatalf("%q was read, the library says: %v", text, err)
+		}
+		if len(got)+len(want) > 0 && !reflect.DeepEqual([]chatProb(got), want) {
+			t.Fatalf("%q: %+v, the library reads %+v", text, got, want)
 		}
 	})
 }
@@ -101,6 +124,11 @@ func TestFraction(t *testing.T) {
 func TestScanReadsUsualAnswers(t *testing.T) {
 	if _, ok := scanSGLang([]byte(sglangText(50))); !ok {
 		t.Error("SGLang's own answer was left to the library")
+	}
+	for _, list := range []string{`[{"token":"token_id:7","logprob":-0.5,"bytes":null,"top_logprobs":[]}]`, `[{"token_id":7,"logprob":null,"rank":1,"top_logprobs":null}]`, `[{"token":"\u00e9","logprob":-1.5e-9,"bytes":[195,169]}]`} {
+		if _, ok := scanChatProbs([]byte(list)); !ok {
+			t.Errorf("%s was left to the library", list)
+		}
 	}
 }
 

@@ -57,19 +57,69 @@ type inferenceAnswer struct {
 	} `json:"choices"`
 }
 
-// chatLogProbs are log-probs in the style of chat completions. A token stands there as its
-// id, or as text: token_id:N where that was asked for.
+// chatLogProbs are log-probs in the style of chat completions.
 type chatLogProbs struct {
-	Content []struct {
-		ID      *trajectory.Token `json:"token_id"`
-		Token   spelledID         `json:"token"`
-		LogProb *float32          `json:"logprob"`
-		Top     []struct {
-			ID      *trajectory.Token `json:"token_id"`
-			Token   string            `json:"token"`
-			LogProb *float32          `json:"logprob"`
-		} `json:"top_logprobs"`
-	} `json:"content"`
+	Content chatProbs `json:"content"`
+}
+
+type chatProbs []chatProb
+
+// chatProb is that of one token, which is there as its id, or as text: token_id:N where that
+// was asked for.
+type chatProb struct {
+	ID      *trajectory.Token `json:"token_id"`
+	Token   spelledID         `json:"token"`
+	LogProb *float32          `json:"logprob"`
+	Top     []chatTop         `json:"top_logprobs"`
+}
+
+type chatTop struct {
+	ID      *trajectory.Token `json:"token_id"`
+	Token   string            `json:"token"`
+	LogProb *float32          `json:"logprob"`
+}
+
+// UnmarshalJSON reads the usual list in one walk, and leaves others to the library.
+func (l *chatProbs) UnmarshalJSON(raw []byte) error {
+	if list, ok := scanChatProbs(raw); ok {
+		*l = list
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]chatProb)(l))
+}
+
+// scanChatProbs reads log-probs without the likeliest tokens beside them.
+func scanChatProbs(raw []byte) (list chatProbs, ok bool) {
+	s := scan{b: raw}
+	members := []string{"token_id", "token", "logprob", "top_logprobs"}
+	ok = s.list(func() bool {
+		var p chatProb
+		ok := s.object(members, func(i int) (ok bool) {
+			switch {
+			case i == 1:
+				var text []byte
+				text, ok = s.raw()
+				return ok && p.Token.UnmarshalJSON(text) == nil
+			case s.null():
+				return true
+			case i == 0:
+				var id trajectory.Token
+				id, ok = s.token()
+				p.ID = &id
+			case i == 2:
+				var v float32
+				v, ok = s.logProb()
+				p.LogProb = &v
+			default:
+				ok = s.next('[') && s.next(']')
+				p.Top = []chatTop{}
+			}
+			return ok
+		})
+		list = append(list, p)
+		return ok
+	})
+	return list, ok && s.end()
 }
 
 func readInference(raw []byte, want Capture) (Completion, error) {
