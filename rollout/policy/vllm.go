@@ -224,6 +224,27 @@ func (s *spelledID) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// spelledIDs are those of an answer's tokens.
+type spelledIDs []spelledID
+
+// UnmarshalJSON reads a list in one walk, and leaves what is none to the library.
+func (l *spelledIDs) UnmarshalJSON(raw []byte) error {
+	s := scan{b: raw}
+	var list spelledIDs
+	if s.list(func() bool {
+		text, ok := s.raw()
+		var id spelledID
+		if ok && id.UnmarshalJSON(text) == nil {
+			list = append(list, id)
+		}
+		return ok
+	}) && s.end() {
+		*l = list
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]spelledID)(l))
+}
+
 // other reports whether it is known and not the i-th of list.
 func (s spelledID) other(list []trajectory.Token, i int) bool {
 	return s.known && (i >= len(list) || list[i] != s.id)
@@ -245,7 +266,7 @@ type completionsAnswer struct {
 		Finish   finishWord `json:"finish_reason"`
 		LogProbs *struct {
 			LogProbs []*float32            `json:"token_logprobs"`
-			Tokens   []spelledID           `json:"tokens"`
+			Tokens   spelledIDs            `json:"tokens"`
 			Top      []map[string]*float32 `json:"top_logprobs"`
 		} `json:"logprobs"`
 		Experts  string          `json:"routed_experts"`
