@@ -282,6 +282,29 @@ func TestRunsBegunWithUnnamedSampling(t *testing.T) {
 	}
 }
 
+// What models and users wrote is for its owner; the folders above are left to the umask.
+func TestOpenIsPrivate(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "runs")
+	d, err := rundir.Open(t.Context(), filepath.Join(above, "a"), manifest(), rundir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	err = filepath.WalkDir(filepath.Join(above, "a"), func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // What an amended start found out of the rows stays with the run.
 func TestMatchedStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")

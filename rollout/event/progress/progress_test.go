@@ -133,6 +133,7 @@ func TestBarFollowsTheWidth(t *testing.T) {
 	})
 }
 
+// What is in them does not steer the terminal either.
 func TestNotesAndLogsDoNotTearTheBar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &screen{}
@@ -140,11 +141,11 @@ func TestNotesAndLogsDoNotTearTheBar(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		out.take()
-		p.Observe(event.Note{Text: "backend: namespace"})
-		if _, err := p.Writer().Write([]byte("level=WARN\n")); err != nil {
+		p.Observe(event.Note{Text: "backend: namespace\x1b[2J"})
+		if _, err := p.Writer().Write([]byte("level=\x1bWARN\n")); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := out.take(), "\r\x1b[2Kbackend: namespace\nlevel=WARN\n"; got != want {
+		if got, want := out.take(), "\r\x1b[2Kbackend: namespace␛[2J\nlevel=␛WARN\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		p.Close()
