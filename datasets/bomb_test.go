@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,10 +27,15 @@ type bombRow struct {
 	More   []string `parquet:"more,dict,list,snappy"`
 }
 
-func bomb(t *testing.T, rows ...bombRow) []byte {
+// flatRow has no list, and so no other bound on its values than that of a page.
+type flatRow struct {
+	Prompt string `parquet:"prompt,dict,snappy"`
+}
+
+func bomb[T any](t *testing.T, rows ...T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := parquet.Write(&b, rows); err != nil {
+	if err := parquet.Write(&b, rows, parquet.PageBufferSize(1000)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -89,6 +95,7 @@ func TestParquetBombs(t *testing.T) {
 	}
 	long := bomb(t, bombRow{"a", list}, bombRow{"b", list[:1]})
 	small := bomb(t, bombRow{"a", list[:3]})
+	pages := bomb(t, slices.Repeat([]bombRow{{"a", []string{"x"}}}, 2000)...)
 	values := func(h *format.PageHeader, n int32) {
 		if h.DataPageHeader.Valid {
 			h.DataPageHeader.V.NumValues = n
@@ -108,6 +115,14 @@ func TestParquetBombs(t *testing.T) {
 			"become 2000000000", 0, true},
 		"a page that says that it has many values": {lie(t, small, func(h *format.PageHeader) { values(h, 2_000_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 2_000_000_000 }),
 			"2000000000 values", 0, true},
+		"a page of a column without lists that says so": {
+			lie(t, bomb(t, flatRow{"a"}), func(h *format.PageHeader) { values(h, 20_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 20_000_000 }),
+			"20000000 values", 0, true,
+		},
+		"pages of lists that say it together": {
+			lie(t, pages, func(h *format.PageHeader) { values(h, 10_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 20_000_000 }),
+			"20000000 values of lists", 0, true,
+		},
 		"pages outside of the file": {lie(t, small, func(*format.PageHeader) {}, func(m *format.ColumnMetaData) { m.TotalCompressedSize = 1 << 60 }), "damaged file", 0, false},
 		"a negative page":           {lie(t, small, func(h *format.PageHeader) { h.CompressedPageSize = -1 << 30 }, func(*format.ColumnMetaData) {}), "damaged file", 0, false},
 	}
