@@ -2,15 +2,19 @@ package datasets_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
@@ -23,10 +27,15 @@ type bombRow struct {
 	More   []string `parquet:"more,dict,list,snappy"`
 }
 
-func bomb(t *testing.T, rows ...bombRow) []byte {
+// flatRow has no list, and so no other bound on its values than that of a page.
+type flatRow struct {
+	Prompt string `parquet:"prompt,dict,snappy"`
+}
+
+func bomb[T any](t *testing.T, rows ...T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := parquet.Write(&b, rows); err != nil {
+	if err := parquet.Write(&b, rows, parquet.PageBufferSize(1000)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -67,7 +76,7 @@ func lie(t *testing.T, file []byte, change func(*format.PageHeader), footer func
 	}
 	m.TotalCompressedSize = int64(len(out)) - from
 	footer(m)
-	for i := range meta.RowGroups[0].Columns { // no index: it would stand elsewhere
+	for i := range meta.RowGroups[0].Columns { // no index: its pages are elsewhere now
 		c := &meta.RowGroups[0].Columns[i]
 		c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
 	}
@@ -86,6 +95,7 @@ func TestParquetBombs(t *testing.T) {
 	}
 	long := bomb(t, bombRow{"a", list}, bombRow{"b", list[:1]})
 	small := bomb(t, bombRow{"a", list[:3]})
+	pages := bomb(t, slices.Repeat([]bombRow{{"a", []string{"x"}}}, 2000)...)
 	values := func(h *format.PageHeader, n int32) {
 		if h.DataPageHeader.Valid {
 			h.DataPageHeader.V.NumValues = n
@@ -105,6 +115,14 @@ func TestParquetBombs(t *testing.T) {
 			"become 2000000000", 0, true},
 		"a page that says that it has many values": {lie(t, small, func(h *format.PageHeader) { values(h, 2_000_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 2_000_000_000 }),
 			"2000000000 values", 0, true},
+		"a page of a column without lists that says so": {
+			lie(t, bomb(t, flatRow{"a"}), func(h *format.PageHeader) { values(h, 20_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 20_000_000 }),
+			"20000000 values", 0, true,
+		},
+		"pages of lists that say it together": {
+			lie(t, pages, func(h *format.PageHeader) { values(h, 10_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 20_000_000 }),
+			"20000000 values of lists", 0, true,
+		},
 		"pages outside of the file": {lie(t, small, func(*format.PageHeader) {}, func(m *format.ColumnMetaData) { m.TotalCompressedSize = 1 << 60 }), "damaged file", 0, false},
 		"a negative page":           {lie(t, small, func(h *format.PageHeader) { h.CompressedPageSize = -1 << 30 }, func(*format.ColumnMetaData) {}), "damaged file", 0, false},
 	}
@@ -137,6 +155,49 @@ func TestParquetBombs(t *testing.T) {
 			}
 			if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 100 {
 				t.Errorf("%d MiB were taken in all", got)
+			}
+		})
+	}
+}
+
+// TestCompressionsOfParquet: a file gives the values that were written, or it is refused.
+func TestCompressionsOfParquet(t *testing.T) {
+	type row struct {
+		Prompt string `parquet:"prompt"`
+		Hash   string `parquet:"hash"`
+	}
+	rows := make([]row, 1000)
+	for i := range rows {
+		sum := sha256.Sum256([]byte{byte(i), byte(i >> 8)})
+		rows[i] = row{"Say it.", hex.EncodeToString(sum[:])} // no page of hashes becomes much smaller
+	}
+	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Gzip, &parquet.Brotli, &parquet.Zstd, &parquet.Lz4Raw} {
+		t.Run(codec.String(), func(t *testing.T) {
+			var b bytes.Buffer
+			if err := parquet.Write(&b, rows, parquet.Compression(codec)); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "rows.parquet")
+			if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := datasets.Open(t.Context(), datasets.Options{}, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			n := 0
+			for r, err := range d.Rows(t.Context()) {
+				if err != nil && codec == &parquet.Lz4Raw && strings.Contains(err.Error(), "zstd") {
+					return
+				}
+				if err != nil || string(r.Extra["hash"]) != `"`+rows[n].Hash+`"` {
+					t.Fatalf("row %d: %s, %v; want %s", n, r.Extra["hash"], err, rows[n].Hash)
+				}
+				n++
+			}
+			if n != len(rows) {
+				t.Errorf("%d rows of %d", n, len(rows))
 			}
 		})
 	}

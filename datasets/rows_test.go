@@ -281,3 +281,12 @@ func TestStdinAndFingerprint(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// TestContentOfID: only an id that a row without one was given names the row's content.
+func TestContentOfID(t *testing.T) {
+	for id, want := range map[string]string{"7-0123456789ab": "0123456789ab", "7-0123": "", "7-0123456789abcd": "", "x-0123456789ab": "", "7-0123456789ax": "", "0123456789ab": ""} {
+		if got, ok := datasets.ContentOfID(id); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %q, %v; want %q", id, got, ok, want)
+		}
+	}
+}

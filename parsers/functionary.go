@@ -35,7 +35,7 @@ var (
 const functionaryOpen, functionaryClose, functionaryCode, functionaryTo = "<function=", "</function>", "<|python_tag|>", ">>>"
 
 func readFunctionary31(p *parse) {
-	code := p.pos - 1 // where the tag of code is next: it is one wherever it stands
+	code := p.pos - 1 // where the tag of code is next: it is one everywhere
 	for at := p.pos; at < len(p.text); {
 		i, mark := p.nextOf([]string{functionaryOpen}, at)
 		if code < at {

@@ -6,7 +6,7 @@ import (
 	"hermes/parsers"
 )
 
-// What stands between messages, made of words that headers have too, is under a fault; what is
+// What is between messages, made of words that headers have too, is under a fault; what is
 // only quoted stays content.
 func TestTextBetweenMessages(t *testing.T) {
 	rows := []struct {

@@ -143,3 +143,22 @@ func TestNumbersThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// TestTagsInTexts: a text of MiniMax M3 that holds its own parameter's tags has another
+// reading, and the call says so.
+func TestTagsInTexts(t *testing.T) {
+	const m3 = "]<]minimax[>["
+	f, err := parsers.Standard().Get("minimax_m3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, state := range map[string]parsers.State{"plain": parsers.Complete, "a" + m3 + "<path>b" + m3 + "</path>c": parsers.Ambiguous} {
+		raw, _ := json.Marshal(value)
+		want := []parsers.Call{{Name: "ls", Arguments: `{"path": ` + string(raw) + `}`}}
+		text := f.Format(parsers.Parsed{Calls: want})
+		got := f.Parse(text, parsers.ParseOptions{Tools: probeTools})
+		if !sameAs(got.Calls, want) || got.Calls[0].State != state {
+			t.Errorf("%q: %+v, want %s", text, got.Calls, state)
+		}
+	}
+}

@@ -60,7 +60,7 @@ func (p *parse) pycall(i int, o pyvalue.Options) (name, args string, end int, er
 	}
 }
 
-// stringPrefixes are the words that may stand in front of a string.
+// stringPrefixes are the words that may be in front of a string.
 const stringPrefixes = "rb rB Rb RB br bR Br BR u U"
 
 func isWord(c byte) bool {

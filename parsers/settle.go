@@ -330,7 +330,7 @@ func (p *parse) account() {
 			continue
 		}
 		if marks != nil && !p.headed(marks, s.Start, s.End) && !p.faulted(s.Start, s.End) {
-			p.fault(s.Start, s.End, "lost_text", "%q stands between the parts of the answer", clipped(strings.TrimSpace(p.text[s.Start:s.End])))
+			p.fault(s.Start, s.End, "lost_text", "%q is between the parts of the answer", clipped(strings.TrimSpace(p.text[s.Start:s.End])))
 			continue
 		}
 		for w, rest := nextWord(p.text[s.Start:s.End]); w != ""; w, rest = nextWord(rest) {
@@ -338,7 +338,7 @@ func (p *parse) account() {
 				continue
 			}
 			if !p.faulted(s.Start, s.End) {
-				p.fault(s.Start, s.End, "lost_text", "%q stands between the parts of the answer", clipped(w))
+				p.fault(s.Start, s.End, "lost_text", "%q is between the parts of the answer", clipped(w))
 			}
 			break
 		}

@@ -40,8 +40,13 @@ func readGraniteEngine(p *parse) {
 	}
 }
 
-// engineObject is the end of the object at i, by its brackets alone.
+// engineObject is the end of the object at i, by its braces and brackets alone.
 func engineObject(text string, i int) (end int, closed bool) {
+	return engineEnd(text, i, "{[", "}]")
+}
+
+// engineEnd is the end of the object at i, of whose marks only opens and closes are counted.
+func engineEnd(text string, i int, opens, closes string) (end int, closed bool) {
 	depth, quoted := 0, false
 	for ; i < len(text); i++ {
 		switch c := text[i]; {
@@ -50,9 +55,9 @@ func engineObject(text string, i int) (end int, closed bool) {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
-		case c == '{' || c == '[':
+		case strings.IndexByte(opens, c) >= 0:
 			depth++
-		case c == '}' || c == ']':
+		case strings.IndexByte(closes, c) >= 0:
 			depth = max(depth-1, 0)
 			if c == '}' && depth == 0 {
 				return i + 1, true
@@ -147,29 +152,9 @@ func engineMember(raw, key string) (text string, begun, object bool) {
 			if raw[v] != '{' {
 				return "", true, false
 			}
-			return raw[v:engineMemberEnd(raw, v)], true, true
+			end, _ := engineEnd(raw, v, "{", "}")
+			return raw[v:end], true, true
 		}
 	}
 	return "", false, false
-}
-
-// engineMemberEnd is where the object at i ends, by its braces alone.
-func engineMemberEnd(raw string, i int) int {
-	depth, quoted := 0, false
-	for ; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{':
-			depth++
-		case c == '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return len(raw)
 }

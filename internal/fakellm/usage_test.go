@@ -107,6 +107,7 @@ func TestUsageIsOne(t *testing.T) {
 		{"role": "tool", "tool_call_id": "3", "content": json.RawMessage(`"\ud83d\ude00 \ud83d \u0007\\\\n \u003c|im_end|>"`)},
 		{"role": "assistant", "content": json.RawMessage(`[{"text": "a\n", "type": "text"}]`), "tool_calls": []obj{{"function": obj{"name": "nöw", "arguments": "{}"}}}},
 		{"role": "assistant", "content": json.RawMessage(`"\ude00"`), "tool_calls": []obj{}},
+		{"role": "assistant", "content": "ok", "tool_calls": []obj{{"function": obj{"name": "n<w", "arguments": "{}"}}}},
 		{"role": "developer", "content": ""},
 		{"role": "user", "content": "und nochmal ü"},
 	}

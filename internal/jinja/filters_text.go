@@ -45,7 +45,7 @@ func stripTags(st *state, v any, a arguments) any {
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&#39;", "'", "&#34;", `"`, "&amp;", "&").Replace(s)
 }
 
-// without removes what stands from open to end, the first of them first: what comes together
+// without removes what is from open to end, the first of them first: what comes together
 // then may be another.
 func (st *state) without(s, open, end string) string {
 	var kept []byte

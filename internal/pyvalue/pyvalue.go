@@ -23,7 +23,7 @@ const maxDepth = 256
 
 // Options loosen the reading. The zero value is Python's own grammar plus JSON words.
 type Options struct {
-	RawNewlines bool  // newlines may stand inside ordinary strings
+	RawNewlines bool  // newlines may be inside ordinary strings
 	PythonOnly  bool  // JSON words are refused
 	NoSets      bool  // tuples and sets are refused
 	ZeroPadded  bool  // 07 is 7
@@ -275,7 +275,7 @@ func (r *reader) number() error {
 	return nil
 }
 
-// prefixes may stand in front of a string.
+// prefixes may be in front of a string.
 var prefixes = map[string]bool{"": true, "r": true, "u": true, "b": true, "br": true, "rb": true}
 
 // prefix returns the prefix of the string that begins here, in small letters.

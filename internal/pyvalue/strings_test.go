@@ -16,7 +16,7 @@ func TestStrings(t *testing.T) {
 		{`'\N{HANGUL SYLLABLE GAGS}\N{Hangul Syllable A}\N{HANGUL SYLLABLE SSANG}\N{HANGUL SYLLABLE HIH}'`, `"갃아쌍힣"`},
 		{`'\N{LF}\N{NBSP}\N{VS16}\N{vs17}\N{LATIN SMALL LETTER GHA}'`, `"\n` + "\u00a0\ufe0f\U000e0100\u01a3" + `"`},
 		{`'\N{NO SUCH NAME}'`, ""}, {`'\N{}'`, ""}, {`'C:\New'`, ""}, {`'\N{KEYCAP DIGIT ONE}'`, ""}, {`'\N{HANGUL SYLLABLE X}'`, ""},
-		{`'\N{CJK UNIFIED IDEOGRAPH-41}'`, ""}, {`'\N{VS0}'`, ""}, {`'\N{VS01}'`, ""},
+		{`'\N{CJK UNIFIED IDEOGRAPH-41}'`, ""}, {`'\N{CJK UNIFIED IDEOGRAPH-0041}'`, ""}, {`'\N{VS0}'`, ""}, {`'\N{VS01}'`, ""},
 		{`'\101\7\08\8\400\777'`, `"A\u0007\u00008\\8Āǿ"`},
 		{`'\x41\xe9'`, `"Aé"`}, {`'\x4G'`, ""}, {"'\\x\x10\x11'", ""}, {`'\u00E9\U0001f600'`, `"é😀"`},
 		{`'\U00110000'`, ""}, {`'\UFFFFFFFF'`, ""}, {`'\u12'`, ""},

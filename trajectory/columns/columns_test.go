@@ -189,6 +189,17 @@ func TestOldCallsAreForeign(t *testing.T) {
 	}
 }
 
+// TestPagesAreLookedAt: what [columns.Pages] refuses is no row.
+func TestPagesAreLookedAt(t *testing.T) {
+	var b bytes.Buffer
+	if err := parquet.Write(&b, []columns.Row{{ID: "a"}}, parquet.Compression(&parquet.Lz4Raw)); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := columns.Read(bytes.NewReader(b.Bytes()), int64(b.Len())); err == nil || !strings.Contains(err.Error(), "LZ4") {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
 // TestVerdictsInColumns: the state of a call that was not complete and the faults of its answer
 // are in the file; what has nothing to say has nulls there.
 func TestVerdictsInColumns(t *testing.T) {

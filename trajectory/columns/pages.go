@@ -61,7 +61,8 @@ func pagesOf(f *parquet.File) *Pages {
 }
 
 // Check reads the headers of all pages of one row group, a few kilobytes each, and refuses with
-// [ErrBomb] what would fill the memory. An encrypted column is an error.
+// [ErrBomb] what would fill the memory. An encrypted column is an error, and so is one that is
+// compressed with LZ4.
 func (p *Pages) Check(group int) error {
 	for i := range p.f.Metadata().RowGroups[group].Columns {
 		c := &p.f.Metadata().RowGroups[group].Columns[i]
@@ -73,13 +74,18 @@ func (p *Pages) Check(group int) error {
 }
 
 func (p *Pages) chunk(m *format.ColumnMetaData, list bool) error {
+	if m.Codec == format.Lz4Raw {
+		// parquet-go reads what was in the buffer before where a page is not three times as
+		// large as its bytes, and doubles the buffer without end where a page is damaged.
+		return errors.New("its compression is LZ4, which is not read: write the file with zstd")
+	}
 	at := m.DataPageOffset
 	if m.DictionaryPageOffset != 0 {
 		at = m.DictionaryPageOffset
 	}
 	end := at + m.TotalCompressedSize
 	if at < 0 || end < at || end > p.f.Size() {
-		return fmt.Errorf("damaged file: its pages stand at %d to %d of %d bytes", at, end, p.f.Size())
+		return fmt.Errorf("damaged file: its pages are at %d to %d of %d bytes", at, end, p.f.Size())
 	}
 	values := int64(0)
 	for at < end && values < m.NumValues {
