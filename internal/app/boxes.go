@@ -68,7 +68,7 @@ func (b *parts) openBoxes(ctx context.Context) error {
 const sweepTime = 5 * time.Second
 
 // sweepHere removes what a killed hermes left of boxes without isolation, whichever back-end
-// this one uses. A folder that does not answer holds nobody up; what stays there, gc tells of.
+// this one uses. A folder that does not answer holds nobody up; gc reports what stays there.
 func sweepHere(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	done := make(chan struct{})
