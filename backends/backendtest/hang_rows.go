@@ -22,6 +22,7 @@ func hangRows() []Row {
 		{Number: 102, Name: "a file that grows", run: growingFile},
 		{Number: 103, Name: "files that become FIFOs", run: exchanged},
 		{Number: 104, Name: "a folder of many files", run: manyFiles},
+		{Number: 105, Name: "input that nobody reads", run: unreadInput},
 	}
 }
 
@@ -213,4 +214,26 @@ func manyFiles(e *Env) {
 		}
 	}
 	e.exec(backends.Cmd{Shell: "rm -rf many", Timeout: 10 * time.Minute})
+}
+
+// unreadInput ends with its caller. The long form waits for the bound of the call itself.
+func unreadInput(e *Env) {
+	p := e.begin(backends.Cmd{Shell: "exec sleep 600"}, backends.StartOptions{})
+	write := func(ctx context.Context) error { return p.Write(ctx, make([]byte, 1<<20)) }
+	short := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		return write(ctx)
+	}
+	if err := e.soon("write with a deadline", prompt, short); !errors.Is(err, context.DeadlineExceeded) {
+		e.Errorf("write with a deadline: %v", err)
+	}
+	if e.opt.Heavy {
+		if err := e.soon("write", 30*time.Second+prompt, write); !errors.Is(err, backends.ErrSlow) {
+			e.Errorf("write: %v, want an error that names the bound", err)
+		}
+	}
+	if err := p.Kill(e.ctx, 0); err != nil {
+		e.Errorf("kill: %v", err)
+	}
 }

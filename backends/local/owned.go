@@ -69,9 +69,9 @@ func locks(dir, owner string) []string {
 	return found
 }
 
-// isDead reports that nobody uses the boxes of an owner any more. Of a process of this pid
-// namespace its number and start tell, whatever its boxes did to the locks; of another one the
-// locks, and without any it counts as alive.
+// isDead reports that nobody uses the boxes of an owner any more. A process of this pid
+// namespace is known by its number and start, whatever its boxes did to the locks; another one by
+// its locks, and without any it counts as alive.
 func isDead(dir string, owner backends.Owner) bool {
 	if owner.Near() {
 		return owner.Dead()

@@ -22,6 +22,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/slotd"
+	"hermes/backends/trees"
 )
 
 // serverPath is where slotd is in a box.
@@ -265,7 +266,7 @@ func (x *box) remove(ctx context.Context) (err error) {
 		}
 	}
 	if x.dir != "" {
-		if err := removeAll(x.dir); err != nil {
+		if err := trees.RemoveAll(x.dir); err != nil {
 			return fmt.Errorf("remove the folders of box %s: %w", x.name, err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"hermes/backends"
 	"hermes/backends/trees"
@@ -45,7 +44,7 @@ func (b *Backend) sweep(ctx context.Context) (removed int, err error) {
 			if !orphaned(filepath.Base(path)) {
 				continue
 			}
-			if err := removeAll(path); err != nil {
+			if err := trees.RemoveAll(path); err != nil {
 				errs = append(errs, fmt.Errorf("sweep: %w", err))
 				continue
 			}
@@ -63,14 +62,4 @@ func orphaned(name string) bool {
 	}
 	owner, err := backends.ParseOwner(strings.Join(parts[1:4], "-"))
 	return err == nil && owner.Dead()
-}
-
-// removeTime bounds the removal of a box's folder.
-const removeTime = 2 * time.Minute
-
-// removeAll removes what a box leaves.
-func removeAll(path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
-	defer cancel()
-	return trees.Remove(ctx, path)
 }

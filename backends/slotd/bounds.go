@@ -14,7 +14,7 @@ import (
 
 // The bounds of the calls that are not commands, all in one place; docs/slotd.md shows them. A
 // command has the time that its caller gives it. What is beyond a bound is an error that names it,
-// or, in a search, told in Skipped.
+// or, in a search, listed in Skipped.
 const (
 	// Time. A call that moves no content; a search, which then answers with what it has; a call
 	// that moves content: without a byte, and in all; a reset; input that a process does not take.
@@ -84,10 +84,10 @@ func within[R any](ctx context.Context, op, p string, most time.Duration, call f
 	if why := context.Cause(ctx); why != nil {
 		return none, slowly(ctx, op, p, fmt.Errorf("%s %s: %w", op, p, why))
 	}
-	return none, &fs.PathError{Op: op, Path: p, Err: fmt.Errorf("no end after %v, which is the bound of this call: %w", most, backends.ErrSlow)}
+	return none, &fs.PathError{Op: op, Path: p, Err: errSlow(most)}
 }
 
-// slowly tells of a call that was ended because nothing moved in it.
+// slowly makes an error of the cause, where a call was ended because nothing moved in it.
 func slowly(ctx context.Context, op, p string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err

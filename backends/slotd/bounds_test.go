@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -119,6 +120,70 @@ func TestStuckStream(t *testing.T) {
 	}
 }
 
+// pipeListener accepts the other ends of the connections that dial makes.
+type pipeListener struct {
+	conns chan net.Conn
+	gone  chan struct{}
+	once  sync.Once
+}
+
+func (l *pipeListener) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	l.conns <- theirs
+	return ours
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.gone:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.gone) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// TestStalledClient: a server does not keep a call whose client takes or sends nothing.
+func TestStalledClient(t *testing.T) {
+	for name, tt := range map[string]struct{ request, answer string }{
+		"read":     {"GET /v1/file?path=f HTTP/1.1\r\nHost: slotd\r\n", ""},
+		"write":    {"PUT /v1/file?path=g HTTP/1.1\r\nHost: slotd\r\nContent-Length: 10\r\n", "HTTP/1.1 422 "},
+		"copy in":  {"PUT /v1/tar?path=d HTTP/1.1\r\nHost: slotd\r\nContent-Length: 10\r\n", "HTTP/1.1 422 "},
+		"copy out": {"GET /v1/tar?path=. HTTP/1.1\r\nHost: slotd\r\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				l := &pipeListener{conns: make(chan net.Conn), gone: make(chan struct{})}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- slotd.Serve(ctx, l, slotd.ServerOptions{Options: slotd.Options{Home: dir}}) }()
+				c := l.dial()
+				if _, err := io.WriteString(c, tt.request+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				if tt.answer == "" { // it takes nothing
+					time.Sleep(3 * time.Minute)
+				}
+				c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+				if got, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(got), tt.answer) || tt.answer == "" && len(got) > 0 {
+					t.Errorf("%.200q, %v", got, err)
+				}
+				c.Close()
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestExchangedWhileSearched: files that become FIFOs and back again, and folders too, never
 // make a call wait, confined or not.
 func TestExchangedWhileSearched(t *testing.T) {
@@ -172,7 +237,7 @@ func TestExchangedWhileSearched(t *testing.T) {
 	}
 }
 
-// TestSpecialFiles: what is no plain file is refused by its kind, and told of by a search.
+// TestSpecialFiles: what is no plain file is refused by its kind, and counted by a search.
 func TestSpecialFiles(t *testing.T) {
 	for _, confine := range []bool{false, true} {
 		t.Run(fmt.Sprint(confine), func(t *testing.T) {

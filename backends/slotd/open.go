@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -141,7 +140,5 @@ func namesOf(path string, most int) (names []string, more bool, err error) {
 		return nil, false, err
 	}
 	defer f.Close()
-	names, more, err = trees.Names(f, most)
-	slices.Sort(names)
-	return names, more, err
+	return trees.Names(f, most)
 }

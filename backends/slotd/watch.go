@@ -90,10 +90,9 @@ func (s *slow) extend() {
 	}
 }
 
-func (s *slow) stop() {
-	s.rc.SetReadDeadline(time.Time{})
-	s.rc.SetWriteDeadline(time.Time{})
-}
+// stop gives the end of the answer its time. The deadline of reads stays: net/http reads what is
+// left of a body before it answers, and clears both deadlines when it has answered.
+func (s *slow) stop() { s.rc.SetWriteDeadline(time.Now().Add(stallTime)) }
 
 func (s *slow) Read(p []byte) (int, error) {
 	s.extend()

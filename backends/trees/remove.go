@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,6 +39,16 @@ func Remove(ctx context.Context, path string) error {
 	return nil
 }
 
+// removeTime bounds RemoveAll.
+const removeTime = 2 * time.Minute
+
+// RemoveAll is Remove with its own bound of time: a box is removed after its caller has left, too.
+func RemoveAll(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
+	defer cancel()
+	return Remove(ctx, path)
+}
+
 // removal goes down to the deepest folder, and up again as folders become empty.
 type removal struct {
 	ctx    context.Context
@@ -56,7 +67,7 @@ type doomed struct {
 
 // run removes base, an entry of dir.
 func (r *removal) run(dir int, base string) error {
-	if _, err := r.one(dir, base); err != nil {
+	if err := r.one(dir, base); err != nil {
 		return err
 	}
 	for len(r.levels) > 0 {
@@ -69,7 +80,7 @@ func (r *removal) run(dir int, base string) error {
 		case len(l.rest) > 0:
 			n := l.rest[0].text
 			l.rest = l.rest[1:]
-			if _, err := r.one(l.fd, n); err != nil {
+			if err := r.one(l.fd, n); err != nil {
 				r.fail(n, err)
 				r.levels[len(r.levels)-1].stays[n] = true
 			}
@@ -99,8 +110,8 @@ func (r *removal) fail(name string, err error) {
 }
 
 // one removes an entry that is no folder, and enters a folder that is not empty.
-func (r *removal) one(dir int, name string) (entered bool, err error) {
-	err = unix.Unlinkat(dir, name, 0)
+func (r *removal) one(dir int, name string) error {
+	err := unix.Unlinkat(dir, name, 0)
 	if err != nil && err != unix.EISDIR && err != unix.ENOENT {
 		loosen(dir, ".")
 		loosen(dir, name)
@@ -109,13 +120,12 @@ func (r *removal) one(dir int, name string) (entered bool, err error) {
 	if err == unix.EISDIR {
 		if err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
 			err = r.enter(dir, name)
-			entered = err == nil
 		}
 	}
 	if err == unix.ENOENT { // somebody else was faster
-		err = nil
+		return nil
 	}
-	return entered, err
+	return err
 }
 
 func (r *removal) enter(dir int, name string) error {

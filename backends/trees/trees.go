@@ -72,10 +72,14 @@ func (i *Info) Mode() fs.FileMode {
 	default:
 		m |= fs.ModeIrregular
 	}
-	for bit, mode := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
-		if i.Stat_t.Mode&bit != 0 {
-			m |= mode
-		}
+	if i.Stat_t.Mode&unix.S_ISUID != 0 {
+		m |= fs.ModeSetuid
+	}
+	if i.Stat_t.Mode&unix.S_ISGID != 0 {
+		m |= fs.ModeSetgid
+	}
+	if i.Stat_t.Mode&unix.S_ISVTX != 0 {
+		m |= fs.ModeSticky
 	}
 	return m
 }

@@ -41,6 +41,20 @@ func deep(t testing.TB, dir string, n int) {
 	unix.Close(fd)
 }
 
+// fewFiles lets this process open only so many files until the test ends.
+func fewFiles(t testing.TB, most uint64) {
+	t.Helper()
+	var was unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was)
+	if err == nil {
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: was.Max})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Setrlimit(unix.RLIMIT_NOFILE, &was) })
+}
+
 // soon fails the test when f does not return.
 func soon(t testing.TB, f func()) {
 	t.Helper()
@@ -80,9 +94,11 @@ func walk(t *testing.T, dir string, b trees.Bounds) (files, folders []string, le
 	return files, folders, left
 }
 
-// TestDeep: a tree of any depth costs what its folders cost, whatever bound is set.
+// TestDeep: a tree of any depth costs what its folders cost, whatever bound is set, and few open
+// files.
 func TestDeep(t *testing.T) {
 	dir := t.TempDir()
+	fewFiles(t, 100)
 	deep(t, dir, 20_000)
 	if files, folders, left := walk(t, dir, trees.Bounds{}); len(folders) != 2001 || len(files) != 20 || len(left) != 1 {
 		t.Errorf("%d files, %d folders, left %d", len(files), len(folders), len(left))
@@ -95,10 +111,6 @@ func TestDeep(t *testing.T) {
 	}
 	if files, folders, left := walk(t, dir, trees.Bounds{Depth: 50_000, Path: 100_000}); len(folders) != 20_000 || len(files) != 200 || len(left) != 0 {
 		t.Errorf("all of it: %d files, %d folders, left %v", len(files), len(folders), left)
-	}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
 	}
 	soon(t, func() {
 		if err := trees.Remove(t.Context(), filepath.Join(dir, "d")); err != nil {

@@ -204,6 +204,26 @@ func TestSpecialFiles(t *testing.T) {
 	}
 }
 
+// TestBoundOfSearch: a bound that kept the search from files is said where the difference is read,
+// and by the call.
+func TestBoundOfSearch(t *testing.T) {
+	x := box(t)
+	shell(t, x, "seq 6000 >.gitignore; echo new >new")
+	s := scene(0)
+	s.Box = x
+	k, err := artifact.New(t.TempDir(), artifact.All, artifact.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "not compared: what is beyond 5000 lines of .gitignore files"
+	if err := k.Keep(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q in it", err, want)
+	}
+	if d := read(t, k.Dir("a/b", 0))["workspace.diff"]; !strings.Contains(d, "# "+want) || !strings.Contains(d, "+++ b/new\n") {
+		t.Error(d)
+	}
+}
+
 func TestWhich(t *testing.T) {
 	zero, half, one := scene(0), scene(0.5), scene(1)
 	unscored, broken, truncated := scene(0), scene(0), scene(1)

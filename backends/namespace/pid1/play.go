@@ -253,7 +253,7 @@ const aside = 96
 //go:nocheckptr
 //go:noinline
 func (a *area) become() {
-	// Where the socket lies, the list may put a stream of the command's own: what it says of a
+	// Where the socket lies, the list may put a stream of the command: what it says of a
 	// failure behind that must not go there, and a command that was not started never ends with 0.
 	socket, _, errno := syscall.RawSyscall6(unix.SYS_FCNTL, Socket, unix.F_DUPFD_CLOEXEC, aside, 0, 0, 0)
 	if errno != 0 {

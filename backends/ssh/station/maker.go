@@ -16,6 +16,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/namespace"
 	"hermes/backends/slotd"
+	"hermes/backends/trees"
 )
 
 // maker makes the boxes of a station.
@@ -171,12 +172,12 @@ func (p *plain) make(ctx context.Context, id, path string, s backends.Spec) (*ma
 	home, tmp := filepath.Join(x.base, "home"), filepath.Join(x.base, "tmp")
 	for _, d := range []string{x.base, home, tmp} {
 		if err := os.Mkdir(d, 0o700); err != nil {
-			return nil, errors.Join(err, removeAll(x.base))
+			return nil, errors.Join(err, trees.RemoveAll(x.base))
 		}
 	}
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		if err := os.MkdirAll(filepath.Join(home, s.Dir), 0o755); err != nil {
-			return nil, errors.Join(err, removeAll(x.base))
+			return nil, errors.Join(err, trees.RemoveAll(x.base))
 		}
 	}
 	env := map[string]string{"PATH": slotd.DefaultPath, "TMPDIR": tmp}
@@ -189,7 +190,7 @@ func (p *plain) make(ctx context.Context, id, path string, s backends.Spec) (*ma
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, errors.Join(err, removeAll(x.base))
+		return nil, errors.Join(err, trees.RemoveAll(x.base))
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	x.stop = stop
@@ -220,7 +221,7 @@ func (p *plain) closing(ctx context.Context, x *plainBox) error {
 	}
 	p.held.Drop(x)
 	var err error
-	x.once.Do(func() { err = errors.Join(x.err, removeAll(x.base)) })
+	x.once.Do(func() { err = errors.Join(x.err, trees.RemoveAll(x.base)) })
 	return err
 }
 

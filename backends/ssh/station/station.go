@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"hermes/backends"
+	"hermes/backends/trees"
 )
 
 // Bounds of a station.
@@ -70,7 +71,7 @@ func run(ctx context.Context, s Setup, say func(Ready) error) error {
 	if err := os.Mkdir(s.Dir, 0o700); err != nil {
 		return err
 	}
-	defer removeAll(s.Dir)
+	defer trees.RemoveAll(s.Dir)
 	if err := writeCard(s); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (st *station) end() error {
 	st.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
-		st.err = errors.Join(st.maker.Close(ctx), removeAll(st.setup.Dir))
+		st.err = errors.Join(st.maker.Close(ctx), trees.RemoveAll(st.setup.Dir))
 	})
 	return st.err
 }

@@ -110,7 +110,7 @@ func remove(ctx context.Context, s Setup, id string) error {
 		return nil
 	}
 	killMarked(id)
-	return removeAll(dir)
+	return trees.RemoveAll(dir)
 }
 
 // tellEnd asks a station to end and waits until its folder is gone.
@@ -174,14 +174,4 @@ func forgetPrograms(base string, own string) {
 			os.RemoveAll(dir)
 		}
 	}
-}
-
-// removeTime bounds the removal of a box's folder.
-const removeTime = 2 * time.Minute
-
-// removeAll removes what a box leaves.
-func removeAll(base string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
-	defer cancel()
-	return trees.Remove(ctx, base)
 }
