@@ -53,7 +53,7 @@ func (p *pace) begin(now time.Time) {
 	_ = p.set(now.Add(p.window)) // a recorder in a test has no deadlines; then there is none
 }
 
-// Read reads what there is; a body that stands still or trickles is [ErrSlow].
+// Read reads what there is; a body that stops or trickles is [ErrSlow].
 func (p *pace) Read(b []byte) (int, error) {
 	if p.slow {
 		return 0, ErrSlow
@@ -79,8 +79,8 @@ func (p *pace) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// end tells that the body is not waited for any more. What an early answer left of it is
-// thrown away by the server, under the deadline that stands.
+// end notes that the body is not waited for any more. What an early answer left of it is
+// thrown away by the server, under the deadline that is set.
 func (p *pace) end() {
 	if p.guest != nil && !p.done {
 		p.guest.crowd.works(p.guest)

@@ -202,7 +202,7 @@ func (g *guest) Write(b []byte) (int, error) {
 	return g.Conn.Write(b)
 }
 
-// SetWriteDeadline implements net.Conn, for handlers with a time of their own.
+// SetWriteDeadline implements net.Conn, for handlers with their own time.
 func (g *guest) SetWriteDeadline(t time.Time) error {
 	g.due = t
 	return g.Conn.SetWriteDeadline(t)

@@ -72,7 +72,7 @@ func reader(w http.ResponseWriter, r *http.Request) {
 
 const declared = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 
-// TestSlowBodies: a body that stands still or trickles is given up, whether the handler
+// TestSlowBodies: a body that stops or trickles is given up, whether the handler
 // reads it or not; one that goes on is not, however long it takes.
 func TestSlowBodies(t *testing.T) {
 	const window = 300 * time.Millisecond

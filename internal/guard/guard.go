@@ -1,9 +1,9 @@
-// Package guard stands in front of our servers: it binds to the loopback unless told
-// otherwise, demands a token or an allowed address elsewhere, keeps out the pages that a
+// Package guard is in front of our servers: it binds to the loopback by default,
+// demands a token or an allowed address elsewhere, keeps out the pages that a
 // browser shows, bounds bodies, connections and how long both may take, answers /healthz
 // and shuts down cleanly.
 //
-// A browser is the way in that nobody thinks of: every page that a person opens may send
+// A browser is a way in that is easily forgotten: every page that a person opens may send
 // requests to the loopback and to the machines beside it. So a request is let through only
 // when it asks for this server by one of its own names (a foreign name is DNS rebinding)
 // and when no page of another origin has sent it, unless that origin is in a list.
@@ -73,7 +73,7 @@ func New(o Options) (*Guard, error) {
 		return nil, fmt.Errorf("port %d is not in 0…65535", o.Port)
 	}
 	if strings.ContainsAny(o.Token, "/ ?#%") {
-		return nil, errors.New("the token has a character that cannot stand in a path; use letters and digits")
+		return nil, errors.New("the token has a character that cannot be in a path; use letters and digits")
 	}
 	g := &Guard{opt: o, local: Loopback(o.Host), names: map[string]bool{}, origins: map[string]bool{}}
 	if !g.local && o.Token == "" && len(o.Allow) == 0 && !o.Insecure {

@@ -123,7 +123,7 @@ func TestFromPage(t *testing.T) {
 		{nil, false}, {[]string{"User-Agent", "python-requests/2.32"}, false}, {[]string{"Sec-Fetch-Site", "none", "User-Agent", browser}, false},
 		{[]string{"Sec-Fetch-Site", "same-origin"}, true}, {[]string{"Sec-Fetch-Site", "same-site"}, true}, {[]string{"Sec-Fetch-Site", "cross-site"}, true},
 		{[]string{"Referer", "http://127.0.0.1/"}, true}, {[]string{"Origin", "http://127.0.0.1"}, true}, {[]string{"Sec-Fetch-Site", "none", "Referer", "x"}, true},
-		{[]string{"User-Agent", browser}, true}, // a browser tells an address beyond the loopback nothing
+		{[]string{"User-Agent", browser}, true}, // a browser sends no Sec-Fetch-Site to an address beyond the loopback
 	}
 	for _, tt := range tests {
 		r := httptest.NewRequest("GET", "/reset", nil)

@@ -99,7 +99,7 @@ func servers() []string {
 	return []string{"http.Server", "http.ListenAndServe", "http.ListenAndServeTLS", "http.Serve", "http.ServeTLS", "fcgi.Serve", "cgi.Serve"}
 }
 
-// Servers finds servers of HTTP that stand behind no guard: every page that a browser on
+// Servers finds servers of HTTP that are behind no guard: every page that a browser on
 // the machine shows could talk to them.
 func Servers(t *Tree) []Finding {
 	var out []Finding

@@ -7,7 +7,7 @@ import (
 )
 
 // memory shares what bodies may take among those that are being read. A body holds what has
-// arrived of it, not what it says that it will be: one that stands still keeps nobody out.
+// arrived of it, not what it says that it will be: one that stops keeps no other out.
 //
 // Bodies that each hold a part and wait for more could wait for each other for ever. So a
 // body gets more only while all others could still be read to their ends one after the
@@ -52,7 +52,7 @@ func (s *share) hold(ctx context.Context, bytes int64) bool {
 	}
 	m := s.of
 	m.mu.Lock()
-	if len(m.waiting) == 0 && m.grant(s, bytes) { // nobody is overtaken
+	if len(m.waiting) == 0 && m.grant(s, bytes) { // none is overtaken
 		m.mu.Unlock()
 		return true
 	}

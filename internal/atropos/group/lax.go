@@ -25,7 +25,7 @@ func (s *scan) slow(f form, h *shape) ([]byte, error) {
 		if _, ok := err.(*Fault); ok {
 			return nil, err
 		}
-		s.i = from // a number that JSON cannot say stands among them
+		s.i = from // a number that JSON cannot say is among them
 		return nil, s.bad("NaN and Infinity cannot stand beside numbers that are strings or booleans")
 	}
 	return p.out, nil
