@@ -158,15 +158,7 @@ type box struct {
 // Close implements backends.Sandbox. A file system that does not answer holds up the removal,
 // and not its caller beyond ctx.
 func (x *box) Close(ctx context.Context) error {
-	x.once.Do(func() {
-		go func() {
-			defer close(x.gone)
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-			defer cancel()
-			x.err = errors.Join(x.Host.Close(ctx), trees.Remove(ctx, x.base))
-			x.from.held.Drop(x)
-		}()
-	})
+	x.once.Do(func() { go x.remove(context.WithoutCancel(ctx)) })
 	select {
 	case <-x.gone:
 		return x.err
@@ -180,6 +172,15 @@ func (x *box) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("close local box %s: it is not removed yet: %w", x.base, context.Cause(ctx))
 	}
+}
+
+// remove ends the processes of the box and deletes its folder.
+func (x *box) remove(ctx context.Context) {
+	defer close(x.gone)
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	x.err = errors.Join(x.Host.Close(ctx), trees.Remove(ctx, x.base))
+	x.from.held.Drop(x)
 }
 
 // closeTime bounds the removal of a box.
