@@ -48,14 +48,23 @@ func (s *spawner) start(prog string, argv []string, attr *syscall.ProcAttr, limi
 		return 0, os.ErrClosed
 	}
 	if s.work == nil {
-		return startLimited(prog, argv, attr, limits)
+		return startLimited(prog, argv, attr, limits, limitAll)
 	}
-	done := make(chan struct{})
+	// The thread of the hook may not set limits of others; this one may.
+	stopped, limited, done := make(chan int), make(chan error), make(chan struct{})
 	s.work <- func() {
 		defer close(done)
-		pid, err = startLimited(prog, argv, attr, limits)
+		pid, err = startLimited(prog, argv, attr, limits, func(pid int, _ []Rlimit) error {
+			stopped <- pid
+			return <-limited
+		})
 	}
-	<-done
+	select {
+	case child := <-stopped:
+		limited <- limitAll(child, limits)
+		<-done
+	case <-done:
+	}
 	return pid, err
 }
 
@@ -70,10 +79,10 @@ func (s *spawner) close() {
 	s.done.Wait()
 }
 
-// startLimited holds the new process at its exec with ptrace, sets the limits from
-// outside, checks them and lets it go. So there is no moment in which the command runs
-// without them, and no intermediate program is needed.
-func startLimited(prog string, argv []string, attr *syscall.ProcAttr, limits []Rlimit) (int, error) {
+// startLimited holds the new process at its exec with ptrace, has the limits set from
+// outside and lets it go. So there is no moment in which the command runs without them, and
+// no intermediate program is needed.
+func startLimited(prog string, argv []string, attr *syscall.ProcAttr, limits []Rlimit, set func(pid int, all []Rlimit) error) (int, error) {
 	if len(limits) == 0 {
 		return syscall.ForkExec(prog, argv, attr)
 	}
@@ -84,7 +93,7 @@ func startLimited(prog string, argv []string, attr *syscall.ProcAttr, limits []R
 	if err != nil {
 		return 0, err
 	}
-	if err := limitStopped(pid, limits); err != nil {
+	if err := limitStopped(pid, limits, set); err != nil {
 		unix.Kill(pid, unix.SIGKILL) // it is ours and not collected: the number is its own
 		syscall.PtraceDetach(pid)
 		collect(pid)
@@ -103,8 +112,8 @@ func collect(pid int) (ws unix.WaitStatus, used unix.Rusage, err error) {
 	}
 }
 
-// limitStopped waits for the stop at exec, sets the limits and detaches.
-func limitStopped(pid int, limits []Rlimit) error {
+// limitStopped waits for the stop at exec, has the limits set and detaches.
+func limitStopped(pid int, limits []Rlimit, set func(pid int, all []Rlimit) error) error {
 	var ws syscall.WaitStatus
 	for {
 		_, err := syscall.Wait4(pid, &ws, syscall.WALL, nil)
@@ -119,6 +128,14 @@ func limitStopped(pid int, limits []Rlimit) error {
 	if !ws.Stopped() {
 		return fmt.Errorf("%w (status %#x)", errUnborn, uint32(ws))
 	}
+	if err := set(pid, limits); err != nil {
+		return err
+	}
+	return syscall.PtraceDetach(pid)
+}
+
+// limitAll sets limits of a process and checks them.
+func limitAll(pid int, limits []Rlimit) error {
 	for _, l := range limits {
 		want := unix.Rlimit{Cur: l.Value, Max: l.Value}
 		var old unix.Rlimit
@@ -132,5 +149,5 @@ func limitStopped(pid int, limits []Rlimit) error {
 			return fmt.Errorf("set limit %d to %d: %w", l.Resource, l.Value, err)
 		}
 	}
-	return syscall.PtraceDetach(pid)
+	return nil
 }
