@@ -405,15 +405,12 @@ func (x *box) fate(context.Context) error {
 	}
 }
 
-// blame reads the end of a container. Nothing in a box can send its first process a KILL
-// (137), slotd ends with 0 when hermes is gone, and 255 is what an engine says of a
-// container that it lost. A Go program that breaks ends with 2, a slotd that cannot go
-// on with 1: those ends came from inside.
+// blame reads the end of a container, whose first process is slotd.
 func blame(name string, s *container.State) error {
 	switch {
 	case s.OOMKilled:
 		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", name, backends.ErrBroken)
-	case s.Error == "" && (s.ExitCode == 1 || s.ExitCode == 2):
+	case s.Error == "" && slotd.FromInside(s.ExitCode):
 		return fmt.Errorf("box %s: its server ended with exit code %d: %w", name, s.ExitCode, backends.ErrBroken)
 	}
 	return nil

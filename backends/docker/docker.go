@@ -199,7 +199,8 @@ func refused(err error) bool {
 }
 
 // capabilities are what installing packages as root of a box needs, and slotd to end
-// processes of other users.
+// processes of other users. SETPCAP is slotd's alone, which takes it from its commands: the
+// kernel lets nobody change priority, scheduling or cores of who has more than he.
 func capabilities() []string {
-	return slices.Clone([]string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"})
+	return slices.Clone([]string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETPCAP", "SETUID"})
 }

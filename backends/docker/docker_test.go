@@ -13,6 +13,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/backendtest/escapes"
+	"hermes/backends/backendtest/reach"
 	"hermes/backends/docker"
 	"hermes/backends/slotd"
 )
@@ -29,6 +30,9 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) == 3 && os.Args[1] == connectArg {
 		os.Exit(connect(os.Args[2]))
+	}
+	if code, ok := reach.Main(os.Args); ok {
+		os.Exit(code)
 	}
 	if code, ok := escapes.Main(os.Args); ok {
 		os.Exit(code)

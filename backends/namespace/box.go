@@ -47,6 +47,8 @@ type box struct {
 	state   *os.ProcessState // how it ended; after gone
 	kills   int64            // out-of-memory kills; after gone
 	failed  error            // of removing its cgroups; after gone
+	meddled string           // the hard limit of pid 1 that somebody changed, if it was killed; after gone
+	closing atomic.Bool      // we end it
 	left    atomic.Bool      // it was to be removed, in vain so far
 
 	starting sync.RWMutex // held for reading while pid 1 starts a command, for writing while it becomes slotd
@@ -143,6 +145,7 @@ func (x *box) launch() error {
 
 // await collects pid 1 when it ends, whyever that is, and what the box leaves.
 func (x *box) await() {
+	x.meddled = x.lookBefore()
 	x.state, _ = x.proc.Wait()
 	x.mu.Lock()
 	x.ended = true
@@ -153,6 +156,17 @@ func (x *box) await() {
 	x.kills = x.group.kills()
 	x.failed = x.group.remove()
 	close(x.gone)
+}
+
+// lookBefore waits for the end of pid 1 and looks at its limits before it is collected. The
+// kernel kills a process beyond its hard limit of processor time as an operator would.
+func (x *box) lookBefore() string {
+	for unix.Waitid(unix.P_PID, x.proc.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	if x.closing.Load() {
+		return ""
+	}
+	return meddled(x.proc.Pid)
 }
 
 // setUp puts limits on the waiting process and lets it build the box.
@@ -243,6 +257,9 @@ func (x *box) fate(context.Context) error {
 	if x.kills > 0 {
 		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", x.id, backends.ErrBroken)
 	}
+	if x.meddled != "" {
+		return fmt.Errorf("box %s: its commands changed a limit of its server (%s), which ended: %w", x.id, x.meddled, backends.ErrBroken)
+	}
 	// Nothing in the box can send pid 1 a SIGKILL, or has a way to its socket; any other end came from inside.
 	status, ok := x.state.Sys().(syscall.WaitStatus)
 	ours := status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() && (status.ExitStatus() == pid1.ExitHelpless || status.ExitStatus() == pid1.ExitNonsense)
@@ -256,6 +273,7 @@ func (x *box) fate(context.Context) error {
 // network and files vanish. A box that leaves a cgroup stays in the books: its removal is
 // tried again by the next Close, by Sweep, and at the end.
 func (x *box) end(ctx context.Context) error {
+	x.closing.Store(true)
 	x.proc.Kill()
 	x.passage.Conn.Close()
 	if x.given.CompareAndSwap(true, false) {

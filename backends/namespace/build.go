@@ -322,10 +322,12 @@ var (
 		"vmallocinfo", "driver", "iomem", "ioports"}
 )
 
-// proc mounts /proc of the box's own processes and closes what tells of the host.
+// proc mounts /proc of the box's own processes and closes what tells of the host. Of
+// processes that a command may not look into, the first one and its threads, it shows
+// nothing: else their owner, uid 0 of the box, might write to some of their files.
 func (b *builder) proc(null, empty pid1.Slot) {
 	b.folder("/proc")
-	b.Call("mount proc in the box (a /proc with covered parts, as in a container, forbids it)", unix.SYS_MOUNT, "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0)
+	b.Call("mount proc in the box (a /proc with covered parts, as in a container, forbids it)", unix.SYS_MOUNT, "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=2")
 	for _, name := range closedProc {
 		b.bind("/proc/"+name, "/proc/"+name).Or(unix.ENOENT).Skip(1)
 		b.seal("/proc/"+name, shown|unix.MOUNT_ATTR_NOEXEC)

@@ -96,3 +96,13 @@ func (b *Backend) Stuck(id string, at time.Time) {
 		}
 	}
 }
+
+// PID is the first process of a box as the host counts.
+func (b *Backend) PID(id string) int {
+	for _, x := range b.held.All() {
+		if x.id == id {
+			return x.proc.Pid
+		}
+	}
+	return -1
+}

@@ -13,6 +13,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/backendtest/escapes"
+	"hermes/backends/backendtest/reach"
 	"hermes/backends/namespace"
 )
 
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if code, ok := namespace.Main(os.Args); ok {
+		os.Exit(code)
+	}
+	if code, ok := reach.Main(os.Args); ok {
 		os.Exit(code)
 	}
 	if code, ok := escapes.Main(os.Args); ok {

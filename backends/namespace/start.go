@@ -14,8 +14,9 @@ import (
 )
 
 // lockdown takes from the process that plays the list, and so from the command that it
-// becomes, all capabilities, the way to new ones, and the system calls of the filter.
-func lockdown(l *pid1.List) {
+// becomes, all capabilities, the way to new ones, and the system calls of the filter. What
+// it keeps is permitted to it and not to what it executes.
+func lockdown(l *pid1.List, keeps uint64) {
 	for c := 0; c <= 63; c++ {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0); err == unix.EINVAL {
 			break // beyond the last one that the kernel knows
@@ -25,17 +26,19 @@ func lockdown(l *pid1.List) {
 	const noRoot = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7 // SECBIT_NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, locked
 	l.Call("set secure bits", unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, noRoot)
 	l.Call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-	l.Call("drop capabilities", unix.SYS_CAPSET, l.Words(uint64(unix.LINUX_CAPABILITY_VERSION_3)), l.Words(0, 0, 0))
+	l.Call("drop capabilities", unix.SYS_CAPSET, l.Words(uint64(unix.LINUX_CAPABILITY_VERSION_3)), l.Words(keeps<<32, 0, 0))
 	l.Call("set no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	code := filter.Program(true)
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&code[0])), len(code)*int(unsafe.Sizeof(code[0])))
 	l.Call("load the seccomp filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, l.Words(len(code), l.Bytes(raw)))
 }
 
-// lockThread does the same with the calling thread, for those that it starts.
+// lockThread does the same with the calling thread, for those that it starts. The kernel lets
+// nobody change priority, scheduling or cores of a thread that has a capability which he
+// lacks: so it keeps one, which it makes no use of.
 func lockThread() error {
 	l := pid1.NewList(0)
-	lockdown(l)
+	lockdown(l, 1<<unix.CAP_SETPCAP)
 	return l.Here()
 }
 
@@ -70,7 +73,7 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 	}
 	l.Call("enter "+dir, unix.SYS_CHDIR, dir)
 	setLimits(l, x.plan.rlimits())
-	lockdown(l)
+	lockdown(l, 0)
 	l.Call("let signals in", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, l.Words(0), 0, 8)
 	env := slotd.Environ(slotd.Defaults(x.plan.Home, x.plan.Env), c)
 	path := env["PATH"]

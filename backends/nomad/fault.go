@@ -7,11 +7,13 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/nomad/api"
 
 	"hermes/backends"
+	"hermes/backends/slotd"
 )
 
 // Reasons why there is no slot, or no longer. They stand beside one of backends' errors.
@@ -212,8 +214,14 @@ func ended(driver string, ran bool, states map[string]*api.TaskState) error {
 		return fmt.Errorf("%w: the slot's memory limit was hit and its server with it", backends.ErrBroken)
 	case !ran || lastEvent(states, api.TaskKilling) != nil || lastEvent(states, api.TaskRestartSignal) != nil:
 		return nil
-	case driver != driverDocker || code == "1" || code == "2":
+	case driver != driverDocker || fromInside(code):
 		return fmt.Errorf("%w: its server ended with exit code %s, signal %s", backends.ErrBroken, code, signal)
 	}
 	return nil
+}
+
+// fromInside reads an exit code as Nomad tells it.
+func fromInside(code string) bool {
+	n, err := strconv.Atoi(code)
+	return err == nil && slotd.FromInside(n)
 }

@@ -67,6 +67,9 @@ func boxed(args []string, stderr io.Writer) error {
 		return fmt.Errorf("hide the server's memory: %w", err)
 	}
 	signal.Notify(make(chan os.Signal, 1))
+	// Who has not all the ids of a process may not set its limits. Commands get this one from exec
+	// as their own group again. Where there is no second group, the filter is all there is.
+	unix.Setresgid(-1, -1, otherGroup)
 	spareThreads(8)
 	switch {
 	case *stdin && *connect == "" && *listen == "":
@@ -78,6 +81,9 @@ func boxed(args []string, stderr io.Writer) error {
 	}
 	return usageError{errors.New("need --connect, or --stdin, or --listen and --setup")}
 }
+
+// otherGroup is daemon's in most images. Nothing is done with it.
+const otherGroup = 1
 
 // boxedOn serves a passage.
 func boxedOn(path string) error {
@@ -245,13 +251,53 @@ func parseSetup(raw []byte) (s Setup, o ServerOptions, err error) {
 	return s, o, nil
 }
 
-// locked keeps the commands that a thread starts from new privileges, and from the calls
-// of the filter.
+// FromInside says that the commands of a container brought about the end of its first
+// process, slotd, with an exit code as an engine tells it. Nothing in a box can send that
+// process a KILL (137); slotd ends with 0 when hermes is gone, and with 143 where it is asked
+// to; 125 to 127 and 255 are what engines say of containers that they did not start, or
+// lost. A Go program that breaks ends with 2, a slotd that cannot go on with 1, and any
+// other signal is one of a fault.
+func FromInside(code int) bool {
+	switch code {
+	case 0, 125, 126, 127, 128 + int(unix.SIGKILL), 128 + int(unix.SIGTERM), 255:
+		return false
+	}
+	return code > 0
+}
+
+// locked keeps the commands that a thread starts from new privileges, from the calls of the
+// filter, and from one capability that this process has: the kernel lets nobody change
+// priority, scheduling or cores of who has more than he.
 func locked() error {
+	if err := keepSetpcap(); err != nil {
+		return err
+	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	return filter.Load(false)
+}
+
+// keepSetpcap keeps the capability SETPCAP, where this process has it, from what the thread
+// executes.
+func keepSetpcap() error {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&head, &caps[0]); err != nil {
+		return fmt.Errorf("read the own capabilities: %w", err)
+	}
+	const bit = 1 << unix.CAP_SETPCAP
+	if caps[0].Effective&bit == 0 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_SETPCAP, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep a capability from commands: %w", err)
+	}
+	caps[0].Inheritable &^= bit // and with it from the ambient ones
+	if err := unix.Capset(&head, &caps[0]); err != nil {
+		return fmt.Errorf("keep a capability from commands: %w", err)
+	}
+	return nil
 }
 
 // makeDir makes a folder, where it is missing, that the user of commands may write to.

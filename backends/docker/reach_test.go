@@ -1,0 +1,37 @@
+package docker_test
+
+import (
+	"testing"
+
+	"hermes/backends"
+	"hermes/backends/backendtest/reach"
+	"hermes/backends/docker"
+)
+
+// TestReach: no command gets at slotd. Its files in /proc are root's, as commands are; what
+// they can write there ends nothing but by the box's own memory limit.
+func TestReach(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		conf docker.Config
+		open map[string]string
+	}{
+		{"root", docker.Config{}, map[string]string{"files of proc": "oom_score_adj upwards, autogroup, and what only tells"}},
+		{"a user", docker.Config{User: "1000:1000", Home: "/tmp"}, map[string]string{"files of proc": "timerslack_ns is open to all, and refuses what is written"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			reach.Run(t, boxOf(t, open(t, tt.conf), backends.Spec{}), tt.open)
+		})
+	}
+}
+
+// TestReachLimits: limits of slotd are as they were after commands tried.
+func TestReachLimits(t *testing.T) {
+	x := boxOf(t, open(t, docker.Config{}), backends.Spec{})
+	for _, script := range reach.Limits() {
+		code, out := sh(t, x, "cat /proc/1/limits > before; "+script+"; cmp before /proc/1/limits")
+		if code != 0 {
+			t.Errorf("%s: %s", script, out)
+		}
+	}
+}
