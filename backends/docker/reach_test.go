@@ -35,3 +35,9 @@ func TestReachLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestCalls: commands have no call that is not of the list; engines differ in what theirs
+// refuses.
+func TestCalls(t *testing.T) {
+	reach.Calls(t, boxOf(t, open(t, docker.Config{}), backends.Spec{}), true)
+}

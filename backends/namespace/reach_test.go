@@ -91,3 +91,7 @@ func work(t *testing.T, x backends.Sandbox) error {
 	_, err := s.Search(t.Context(), backends.Query{Root: ".", Pattern: "(s|o|m)+e [tx]*e.t+ ?z"})
 	return err
 }
+
+// TestCalls: commands that the first process starts, and those that slotd does, have the
+// calls of the list.
+func TestCalls(t *testing.T) { reach.Calls(t, box(t, namespace.Config{}, backends.Spec{}), false) }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"hermes/backends/slotd/filter"
 )
 
 // Name is the program's name, as argv[0] of a process that is slotd.
@@ -28,6 +30,7 @@ const Name = "hermes-slotd"
 //	box --connect PATH | --listen PATH --setup FILE            the first process of an engine's box
 //	dial PATH                                                  joins its streams with a socket
 //	probe                                                      says as JSON what this place can do
+//	calls                                                      says as JSON which system calls this place allows
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"help"}
@@ -42,8 +45,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = dial(args[1:], stdin, stdout)
 	case "probe":
 		err = probe(stdout)
+	case "calls":
+		err = seen(stdout)
 	default:
-		fmt.Fprintf(stderr, "%s: no command %q (have serve, box, dial, probe)\n", Name, args[0])
+		fmt.Fprintf(stderr, "%s: no command %q (have serve, box, dial, probe, calls)\n", Name, args[0])
 		return 2
 	}
 	var bad usageError
@@ -235,4 +240,13 @@ func probe(stdout io.Writer) error {
 	e := json.NewEncoder(stdout)
 	e.SetIndent("", "  ")
 	return errors.Join(e.Encode(h.Info()), h.Close(context.Background()))
+}
+
+// seen writes what becomes of system calls in this place.
+func seen(stdout io.Writer) error {
+	s, err := filter.Probe()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(s)
 }

@@ -7,10 +7,12 @@
 package reach
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
+	"hermes/backends/slotd/filter"
 )
 
 // command is the first argument of the program that makes one attempt.
@@ -29,6 +32,9 @@ const command = "hermes-reach"
 func Main(args []string) (code int, handled bool) {
 	if len(args) != 3 || args[1] != command {
 		return 0, false
+	}
+	if args[2] == callsName {
+		return calls(), true
 	}
 	f, ok := attempts()[args[2]]
 	if !ok {
@@ -42,6 +48,78 @@ func Main(args []string) (code int, handled bool) {
 		}
 	}
 	return code, true
+}
+
+// callsName is the program that asks about every system call.
+const callsName = "calls"
+
+func calls() int {
+	s, err := filter.Probe()
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(s)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 3
+	}
+	return 0
+}
+
+// Calls asks in a box what becomes of every system call, and compares it with the list of
+// the filter. No call is carried out. fewer says that an engine may refuse more.
+func Calls(t *testing.T, x backends.Sandbox, fewer bool) {
+	t.Helper()
+	put(t, x)
+	r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{"./reach", command, callsName}, Timeout: time.Minute})
+	if err != nil || r.Code != 0 {
+		t.Fatalf("exit code %d, %v: %s%s", r.Code, err, r.Stdout, r.Stderr)
+	}
+	var s filter.Seen
+	if err := json.Unmarshal(r.Stdout, &s); err != nil {
+		t.Fatal(err)
+	}
+	open, bound, missing := filter.Groups()
+	want := map[string][]string{}
+	for what, groups := range map[string][]filter.Group{"allowed": open, "bound": bound, "absent": missing} {
+		for _, g := range groups {
+			want[what] = append(want[what], g.Calls()...)
+		}
+	}
+	if all := len(s.Allowed) + len(s.Refused) + len(s.Absent) + len(s.Other); all < filter.Highest-1 {
+		t.Errorf("%d calls were asked about, want %d but for those that no filter sees", all, filter.Highest+1)
+	}
+	t.Logf("%d allowed, %d refused, %d absent, %d other", len(s.Allowed), len(s.Refused), len(s.Absent), len(s.Other))
+	if beyond := s.Beyond(); len(beyond) > 0 {
+		t.Error("allowed, and not by the list: ", beyond)
+	}
+	for _, nr := range slices.Concat(s.Refused, s.Absent, s.Other) {
+		if name := filter.Name(nr); !fewer && slices.Contains(want["allowed"], name) {
+			t.Errorf("%s is of the list and not allowed", name)
+		}
+	}
+	for _, nr := range s.Refused {
+		if _, err := strconv.Atoi(filter.Name(nr)); err == nil && !fewer {
+			t.Errorf("call %d, which nobody knows, is refused: it is to be absent", nr)
+		}
+	}
+	for _, name := range []string{"io_uring_setup", "bpf", "userfaultfd", "open_tree_attr", "listmount", "statmount", "fsopen", "move_mount",
+		"memfd_secret", "keyctl", "perf_event_open", "listns"} {
+		if slices.ContainsFunc(s.Allowed, func(nr uint32) bool { return filter.Name(nr) == name }) {
+			t.Errorf("%s is allowed", name)
+		}
+	}
+}
+
+// put brings the test's program into a box, and slotd with it.
+func put(t *testing.T, x backends.Sandbox) {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.WriteFile(t.Context(), "reach", raw, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // targets are the first process and its threads, of which /proc need not tell.
@@ -59,13 +137,7 @@ func targets() []int {
 // open are those that may work, with the reason.
 func Run(t *testing.T, x backends.Sandbox, open map[string]string) {
 	t.Helper()
-	raw, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := x.WriteFile(t.Context(), "reach", raw, 0o755); err != nil { // which brings slotd
-		t.Fatal(err)
-	}
+	put(t, x)
 	for _, name := range slices.Sorted(maps.Keys(attempts())) {
 		t.Run(name, func(t *testing.T) {
 			r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{"./reach", command, name}, Merge: true, Timeout: time.Minute})
