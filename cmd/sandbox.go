@@ -157,6 +157,8 @@ type checkedRow struct {
 	Result  string  `json:"result"` // ok, skip or FAIL
 	Text    string  `json:"text,omitempty"`
 	Seconds float64 `json:"seconds"`
+
+	Calls *countedCalls `json:"calls,omitempty"` // of the row "system calls", number 0
 }
 
 // Run asks every row of the contract, one after the other; the exit code is 1 when one
@@ -187,6 +189,11 @@ func (c *sandboxCheck) Run(h *host) error {
 		counts[row.Result]++
 		broken = errors.Join(broken, c.tell(h, row))
 	})
+	if ctx.Err() == nil {
+		row := checkCalls(ctx, b)
+		counts[row.Result]++
+		broken = errors.Join(broken, c.tell(h, row))
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
