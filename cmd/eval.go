@@ -22,16 +22,16 @@ type evalCmd struct {
 
 // evalFlags are what evaluations of suites and environments have in common.
 type evalFlags struct {
-	Strict bool `help:"No figure while a planned sample has no score; exit code 3 then."`
-	app.ModelFlags
-	app.SamplingFlags
-	app.ProviderFlags
-	app.ToolFlags
-	app.BudgetFlags
-	app.ExactFlags
-	app.RowFlags
-	app.RunFlags
-	app.RoleFlags
+	Strict            bool `help:"No figure while a planned sample has no score; exit code 3 then."`
+	app.ModelFlags    `group:"Model and server:"`
+	app.SamplingFlags `group:"Sampling:"`
+	app.ProviderFlags `group:"OpenRouter:"`
+	app.ToolFlags     `group:"Tools and boxes:"`
+	app.BudgetFlags   `group:"Budget and price:"`
+	app.ExactFlags    `group:"Exact tokens:"`
+	app.RowFlags      `group:"Rows:"`
+	app.RunFlags      `group:"The run:"`
+	app.RoleFlags     `group:"Other models:"`
 }
 
 func (c *evalFlags) batch(h *host) app.Batch {
@@ -65,10 +65,10 @@ func (c *evalFlags) evaluate(h *host, e app.Eval) error {
 }
 
 type evalRun struct {
-	Suite string   `arg:"" help:"Suite: a YAML file or one of ${suites}; or a dataset, with --grader."`
-	Split string   `enum:",train,eval" default:"" help:"Rows of a suite's environment: train or eval (default: the suite's, else eval)."`
-	Set   []string `sep:"none" help:"KEY=VALUE: a setting of the suite's environment; may repeat." placeholder:"KEY=VALUE"`
-	app.PromptFlags
+	Suite           string   `arg:"" help:"Suite: a YAML file or one of ${suites}; or a dataset, with --grader."`
+	Split           string   `enum:",train,eval" default:"" help:"Rows of a suite's environment: train or eval (default: the suite's, else eval)."`
+	Set             []string `sep:"none" help:"KEY=VALUE: a setting of the suite's environment; may repeat." placeholder:"KEY=VALUE"`
+	app.PromptFlags `group:"Prompts:"`
 	evalFlags
 }
 
