@@ -196,4 +196,3 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
-

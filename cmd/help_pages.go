@@ -28,8 +28,8 @@ func pages() map[string]page {
 		"batch": {
 			examples: []string{
 				"hermes batch samples:tasks --model scripted --run first",
-				"hermes batch tasks.jsonl --model NAME --base-url http://127.0.0.1:8000/v1 --rollouts 4",
-				"hermes batch tasks.jsonl --model NAME --base-url http://127.0.0.1:8000/v1 --dry-run",
+				"hermes batch tasks.jsonl --model NAME --base-url http://127.0.0.1:8000/v1 --rollouts 4 --run four",
+				"hermes batch tasks.jsonl --model NAME --base-url http://127.0.0.1:8000/v1 --run plan --dry-run",
 			},
 			usual: with(model, runs, []string{"system", "limit", "grader", "accept", "parquet", "detach"}),
 		},
@@ -37,7 +37,7 @@ func pages() map[string]page {
 			examples: []string{
 				"hermes eval run samples --model scripted",
 				"hermes eval run gsm8k --model NAME --base-url http://127.0.0.1:8000/v1 --limit 100",
-				"hermes eval run tasks.jsonl --grader number --model NAME --base-url http://127.0.0.1:8000/v1",
+				"hermes eval run tasks.jsonl --run numbers --grader number --model NAME --base-url http://127.0.0.1:8000/v1",
 			},
 			usual: with(model, runs, []string{"set", "limit", "grader", "model-role"}),
 		},
@@ -87,7 +87,7 @@ func pages() map[string]page {
 			examples: []string{"hermes runs view first"},
 		},
 		"runs show": {
-			examples: []string{"hermes runs show first", "hermes runs show first 0"},
+			examples: []string{"hermes runs show first", "hermes runs show first count-status-codes"},
 		},
 		"sandbox exec": {
 			examples: []string{
