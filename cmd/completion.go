@@ -97,12 +97,12 @@ func (h *host) complete(words []string) error {
 		last, words = words[n-1], words[:n-1]
 	}
 	at, flag, args := h.walk(words)
-	if flag == nil && strings.HasPrefix(last, "--") {
-		if name, value, ok := strings.Cut(last, "="); ok {
-			if flag, last = findFlag(at, name), value; flag == nil {
-				return nil
-			}
+	before := "" // of each candidate: the flag that stands in the same word
+	if name, value, ok := strings.Cut(last, "="); ok && flag == nil && isFlag(last) {
+		if flag = findFlag(at, name); flag == nil {
+			return nil
 		}
+		before, last = name+"=", value
 	}
 	var list []candidate
 	files := false
@@ -124,7 +124,7 @@ func (h *host) complete(words []string) error {
 	for _, c := range list {
 		if strings.HasPrefix(c.word, last) {
 			text, _, _ := strings.Cut(c.text, "\n")
-			if _, err := fmt.Fprintf(h.Stdio.Out, "%s\t%s\n", c.word, text); err != nil {
+			if _, err := fmt.Fprintf(h.Stdio.Out, "%s%s\t%s\n", before, c.word, text); err != nil {
 				return err
 			}
 		}

@@ -225,6 +225,7 @@ func (c *envProcess) Run(h *host) error {
 		}
 		if !c.DryRun {
 			fmt.Fprintf(h.Stdio.Err, "%d groups written, %d incomplete ones left out\n", groups.Written, groups.Incomplete)
+			fmt.Fprintf(h.Stdio.Err, "hermes: the groups are in %s\n", groups.File)
 		}
 		if c.JSON {
 			err = errors.Join(err, printJSON(h.Stdio.Out, map[string]any{"books": books, "groups": groups}))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
@@ -14,6 +15,7 @@ import (
 
 // evalCmd is `hermes eval`.
 type evalCmd struct {
+	List    evalList    `cmd:"" help:"List the suites."`
 	Run     evalRun     `cmd:"" help:"Evaluate a model: run a suite and write its report."`
 	Score   evalScore   `cmd:"" help:"Score the samples of a run again, without sampling."`
 	Compare evalCompare `cmd:"" help:"Compare two runs of a suite, sample by sample."`
@@ -62,6 +64,34 @@ func (c *evalFlags) evaluate(h *host, e app.Eval) error {
 		_, err := fmt.Fprintf(h.Stdio.Out, "%s: %s\n", done.Dir, done.Report.Line())
 		return err
 	}))
+}
+
+type evalList struct {
+	JSON bool `name:"json" nokey:"" help:"A JSON array."`
+}
+
+// Run lists the embedded suites; a suite of the user's is a file.
+func (c *evalList) Run(h *host) error {
+	type line struct {
+		Name    string `json:"name"`
+		Summary string `json:"summary"`
+	}
+	list := []line{}
+	for _, name := range configs.Suites() {
+		s, err := configs.ReadSuite(name)
+		if err != nil {
+			return err
+		}
+		list = append(list, line{name, s.Description})
+	}
+	if c.JSON {
+		return printJSON(h.Stdio.Out, list)
+	}
+	w := tabwriter.NewWriter(h.Stdio.Out, 0, 0, 2, ' ', 0)
+	for _, l := range list {
+		fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Summary)
+	}
+	return w.Flush()
 }
 
 type evalRun struct {

@@ -21,7 +21,7 @@ func pages() map[string]page {
 			examples: []string{
 				"hermes batch samples:tasks --model scripted",
 				"hermes batch tasks.jsonl --model NAME --base-url http://127.0.0.1:8000/v1",
-				"hermes eval run gsm8k --model NAME --base-url http://127.0.0.1:8000/v1",
+				"hermes eval run arithmetic --model NAME --base-url http://127.0.0.1:8000/v1",
 				"hermes runs list",
 			},
 		},
@@ -36,7 +36,7 @@ func pages() map[string]page {
 		"eval run": {
 			examples: []string{
 				"hermes eval run samples --model scripted",
-				"hermes eval run gsm8k --model NAME --base-url http://127.0.0.1:8000/v1 --limit 100",
+				"hermes eval run arithmetic --model NAME --base-url http://127.0.0.1:8000/v1 --run quick --limit 100",
 				"hermes eval run tasks.jsonl --run numbers --grader number --model NAME --base-url http://127.0.0.1:8000/v1",
 			},
 			usual: with(model, runs, []string{"set", "limit", "grader", "model-role"}),
