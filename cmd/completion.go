@@ -61,7 +61,7 @@ _hermes() {
 		if [[ $word == ` + filesToo + ` ]]; then
 			files=1
 		else
-			found+=("${word//:/\\:}:$text")
+			found+=("${word//:/\\:}${text:+:$text}")
 		fi
 	done < <("${words[1]}" ` + completeWord + ` "${(@)words[2,CURRENT]}" 2>/dev/null)
 	(( $#found )) && _describe -t hermes hermes found
