@@ -1,6 +1,10 @@
 package cmd_test
 
 import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -96,4 +100,129 @@ func TestHelpPages(t *testing.T) {
 			}
 		}
 	}
+}
+
+var update = flag.Bool("update", false, "write docs/cli.md again")
+
+// TestReference: docs/cli.md is what the flags say. `go test ./cmd -run Reference -update`
+// writes it.
+func TestReference(t *testing.T) {
+	const page = "../docs/cli.md"
+	want := reference(t)
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is not what the flags say (%v): go test ./cmd -run Reference -update", page, err)
+	}
+}
+
+// reference is the page of all commands. A group of flags that several commands share
+// stands once, at the end.
+func reference(t *testing.T) string {
+	examples, _ := cmd.HelpPages()
+	groups := map[string]string{} // tables by title
+	var b strings.Builder
+	b.WriteString("# Commands\n\nMade from the flags; `hermes help COMMAND` shows the same. Every flag but those marked * is also a key of run files and a variable ([configuration](configuration.md)).\n")
+	for _, n := range nodes(t) {
+		if len(n.Children) > 0 && n.Parent != nil {
+			continue
+		}
+		title := strings.TrimSpace("hermes " + n.Path())
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", title, n.Help)
+		if n.Parent == nil {
+			b.WriteString("\nFlags of every command:\n\n" + table(n.Flags))
+			continue
+		}
+		fmt.Fprintf(&b, "\n`hermes %s`\n", n.Summary())
+		if lines := examples[n.Path()]; len(lines) > 0 {
+			fmt.Fprintf(&b, "\n<!-- not run: a test of the help pages does -->\n```sh\n%s\n```\n", strings.Join(lines, "\n"))
+		}
+		if len(n.Positional) > 0 {
+			b.WriteString("\n| argument | is |\n|---|---|\n")
+			for _, p := range n.Positional {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", p.Summary(), cell(p.Help))
+			}
+		}
+		var own []*kong.Flag
+		byGroup, order := map[string][]*kong.Flag{}, []string(nil)
+		for _, f := range n.Flags {
+			switch {
+			case f.Hidden:
+			case f.Group == nil:
+				own = append(own, f)
+			default:
+				name := strings.TrimSuffix(f.Group.Title, ":")
+				if byGroup[name] == nil {
+					order = append(order, name)
+				}
+				byGroup[name] = append(byGroup[name], f)
+			}
+		}
+		if len(own) > 0 {
+			b.WriteString("\n" + table(own))
+		}
+		if len(order) > 0 {
+			fmt.Fprintf(&b, "\nAnd the flags of %s.\n", links(order))
+		}
+		for name, flags := range byGroup {
+			text := table(flags)
+			if had := groups[name]; had != "" && had != text {
+				t.Errorf("the group %q of %s differs from that of another command", name, title)
+			}
+			groups[name] = text
+		}
+	}
+	b.WriteString("\n# Flags of several commands\n")
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s", name, groups[name])
+	}
+	return b.String()
+}
+
+// links are references to headings.
+func links(names []string) string {
+	var out []string
+	for _, n := range names {
+		anchor := strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(n, "&", "")), " ", "-")
+		out = append(out, fmt.Sprintf("[%s](#%s)", n, anchor))
+	}
+	return strings.Join(out, ", ")
+}
+
+func table(flags []*kong.Flag) string {
+	var b strings.Builder
+	b.WriteString("| flag | default | is |\n|---|---|---|\n")
+	for _, f := range flags {
+		if f.Hidden {
+			continue
+		}
+		name := "--" + f.Name
+		if f.Tag.Negatable != "" {
+			name = "--[no-]" + f.Name
+		}
+		if f.Short != 0 {
+			name = "-" + string(f.Short) + ", " + name
+		}
+		if !f.IsBool() {
+			name += "=" + strings.Trim(f.FormatPlaceHolder(), `"`)
+		}
+		mark, value := "", ""
+		if f.Tag.Has("nokey") {
+			mark = " *"
+		}
+		if f.HasDefault && f.Default != "" {
+			value = "`" + f.Default + "`"
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s |\n", cell(name), mark, cell(value), cell(f.Help))
+	}
+	return b.String()
+}
+
+// cell is text in a table of Markdown.
+func cell(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "|", `\|`), "\n", " ")
 }
