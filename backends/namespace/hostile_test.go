@@ -60,14 +60,14 @@ func work(ctx context.Context, b backends.Backend, dir string) (err error) {
 	if err := x.WriteFile(ctx, "note", []byte("text"), 0); err != nil {
 		return err
 	}
-	if got, err := x.ReadFile(ctx, "note", 0); err != nil || string(got) != "text" {
-		return fmt.Errorf("note: %q, %w", got, err)
+	if _, err := x.ReadFile(ctx, "note", 0); err != nil {
+		return err
 	}
 	r, err := x.Exec(ctx, backends.Cmd{Argv: []string{dir + "/probe", "probe", "one"}, Merge: true, Timeout: time.Minute})
-	if err != nil || r.Code != 0 {
-		return fmt.Errorf("one of everything: %s, exit code %d, %w", r.Stdout, r.Code, err)
+	if err == nil && r.Code != 0 {
+		err = fmt.Errorf("one of everything: exit code %d, %s", r.Code, r.Stdout)
 	}
-	return nil
+	return err
 }
 
 // crowd does the job in boxes side by side, and says how long each took.
@@ -98,9 +98,6 @@ func TestHostileNeighbour(t *testing.T) {
 	}
 	dir := probes(t)
 	b := open(t, namespace.Config{ReadOnly: []string{dir}, Limits: namespace.Limits{Memory: 512 << 20, Disk: 64 << 20}})
-	if b.Traits().MemoryBy != "cgroup" {
-		t.Skip("without a cgroup a box takes the memory and the processors of the machine")
-	}
 	alone := crowd(t, b, dir, boxes)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
