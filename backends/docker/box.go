@@ -130,6 +130,9 @@ func isElsewhere(err error) bool {
 	return strings.Contains(err.Error(), "bind source path does not exist") || strings.Contains(err.Error(), "no such file or directory") && strings.Contains(err.Error(), "mount")
 }
 
+// maxLocked is how many bytes of memory a process of a box may lock.
+const maxLocked = 1 << 20
+
 // container describes the container of a box, less what brings slotd in.
 func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.Config, *container.HostConfig) {
 	pids := int64(l.Processes + reserve)
@@ -154,8 +157,15 @@ func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.C
 			Ulimits: []*container.Ulimit{
 				{Name: "nofile", Soft: int64(l.Files), Hard: int64(l.Files)},
 				{Name: "core", Soft: 0, Hard: 0},
+				{Name: "sigpending", Soft: int64(l.Signals), Hard: int64(l.Signals)},
+				{Name: "msgqueue", Soft: l.Queues, Hard: l.Queues},
+				{Name: "nice", Soft: 0, Hard: 0},
+				{Name: "rtprio", Soft: 0, Hard: 0},
 			},
 		},
+	}
+	if !b.engine.podman { // where it is rootless, its own limit may be less
+		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "memlock", Soft: maxLocked, Hard: maxLocked})
 	}
 	if b.engine.podman {
 		host.LogConfig = container.LogConfig{} // its "none" has another spelling

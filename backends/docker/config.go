@@ -3,6 +3,7 @@ package docker
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -46,6 +47,8 @@ type Limits struct {
 	CPUs      float64 `yaml:"cpus"`      // cores; 0 means all
 	Disk      int64   `yaml:"disk"`      // bytes; 0 means no limit, or 1 GiB with read-only
 	Files     int     `yaml:"files"`     // open files of a process; 0 means 1,024
+	Signals   int     `yaml:"signals"`   // signals that wait, and timers, of all boxes whose commands have the same user; 0 means 4,096
+	Queues    int64   `yaml:"queues"`    // bytes of POSIX message queues, of the same boxes; 0 means 409,600
 }
 
 // Surroundings are what the driver takes from the environment of hermes. The zero value
@@ -104,6 +107,7 @@ func (c Config) complete() (Config, error) {
 		l.Disk = 1 << 30
 	}
 	l.CPUs, l.Files = c.Limits.CPUs, cmp.Or(c.Limits.Files, l.Files)
+	l.Signals, l.Queues = cmp.Or(c.Limits.Signals, 4096), cmp.Or(c.Limits.Queues, 400<<10)
 	var err error
 	c.Limits, err = l.with(backends.Limits{Memory: c.Limits.Memory, Processes: c.Limits.Processes, CPUs: c.Limits.CPUs, Disk: c.Limits.Disk})
 	return c, err
@@ -120,6 +124,10 @@ func (l Limits) with(o backends.Limits) (Limits, error) {
 		return l, fmt.Errorf("limit of %d processes is below %d", l.Processes, minProcesses)
 	case l.Disk != 0 && l.Disk < minDisk:
 		return l, fmt.Errorf("disk limit of %d bytes is below %d", l.Disk, minDisk)
+	case l.Signals < 64 || l.Signals > math.MaxInt32:
+		return l, fmt.Errorf("limit signals: %d is not between 64 and %d", l.Signals, math.MaxInt32)
+	case l.Queues < 1:
+		return l, fmt.Errorf("limit queues: %d is below 1", l.Queues)
 	case l.CPUs < 0 || l.Files < 0:
 		return l, fmt.Errorf("limits of %g cores and %d open files: negative", l.CPUs, l.Files)
 	}

@@ -113,10 +113,11 @@ func (b *Backend) clone() (*box, error) {
 	if x.group, err = b.groups.make(x.id); err != nil {
 		return nil, err
 	}
-	if err := x.launch(); err != nil {
+	id := b.ids.next()
+	if err := x.launch(b.ids.owner(id)); err != nil {
 		return nil, errors.Join(unavailable(forbidden(err)), x.group.remove())
 	}
-	if err := b.ids.give(x.proc.Pid); err != nil {
+	if err := b.ids.give(id, x.proc.Pid); err != nil {
 		x.end(context.Background())
 		return nil, unavailable(forbidden(err))
 	}
@@ -128,13 +129,13 @@ func (b *Backend) clone() (*box, error) {
 }
 
 // launch clones pid 1 of the box. It waits for what it is to do.
-func (x *box) launch() error {
+func (x *box) launch(owner int) error {
 	ours, theirs, err := slotd.Pair()
 	if err != nil {
 		return err
 	}
 	defer theirs.Close()
-	if x.proc, x.first, err = x.back.forker.clone(ours, theirs, x.group.v2); err != nil {
+	if x.proc, x.first, err = x.back.forker.clone(owner, ours, theirs, x.group.v2); err != nil {
 		ours.Close()
 		return err
 	}

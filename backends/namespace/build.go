@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -264,7 +265,7 @@ func (b *builder) devices() {
 		b.seal(at, device)
 	}
 	b.Call("open /dev/shm to all", unix.SYS_FCHMODAT, here, own+"/shm", 0o1777)
-	b.mount("devpts", own+"/pts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+	b.mount("devpts", own+"/pts", unix.MS_NOSUID|unix.MS_NOEXEC, fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,max=%d", b.plan.Limits.Terminals))
 	if b.plan.Resets { // a reset finds POSIX message queues only where they are mounted
 		b.Call("make /dev/mqueue", unix.SYS_MKDIRAT, here, own+"/mqueue", 0o755)
 		b.mount("mqueue", own+"/mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -294,6 +295,7 @@ func (b *builder) files(etc map[string][]byte) {
 			}
 		}
 	}
+	b.folder("/proc") // empty, see apart
 	for _, t := range b.trees {
 		if t.folder {
 			b.folder(t.path)
@@ -302,6 +304,9 @@ func (b *builder) files(etc map[string][]byte) {
 			b.Call("make "+t.path+" in the box", unix.SYS_MKNODAT, here, t.path, unix.S_IFREG|0o644, 0).Or(unix.EEXIST)
 		}
 		b.attach(t.fd, t.path)
+		if t.folder {
+			b.apart(t.path)
+		}
 	}
 	names := make([]string, 0, len(etc))
 	for name := range etc {
@@ -312,6 +317,18 @@ func (b *builder) files(etc map[string][]byte) {
 		b.folder("/etc")
 		b.write("/etc/"+name, etc[name])
 	}
+}
+
+// apart covers a folder of the host with an overlay of it, whose files are inodes of the box: locks, leases and
+// watches on them meet neither the host nor another box. An overlay without a layer for changes needs a second
+// one: the folder on which proc will lie, which nobody reaches then. The kernel refuses overlays before 5.11, of
+// folders with mounts in them, and of some file systems; then the folder stays as it is.
+func (b *builder) apart(path string) {
+	if strings.ContainsAny(path, `:,\`) { // which options would need to quote
+		return
+	}
+	b.Call("give "+path+" inodes of the box", unix.SYS_MOUNT, "overlay", path, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "lowerdir="+path+":/proc,userxattr").
+		Or(unix.EINVAL, unix.EPERM, unix.ENODEV, unix.ELOOP)
 }
 
 // closedProc can only be read, hiddenProc not even that.
@@ -361,13 +378,25 @@ func (b *builder) proc(null, empty pid1.Slot) {
 // settings read-only.
 func (b *builder) sys(sys string) {
 	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
-		file := sys + "/user/max_" + kind + "_namespaces"
-		b.Call("open "+file, unix.SYS_OPENAT, here, file, unix.O_WRONLY|unix.O_CLOEXEC).Or(unix.ENOENT).Skip(2).Into(b.fd)
-		b.Call("forbid nested "+kind+" namespaces", unix.SYS_WRITE, b.fd, "0", 1)
-		b.Call("close "+file, unix.SYS_CLOSE, b.fd)
+		b.set(sys+"/user/max_"+kind+"_namespaces", 0)
+	}
+	b.set(sys+"/user/max_inotify_instances", int64(b.plan.Limits.Inotify))
+	b.set(sys+"/user/max_inotify_watches", int64(b.plan.Limits.Watches))
+	if b.plan.ByRlimit { // else its cgroup counts it
+		b.set(sys+"/kernel/shmall", max(b.plan.Limits.Memory>>12, 1)).Or(unix.ENOENT, unix.EACCES, unix.EPERM) // read-only before Linux 6.12
 	}
 	b.bind(sys, sys)
 	b.seal(sys, shown|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// set writes a setting of the box's own namespaces, unless this kernel has none for them.
+func (b *builder) set(file string, value int64) pid1.Step {
+	text := strconv.FormatInt(value, 10)
+	open := b.Call("open "+file, unix.SYS_OPENAT, here, file, unix.O_WRONLY|unix.O_CLOEXEC).Or(unix.ENOENT).Skip(2)
+	open.Into(b.fd)
+	b.Call("set "+file+" to "+text, unix.SYS_WRITE, b.fd, text, len(text))
+	b.Call("close "+file, unix.SYS_CLOSE, b.fd)
+	return open
 }
 
 // folders makes what commands expect to find.
@@ -400,11 +429,17 @@ func (b *builder) settle() {
 	copy(lo, "lo")
 	binary.NativeEndian.PutUint16(lo[16:], unix.IFF_UP|unix.IFF_RUNNING)
 	b.Call("raise lo", unix.SYS_IOCTL, b.fd, unix.SIOCSIFFLAGS, b.Bytes(lo))
-	b.limits([]rlimit{{unix.RLIMIT_NPROC, uint64(b.plan.Limits.Processes + reserve)}, {unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, uint64(b.plan.Limits.Disk)}})
+	l := b.plan.Limits
+	b.limits([]rlimit{{unix.RLIMIT_NPROC, uint64(l.Processes + reserve)}, {unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, uint64(l.Disk)},
+		{unix.RLIMIT_SIGPENDING, uint64(l.Signals + reserve)}, {unix.RLIMIT_MSGQUEUE, uint64(l.Queues)}, {unix.RLIMIT_MEMLOCK, maxLocked},
+		{unix.RLIMIT_NICE, 0}, {unix.RLIMIT_RTPRIO, 0}})
 	// From here on no process of the box can look into this one.
 	b.Call("hide the memory of the first process", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
 	b.Call("close what the box was built of", unix.SYS_CLOSE_RANGE, pid1.Free, 1<<32-1, 0)
 }
+
+// maxLocked is how many bytes of memory a process may lock, and a box of System V shared memory.
+const maxLocked = 1 << 20
 
 // rlimit is a resource limit, soft and hard.
 type rlimit struct {

@@ -224,6 +224,7 @@ func (g group) limit(dir string, l Limits) error {
 	settings := []setting{
 		{"memory", "memory.limit_in_bytes", memory, false},
 		{"memory", "memory.memsw.limit_in_bytes", memory, true},
+		{"memory", "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(min(l.Sockets, l.Memory), 10), true},
 		{"pids", "pids.max", pids, false},
 	}
 	quota := strconv.FormatInt(int64(l.CPUs*100_000), 10)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 
 	"hermes/backends"
@@ -32,6 +33,12 @@ type Limits struct {
 	CPUs      float64 `yaml:"cpus"`      // cores; 0 means all
 	Disk      int64   `yaml:"disk"`      // bytes written anywhere in the box, kept in memory; 0 means 1 GiB
 	Files     int     `yaml:"files"`     // open files of a process; 0 means 1,024
+	Inotify   int     `yaml:"inotify"`   // inotify instances; 0 means 32, or what a box may take of its user's
+	Watches   int     `yaml:"watches"`   // inotify watches; 0 means 16,384, or what a box may take of its user's
+	Terminals int     `yaml:"terminals"` // pseudo-terminals; 0 means 32
+	Signals   int     `yaml:"signals"`   // signals that wait, and timers; 0 means 1,024
+	Queues    int64   `yaml:"queues"`    // bytes of POSIX message queues; 0 means 204,800
+	Sockets   int64   `yaml:"sockets"`   // bytes in the buffers of network sockets; 0 means 64 MiB
 	off       bool    // no cgroups
 }
 
@@ -82,7 +89,8 @@ func (c Config) complete() (Config, error) {
 	default:
 		return c, fmt.Errorf("cgroup %q: neither auto nor off", c.Cgroup)
 	}
-	l := Limits{Memory: 2 << 30, Processes: 256, Disk: 1 << 30, Files: 1024, off: c.Limits.off}
+	l := Limits{Memory: 2 << 30, Processes: 256, Disk: 1 << 30, Files: 1024, Terminals: 32, Signals: 1024, Queues: 200 << 10, Sockets: 64 << 20, off: c.Limits.off}
+	l.Inotify, l.Watches = 32, 16384
 	var err error
 	c.Limits, err = l.with(c.Limits)
 	return c, err
@@ -112,6 +120,8 @@ func (l Limits) with(o Limits) (Limits, error) {
 	if o.Files != 0 {
 		l.Files = o.Files
 	}
+	l.Inotify, l.Watches, l.Terminals = cmp.Or(o.Inotify, l.Inotify), cmp.Or(o.Watches, l.Watches), cmp.Or(o.Terminals, l.Terminals)
+	l.Signals, l.Queues, l.Sockets = cmp.Or(o.Signals, l.Signals), cmp.Or(o.Queues, l.Queues), cmp.Or(o.Sockets, l.Sockets)
 	switch {
 	case l.Memory < minMemory:
 		return l, fmt.Errorf("memory limit of %d bytes is below %d", l.Memory, minMemory)
@@ -122,7 +132,27 @@ func (l Limits) with(o Limits) (Limits, error) {
 	case l.CPUs < 0 || l.Files < 0:
 		return l, fmt.Errorf("limits of %g cores and %d open files: negative", l.CPUs, l.Files)
 	}
-	return l, nil
+	return l, l.small()
+}
+
+// small objects to the limits on what a box takes of the kernel when they are too small to work with, or more
+// than a kernel counts.
+func (l Limits) small() error {
+	for _, x := range []struct {
+		key        string
+		value, low int64
+	}{
+		{"inotify", int64(l.Inotify), 1}, {"watches", int64(l.Watches), 1}, {"terminals", int64(l.Terminals), 1},
+		{"signals", int64(l.Signals), 64}, {"queues", l.Queues, 1}, {"sockets", l.Sockets, 1 << 20},
+	} {
+		if x.value < x.low {
+			return fmt.Errorf("limit %s: %d is below %d", x.key, x.value, x.low)
+		}
+		if most := int64(math.MaxInt32); x.key != "queues" && x.key != "sockets" && x.value > most {
+			return fmt.Errorf("limit %s: %d is above %d", x.key, x.value, most)
+		}
+	}
+	return nil
 }
 
 // plan is what a box is to be.

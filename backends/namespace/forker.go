@@ -24,8 +24,9 @@ type forker struct {
 	proc    *os.Process
 }
 
-// clone makes pid 1 of a box, whose end of a socket pair is theirs.
-func (f *forker) clone(ours *net.UnixConn, theirs *os.File, group *os.File) (*os.Process, *pid1.Conn, error) {
+// clone makes pid 1 of a box, whose end of a socket pair is theirs, of a user to whom the kernel
+// counts it; 0 is our own.
+func (f *forker) clone(owner int, ours *net.UnixConn, theirs *os.File, group *os.File) (*os.Process, *pid1.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for try := 0; ; try++ {
@@ -34,7 +35,7 @@ func (f *forker) clone(ours *net.UnixConn, theirs *os.File, group *os.File) (*os
 				return nil, nil, fmt.Errorf("start the helper that clones boxes: %w", err)
 			}
 		}
-		pid, refused, broken := f.helper.Fork(namespaces, theirs, group)
+		pid, refused, broken := f.helper.Fork(namespaces, owner, theirs, group)
 		switch {
 		case refused != nil:
 			return nil, nil, fmt.Errorf("clone a process with its own namespaces: %w", refused)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -19,6 +20,7 @@ type identities struct {
 	gid   int
 	size  int
 	count *atomic.Uint32
+	apart bool // each box is counted to its own id, and not to ours
 }
 
 // idsFrom is where the ids of boxes begin where every id can be had: beyond users,
@@ -51,7 +53,16 @@ func findIdentities() (identities, error) {
 		ids.uid, ids.size = int(begin+size/2), int(size/2)
 	}
 	ids.gid = ids.uid
+	// A namespace that another user made is ours to set up by this right only.
+	ids.apart = ids.size > 1 && able(unix.CAP_SYS_ADMIN) && able(unix.CAP_SETUID)
 	return ids, nil
+}
+
+// able says whether this process has a capability.
+func able(capability int) bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&head, &data[0]) == nil && data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
 // largestExtent returns the largest range of ids of a map.
@@ -76,13 +87,48 @@ func largestExtent(file string) (begin, size int64, err error) {
 // namespaces are those of a box.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// give puts an id behind uid and gid 0 of a process's user namespace.
-func (ids identities) give(pid int) error {
-	uid, gid := ids.uid, ids.gid
-	if ids.size > 1 {
-		n := int(ids.count.Add(1)) % ids.size
-		uid, gid = uid+n, gid+n
+// share lowers limits that nobody asked for, where the kernel counts what all boxes take together with what we take
+// ourselves: then a box may take a sixteenth.
+func (ids identities) share(l, asked Limits) Limits {
+	if ids.apart {
+		return l
 	}
+	of := func(name string, own int) int {
+		raw, err := os.ReadFile("/proc/sys/user/" + name)
+		all, aerr := strconv.Atoi(strings.TrimSpace(string(raw)))
+		if err != nil || aerr != nil {
+			return own
+		}
+		return min(own, max(all/16, 1))
+	}
+	if asked.Inotify == 0 {
+		l.Inotify = of("max_inotify_instances", l.Inotify)
+	}
+	if asked.Watches == 0 {
+		l.Watches = of("max_inotify_watches", l.Watches)
+	}
+	return l
+}
+
+// next chooses the id of a box, as a distance from the first one.
+func (ids identities) next() int {
+	if ids.size > 1 {
+		return int(ids.count.Add(1)) % ids.size
+	}
+	return 0
+}
+
+// owner is the user who makes the namespaces of a box; 0: we do.
+func (ids identities) owner(id int) int {
+	if ids.apart {
+		return ids.uid + id
+	}
+	return 0
+}
+
+// give puts an id behind uid and gid 0 of a process's user namespace.
+func (ids identities) give(id, pid int) error {
+	uid, gid := ids.uid+id, ids.gid+id
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	if !ids.root { // root keeps the right to set groups, to drop those of the host; the box loses it with its capabilities
 		if err := writeFile(dir+"setgroups", []byte("deny")); err != nil {

@@ -70,6 +70,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err := itself(); err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)
 	}
+	asked := c.Limits
 	c, err := c.complete()
 	if err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)
@@ -78,6 +79,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	c.Limits = ids.share(c.Limits, asked)
 	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: slotd.NewStreams()}
 	if b.store, err = openStore(c); err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)

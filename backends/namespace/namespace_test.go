@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "own" {
 		os.Exit(own(os.Args[2]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "probe" {
+		os.Exit(probe(os.Args[2:]))
+	}
 	if len(os.Args) == 3 && os.Args[1] == "churn" {
 		os.Exit(churn(os.Args[2]))
 	}

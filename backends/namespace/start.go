@@ -99,7 +99,7 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 
 // rlimits are those of commands only.
 func (p plan) rlimits() []rlimit {
-	l := []rlimit{{unix.RLIMIT_NPROC, uint64(p.Limits.Processes)}, {unix.RLIMIT_NOFILE, uint64(p.Limits.Files)}}
+	l := []rlimit{{unix.RLIMIT_NPROC, uint64(p.Limits.Processes)}, {unix.RLIMIT_NOFILE, uint64(p.Limits.Files)}, {unix.RLIMIT_SIGPENDING, uint64(p.Limits.Signals)}}
 	if p.ByRlimit {
 		l = append(l, rlimit{unix.RLIMIT_DATA, uint64(p.Limits.Memory)})
 	}

@@ -23,6 +23,7 @@ import (
 type order struct {
 	flags uint64 // CLONE_NEW…
 	group uint64 // 1: a cgroup came too
+	owner uint64 // user to whom the namespaces are counted; 0: the helper's
 }
 
 // answer is what the helper says: first, as a greeting, where lists have their data, then
@@ -36,6 +37,10 @@ type answer struct {
 // returns the exit code.
 func Serve(control int) int {
 	runtime.LockOSThread()
+	// A change of the user is to leave this thread its capabilities: it enters cgroups for its copies. Where that
+	// cannot be had the user does not change.
+	const noFixup = 1 << 2 // SECBIT_NO_SETUID_FIXUP
+	changes := os.Geteuid() == 0 && unix.Prctl(unix.PR_SET_SECUREBITS, noFixup, 0, 0, 0) == nil
 	a, err := newArea()
 	if err != nil {
 		return 1
@@ -52,6 +57,9 @@ func Serve(control int) int {
 		}
 		if err != nil {
 			return 1
+		}
+		if !changes {
+			o.owner = 0
 		}
 		pid, errno := a.fork(o, fds)
 		if errno == 0 {
@@ -94,7 +102,14 @@ func (m *made) end() {
 	}
 }
 
-// fork makes one process.
+// become changes the effective user of this thread only. The other two stay root, so that it can change back.
+func become(user uint64) syscall.Errno {
+	_, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(user), ^uintptr(0))
+	return errno
+}
+
+// fork makes one process. What the kernel counts for a user namespace it counts for the user who made it too, with one limit
+// for all that he made: inotify instances, signals that wait, message queues. So each box is made by a user of its own.
 func (a *area) fork(o order, fds []int) (pid uintptr, errno syscall.Errno) {
 	a.socket = uint64(fds[0])
 	args := cloneArgs{flags: o.flags | unix.CLONE_PARENT} // the parent's signal is sent at its end
@@ -104,7 +119,13 @@ func (a *area) fork(o order, fds []int) (pid uintptr, errno syscall.Errno) {
 	}
 	all, old := ^uint64(0), uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0)
+	if o.owner == 0 || become(o.owner) != 0 {
+		o.owner = 0
+	}
 	pid, errno = a.clone(&args)
+	if o.owner != 0 && become(0) != 0 {
+		exit(ExitHelpless) // as another user it would be of no use
+	}
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
 	return pid, errno
 }
@@ -154,12 +175,12 @@ func NewHelper(conn *net.UnixConn) (*Helper, error) {
 	return h, err
 }
 
-// Fork makes a process with namespaces (CLONE_NEW…), the box's end of a socket pair, and in
+// Fork makes a process with namespaces (CLONE_NEW…), which are counted to the user owner where that is not 0, the box's end of a socket pair, and in
 // a cgroup of version 2 unless group is nil. It is a child of this process, waits on the
 // socket for lists, and has nothing else open. The second error is one of the helper
 // itself, which is of no more use then.
-func (h *Helper) Fork(flags uint64, socket *os.File, group *os.File) (pid int, refused, broken error) {
-	o, fds := order{flags: flags}, []int{int(socket.Fd())}
+func (h *Helper) Fork(flags uint64, owner int, socket *os.File, group *os.File) (pid int, refused, broken error) {
+	o, fds := order{flags: flags, owner: uint64(owner)}, []int{int(socket.Fd())}
 	if group != nil {
 		o.group, fds = 1, append(fds, int(group.Fd()))
 	}

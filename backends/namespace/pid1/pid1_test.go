@@ -100,7 +100,7 @@ func fork(t *testing.T, h *Helper, flags uint64, group *os.File) process {
 	t.Helper()
 	ours, theirs := pair(t)
 	defer theirs.Close()
-	pid, refused, broken := h.Fork(flags, theirs, group)
+	pid, refused, broken := h.Fork(flags, 0, theirs, group)
 	if errors.Is(refused, unix.EPERM) || errors.Is(refused, unix.ENOSPC) {
 		t.Skip("this machine does not let us make such a process: ", refused)
 	}
