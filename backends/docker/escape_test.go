@@ -60,6 +60,14 @@ func TestLinksStayInside(t *testing.T) { escapes.Links(t, open(t, docker.Config{
 
 func TestBoxesAreSeparate(t *testing.T) { escapes.Apart(t, open(t, docker.Config{})) }
 
+func TestNeighbours(t *testing.T) {
+	escapes.Neighbours(t, open(t, docker.Config{}), escapes.Pending())
+}
+
+func TestTenants(t *testing.T) { escapes.Tenants(t, open(t, strict()), nil) }
+
+func TestRaces(t *testing.T) { escapes.Races(t, open(t, docker.Config{})) }
+
 func TestExhaustion(t *testing.T) {
 	escapes.Exhaust(t, open(t, strict()), backends.Spec{Limits: backends.Limits{Memory: 64 << 20, Processes: 64, Disk: 32 << 20}})
 }

@@ -22,6 +22,14 @@ func TestLinksStayInside(t *testing.T) { escapes.Links(t, open(t, namespace.Conf
 
 func TestBoxesAreSeparate(t *testing.T) { escapes.Apart(t, open(t, namespace.Config{})) }
 
+func TestNeighbours(t *testing.T) {
+	escapes.Neighbours(t, open(t, namespace.Config{}), escapes.Pending())
+}
+
+func TestTenants(t *testing.T) { escapes.Tenants(t, open(t, namespace.Config{Resets: true}), nil) }
+
+func TestRaces(t *testing.T) { escapes.Races(t, open(t, namespace.Config{})) }
+
 func TestExhaustion(t *testing.T) {
 	b := open(t, namespace.Config{})
 	if b.Traits().MemoryBy != "cgroup" {

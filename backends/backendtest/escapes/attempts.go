@@ -237,7 +237,10 @@ func kernel() map[string]func() error {
 			_, err := unix.AddKey("user", "x", []byte("y"), unix.KEY_SPEC_PROCESS_KEYRING)
 			return err
 		},
-		"request a key": func() error { _, err := unix.RequestKey("user", "x", "", 0); return past(err, unix.ENOKEY) },
+		"request a key": func() error {
+			_, err := unix.RequestKey("user", "x", "", 0)
+			return past(err, unix.ENOKEY, unix.ENOENT)
+		},
 		"session keyring": func() error {
 			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
 			return past(err, unix.ENOKEY)
@@ -327,7 +330,7 @@ func settings() map[string]func() error {
 		"forward packets":           rewrite("/proc/sys/net/ipv4/ip_forward"),
 		"who may trace":             rewrite("/proc/sys/kernel/yama/ptrace_scope"),
 		"who reads kernel messages": rewrite("/proc/sys/kernel/dmesg_restrict"),
-		"large pages":               rewrite("/sys/kernel/mm/transparent_hugepage/enabled"),
+		"large pages":               openFor("/sys/kernel/mm/transparent_hugepage/enabled", os.O_WRONLY),
 		"interrupts":                rewrite("/proc/irq/default_smp_affinity"),
 		"memory of the kernel":      look("/proc/kcore"),
 		"messages of the kernel":    look("/proc/kmsg"),

@@ -30,6 +30,12 @@ const command = "hermes-escape"
 // Main makes an attempt when args ask for one: then handled is true and the program must
 // exit with code, which is 0 when the attempt was refused.
 func Main(args []string) (code int, handled bool) {
+	if len(args) == 3 && (args[1] == leaving || args[1] == finding) {
+		return pairMain(args[1], args[2]), true
+	}
+	if len(args) == 4 && args[1] == racing {
+		return race(args[2], args[3]), true
+	}
 	if len(args) != 3 || args[1] != command {
 		return 0, false
 	}

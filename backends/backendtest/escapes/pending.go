@@ -11,5 +11,6 @@ func Pending() map[string]string {
 		"disk priority of pid 1":     "pid 1 is out of reach of commands",
 		"be killed later than pid 1": "/proc/1/oom_score_adj is out of reach of commands",
 		"dumps of pid 1":             "/proc/1/coredump_filter is out of reach of commands",
+		"lock of a shared file":      "files that all boxes share can't be locked",
 	}
 }
