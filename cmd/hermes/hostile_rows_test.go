@@ -25,6 +25,10 @@ func openRows() map[string]string {
 	}
 }
 
+// weakRows are rows whose checker runs the model's code in its own process, and believes its
+// exit code: docs/graders.md says that such a checker judges nothing. They are forged.
+func weakRows() []string { return []string{"forge3/exit0"} }
+
 // slowRows are the files whose rows wait for their time-outs: the long form plays them.
 func slowRows() []string { return []string{"void", "void2", "void5", "flip", "abuse"} }
 
@@ -99,8 +103,9 @@ func hostileRows(t *testing.T, backend, host, file string) {
 			if void {
 				t.Errorf("void: %s: %s", r.Outcome, r.Reason)
 			}
-			if r.Reward != nil && *r.Reward > 0 {
-				t.Errorf("forged: reward %v", *r.Reward)
+			forged, weak := r.Reward != nil && *r.Reward > 0, slices.Contains(weakRows(), name+"/"+row.ID)
+			if forged != weak {
+				t.Errorf("forged: %v, its checker lets it: %v", forged, weak)
 			}
 		})
 	}
