@@ -53,6 +53,9 @@ func TestHostileRows(t *testing.T) {
 			if slices.Contains(slowRows(), name) && (!*long || host != "") {
 				continue
 			}
+			if host != "" && !*long && !strings.HasPrefix(name, "forge") {
+				continue // what only a writable image lets be tried
+			}
 			t.Run(backend+"/"+name, func(t *testing.T) { hostileRows(t, backend, host, file) })
 		}
 	}
