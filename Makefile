@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 BIN := build/hermes
 export CGO_ENABLED ?= 0
 
-.PHONY: build install slotd demo engine sshd pages servers test check supply bench fuzz long tokenizers test-tokenizers clean
+.PHONY: build install slotd demo engine sshd pages servers test check supply attack bench fuzz long tokenizers test-tokenizers clean
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
@@ -38,6 +38,9 @@ supply: ## the modules that hermes is linked from: their sums, licences (NOTICE)
 	$(GO) mod verify
 	scripts/notice.sh check
 	scripts/vulns.sh
+
+attack: ## the attacks of scripts/attacks.txt on boxes, tools, servers, readers and rewards, and a table; LONG=1 for the long form
+	@GO=$(GO) LONG=$(LONG) scripts/attack.sh
 
 bench: build ## figures, on this machine
 	$(GO) test -tags slotd -run '^$$' -bench . -benchtime 1s ./...

@@ -152,6 +152,7 @@ func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.C
 		LogConfig:      container.LogConfig{Type: "none"},
 		Runtime:        b.conf.Runtime,
 		OomScoreAdj:    500, // boxes before hermes
+		MaskedPaths:    masked(),
 		Resources: container.Resources{
 			Memory: l.Memory, MemorySwap: l.Memory, PidsLimit: &pids, NanoCPUs: int64(l.CPUs * 1e9),
 			Ulimits: []*container.Ulimit{
@@ -170,6 +171,7 @@ func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.C
 	if b.engine.podman {
 		host.LogConfig = container.LogConfig{} // its "none" has another spelling
 		host.OomScoreAdj = 0                   // a rootless one may not
+		host.MaskedPaths = nil                 // it has a list of its own
 	}
 	if !b.engine.memory {
 		host.Memory, host.MemorySwap = 0, 0

@@ -1,6 +1,8 @@
 package namespace_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"hermes/backends"
@@ -13,7 +15,33 @@ func TestEscapes(t *testing.T) {
 	if *long {
 		repeats = 20
 	}
-	escapes.Run(t, box(t, namespace.Config{}, backends.Spec{}), escapes.Options{Repeats: repeats})
+	escapes.Run(t, box(t, namespace.Config{}, backends.Spec{}), escapes.Options{Repeats: repeats, Pending: escapes.Pending()})
+}
+
+// TestEscapesOfPlainUser makes the attempts again in boxes of a user without any right.
+func TestEscapesOfPlainUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("already a plain user")
+	}
+	out, err := asPlainUser(t, "-test.v", "-test.run=^(TestEscapes|TestHostIsInvisible|TestLinksStayInside|TestBoxesAreSeparate|TestNeighbours|TestTenants|TestRaces)$")
+	for line := range strings.Lines(string(out)) {
+		result, name, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		name, _, _ = strings.Cut(name, " (")
+		if !ok || !strings.HasPrefix(result, "--- ") || !strings.Contains(name, "/") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			switch result {
+			case "--- FAIL":
+				t.Error("it worked")
+			case "--- SKIP":
+				t.Skip("skipped as a plain user too")
+			}
+		})
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 func TestHostIsInvisible(t *testing.T) { escapes.Host(t, open(t, namespace.Config{})) }
@@ -21,6 +49,14 @@ func TestHostIsInvisible(t *testing.T) { escapes.Host(t, open(t, namespace.Confi
 func TestLinksStayInside(t *testing.T) { escapes.Links(t, open(t, namespace.Config{})) }
 
 func TestBoxesAreSeparate(t *testing.T) { escapes.Apart(t, open(t, namespace.Config{})) }
+
+func TestNeighbours(t *testing.T) {
+	escapes.Neighbours(t, open(t, namespace.Config{}), escapes.Pending())
+}
+
+func TestTenants(t *testing.T) { escapes.Tenants(t, open(t, namespace.Config{Resets: true}), nil) }
+
+func TestRaces(t *testing.T) { escapes.Races(t, open(t, namespace.Config{})) }
 
 func TestExhaustion(t *testing.T) {
 	b := open(t, namespace.Config{})

@@ -111,6 +111,24 @@ func TestPlainUser(t *testing.T) {
 		t.Skip("already a plain user")
 	}
 	t.Parallel()
+	args := []string{"-test.v", "-test.skip=TestContract.*/(2[5-9]|3[0-5])_"} // killing does not depend on the user
+	if testing.Short() {
+		args = append(args, "-test.short")
+	}
+	out, err := asPlainUser(t, args...)
+	if err != nil {
+		t.Fatalf("as a plain user: %v\n%s", err, out)
+	}
+	passed, skipped := strings.Count(string(out), "--- PASS"), strings.Count(string(out), "--- SKIP")
+	fmt.Fprintf(t.Output(), "as a plain user: %d passed, %d skipped\n", passed, skipped)
+	if passed == 0 {
+		t.Errorf("as a plain user nothing ran:\n%s", out)
+	}
+}
+
+// asPlainUser runs this program again as nobody, in a folder of his own.
+func asPlainUser(t *testing.T, args ...string) ([]byte, error) {
+	t.Helper()
 	const nobody = 65534
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir() && d != "/"; d = d[:strings.LastIndexByte(d, '/')] {
@@ -121,20 +139,8 @@ func TestPlainUser(t *testing.T) {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-test.v", "-test.skip=TestContract.*/(2[5-9]|3[0-5])_"} // killing does not depend on the user
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
 	cmd.Dir, cmd.Env = dir, []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("as uid %d: %v\n%s", nobody, err, out)
-	}
-	passed, skipped := strings.Count(string(out), "--- PASS"), strings.Count(string(out), "--- SKIP")
-	fmt.Fprintf(t.Output(), "as uid %d: %d passed, %d skipped\n", nobody, passed, skipped)
-	if passed == 0 {
-		t.Errorf("as uid %d nothing ran:\n%s", nobody, out)
-	}
+	return cmd.CombinedOutput()
 }
