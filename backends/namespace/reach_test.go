@@ -68,7 +68,7 @@ func TestMeddled(t *testing.T) {
 			}
 			var err error
 			for end := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(end); {
-				err = work(t, x)
+				err = busy(t, x)
 			}
 			if !errors.Is(err, backends.ErrBroken) {
 				t.Errorf("served %v, limit %d: %v", served, limit, err)
@@ -78,8 +78,8 @@ func TestMeddled(t *testing.T) {
 	}
 }
 
-// work gives the server something to do.
-func work(t *testing.T, x backends.Sandbox) error {
+// busy gives the server something to do.
+func busy(t *testing.T, x backends.Sandbox) error {
 	t.Helper()
 	if err := x.WriteFile(t.Context(), "g", make([]byte, 8<<20), 0o644); err != nil {
 		return err

@@ -42,7 +42,7 @@ var allowed = []Group{
 		setxattrat getxattrat listxattrat removexattrat file_getattr file_setattr`},
 	{"waiting", "event loops: libuv, asyncio, nginx, Go, Java", `
 		poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
-		signalfd signalfd4 inotify_init inotify_init1 inotify_add_watch inotify_rm_watch io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents`},
+		signalfd signalfd4 inotify_init inotify_init1 inotify_add_watch inotify_rm_watch`},
 	{"memory", "every allocator; huge pages, NUMA hints and protection keys act on the caller alone", `
 		brk mmap munmap mremap mprotect msync madvise mincore mlock mlock2 munlock mlockall munlockall remap_file_pages membarrier mseal map_shadow_stack
 		pkey_mprotect pkey_alloc pkey_free mbind get_mempolicy set_mempolicy set_mempolicy_home_node`},
@@ -88,4 +88,6 @@ var bounded = []Group{
 var absents = []Group{
 	{"flags out of sight", "a filter does not see the flags of clone3; C libraries go on with clone", `clone3`},
 	{"io_uring", "its requests pass every filter; programs go on with epoll", `io_uring_setup io_uring_enter io_uring_register`},
+	{"native asynchronous I/O", "its contexts are counted for the whole machine: one box would take all; databases go on with threads", `
+		io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents`},
 }
