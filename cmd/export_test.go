@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"github.com/alecthomas/kong"
 )
 
 // shared is a buffer that several goroutines write to, as they do to a terminal.
@@ -35,3 +37,23 @@ func Run(ctx context.Context, environ []string, signals <-chan os.Signal, p Part
 
 // Finish is the mapping of errors to exit codes.
 func Finish(err error, s *Signals) int { return finish(err, s, func(string) {}) }
+
+// Options lists the leaves of the grammar: each command with its options and arguments.
+func Options() (map[string][]*kong.Value, error) {
+	var grammar root
+	k, err := (&host{}).grammar(&grammar)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]*kong.Value{}
+	for _, leaf := range k.Model.Leaves(false) {
+		list := leaf.Positional
+		for _, group := range leaf.AllFlags(false) {
+			for _, f := range group {
+				list = append(list, f.Value)
+			}
+		}
+		all[leaf.Path()] = list
+	}
+	return all, nil
+}

@@ -12,16 +12,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"hermes/internal/address"
 )
 
 // Hidden is written in the place of a secret.
-const Hidden = "[redacted]"
+const Hidden = address.Hidden
 
 // minSecret is the length in bytes below which a value is not searched for: hiding
 // every "1" of a log would hide the log.
 const minSecret = 6
 
-// Redactor replaces the secrets it knows, and what has the shape of a provider's key.
+// Redactor replaces the secrets it knows, and what has the shape of a provider's key or
+// stands in a URL as a password or key.
 // It is safe for concurrent use; nil hides only the shapes.
 type Redactor struct {
 	mu     sync.RWMutex
@@ -30,13 +33,14 @@ type Redactor struct {
 }
 
 // Redact returns a Redactor that knows the values of all variables of env with the name
-// of a secret, and those of the variables named.
+// of a secret, those of the variables named, and the passwords of URLs in all of them.
 func Redact(env Env, names ...string) *Redactor {
 	r := &Redactor{}
 	for _, n := range env.Names() {
 		if SecretName(n) || slices.Contains(names, n) {
 			r.values = append(r.values, env.Get(n))
 		}
+		r.values = append(r.values, address.Passwords(env.Get(n))...)
 	}
 	r.build()
 	return r
@@ -86,7 +90,7 @@ func (r *Redactor) String(text string) string {
 		text = r.rep.Replace(text)
 		r.mu.RUnlock()
 	}
-	return secretValue.ReplaceAllString(text, Hidden)
+	return secretValue.ReplaceAllString(address.HideKeys(text), Hidden)
 }
 
 // Writer passes what is written on to w without secrets. Each Write is looked at by

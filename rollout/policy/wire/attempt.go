@@ -74,11 +74,6 @@ func (a *attempt) Whole(ctx context.Context) ([]byte, error) {
 func (a *attempt) do(req *http.Request) (*http.Response, error) {
 	a.raw = a.raw[:0]
 	req.URL = join(a.at.url, a.r.Path)
-	if u := a.at.url.User; u != nil && a.key == "" {
-		pass, _ := u.Password()
-		req.Header = req.Header.Clone()
-		req.SetBasicAuth(u.Username(), pass)
-	}
 	if a.r.Body == nil {
 		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 	} else {
@@ -172,7 +167,6 @@ func (a *attempt) overdue(e *Error) *Error {
 // join puts a path behind a base URL; the query of the path is kept.
 func join(base *url.URL, path string) *url.URL {
 	u := *base
-	u.User = nil
 	if strings.HasPrefix(path, "//") { // beside the OpenAI routes: //metrics, //generate
 		u.Path, path = strings.TrimSuffix(u.Path, "/v1"), path[1:]
 	}
