@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -55,15 +54,14 @@ func (r *Redactor) Add(values ...string) {
 }
 
 // build prepares the replacer, longest value first, with the spellings that a value
-// takes in JSON and in URLs.
+// takes in JSON, in URLs and in base64.
 func (r *Redactor) build() {
 	var all []string
 	for _, v := range r.values {
 		if v = strings.TrimSpace(v); len(v) < minSecret {
 			continue
 		}
-		quoted, _ := json.Marshal(v)
-		all = append(all, v, string(quoted[1:len(quoted)-1]), url.QueryEscape(v), url.PathEscape(v))
+		all = append(all, address.Spellings(v)...)
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
 	var pairs []string

@@ -101,6 +101,7 @@ func (a *attempt) do(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	a.arm(a.c.opt.Idle, &errIdle)
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // a body that breaks off still has a status
+	raw = []byte(a.c.hide.Text(string(raw))) // before it is cut anywhere
 	e := Classify(resp.StatusCode, resp.Header, raw, time.Now())
 	if loc := resp.Header.Get("Location"); loc != "" {
 		e.Err = fmt.Errorf("%w (it redirects: correct the base URL)", e.Err)
@@ -241,6 +242,13 @@ func (r replay) Do(req *http.Request) (*http.Response, error) {
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(r)),
 		ContentLength: int64(len(r)), Request: req,
 	}, nil
+}
+
+// failure is what ended an attempt, with none of our keys in its text.
+func (c *Client) failure(ctx context.Context, at *replica, err error) *Error {
+	e := failure(ctx, at, err, c.opt.MaxAnswer)
+	e.Err = c.hide.Error(e.Err)
+	return e
 }
 
 // failure makes an *Error of whatever ended an attempt. ctx is the attempt's.
