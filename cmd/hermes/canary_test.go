@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -221,38 +222,46 @@ func TestCanaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &doors{t: t, all: map[string]*bytes.Buffer{}}
-	ran := 0
+	var ran atomic.Int64
 	start := func(args ...string) *exec.Cmd {
 		c := hermes(t, dir, args...)
 		c.Env = env
-		ran++
+		ran.Add(1)
 		return c
 	}
 	box := boxesHere()
 	run := func(door string, args ...string) {
 		t.Helper()
-		c := start(args...)
-		out, err := c.CombinedOutput()
-		if exit := new(exec.ExitError); err != nil && !strings.Contains(err.Error(), "exit status") {
-			t.Fatal(args, err, exit)
+		began := time.Now()
+		out, err := start(args...).CombinedOutput()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Logf("%s took %v", door, took)
+		}
+		if err != nil && !strings.Contains(err.Error(), "exit status") {
+			t.Error(args, err)
 		}
 		d.add("output of "+door, out)
 	}
 	debug := []string{"--log-level", "debug", "--progress", "plain", "--backend", box}
 	with := func(args ...string) []string { return append(args, debug...) }
 	run("batch", with("batch", rows, "--model", "scripted", "--toolsets", "terminal", "--run", "plain", "--parquet", "--wandb", "offline", "--format", "sharegpt,messages")...)
+	var wg sync.WaitGroup
 	for _, way := range []string{"body", "refused", "redirect", "sse", "garbage", "list"} {
-		run("batch, "+way, with("batch", rows, "--model", "m", "--base-url", base+"/"+way+"/v1", "--toolsets", "terminal", "--retries", "0", "--max-turns", "1", "--run", "r-"+way, "--api-key-env", "OPENAI_API_KEY")...)
-		run("chat, "+way, "chat", "-q", shown, "--model", "m", "--base-url", base+"/"+way+"/v1", "--backend", box, "--toolsets", "terminal", "--log-level", "debug")
-		run("judge, "+way, with("batch", "judged.jsonl", "--model", "scripted", "--model-role", "judge=m@"+base+"/"+way+"/v1", "--api-key-env", strings.TrimPrefix(base, "http://")+"=JUDGE_KEY", "--retries", "0", "--toolsets", "none", "--run", "j-"+way)...)
-		run("model check, "+way, "model", "check", "--model", "m", "--base-url", base+"/"+way+"/v1", "--log-level", "debug")
+		wg.Go(func() {
+			run("batch, "+way, with("batch", rows, "--model", "m", "--base-url", base+"/"+way+"/v1", "--toolsets", "terminal", "--retries", "0", "--max-turns", "1", "--run", "r-"+way, "--api-key-env", "OPENAI_API_KEY")...)
+			run("chat, "+way, "chat", "-q", shown, "--model", "m", "--base-url", base+"/"+way+"/v1", "--backend", box, "--toolsets", "terminal", "--log-level", "debug")
+			run("judge, "+way, with("batch", "judged.jsonl", "--model", "scripted", "--model-role", "judge=m@"+base+"/"+way+"/v1", "--api-key-env", strings.TrimPrefix(base, "http://")+"=JUDGE_KEY", "--retries", "0", "--toolsets", "none", "--run", "j-"+way)...)
+			run("model check, "+way, "model", "check", "--model", "m", "--base-url", base+"/"+way+"/v1", "--log-level", "debug")
+		})
 	}
+	wg.Wait()
 	run("key of .env", with("batch", rows, "--model", "m", "--base-url", base+"/body/v1", "--api-key-env", "PLAIN_SECRET", "--retries", "0", "--toolsets", "terminal", "--run", "dotenv")...)
 	run("eval", with("eval", "run", rows, "--model", "scripted", "--toolsets", "terminal", "--run", "ev", "--grader", "contains")...)
 	run("env process", with("env", "process", "./tell.py", "--groups", "1", "--group-size", "1", "--workers", "1", "--model", "scripted", "--run", "told")...)
 	run("env check", "env", "check", "./tell.py", "--backend", box)
 	found, err := filepath.Glob(filepath.Join(dir, "runs", "plain", "*.parquet"))
-	if err != nil || len(found) == 0 {
+	deeper, _ := filepath.Glob(filepath.Join(dir, "runs", "plain", "*", "*.parquet"))
+	if found = append(found, deeper...); err != nil || len(found) == 0 {
 		t.Fatal("no Parquet", err)
 	}
 	parquet := found[0]
@@ -371,5 +380,5 @@ func TestCanaries(t *testing.T) {
 			t.Errorf("%s shows nothing of the row: the search proves nothing there: %.300s (have %q)", name, text, slices.Sorted(maps.Keys(d.all)))
 		}
 	}
-	t.Logf("%d canaries × %d doors × %d spellings of %d command lines: %d hits", len(secrets), len(d.all), len(forms("cNrY00q7/Zx&k+1w=t")), ran, hits)
+	t.Logf("%d canaries × %d doors × %d spellings of %d command lines: %d hits", len(secrets), len(d.all), len(forms("cNrY00q7/Zx&k+1w=t")), ran.Load(), hits)
 }
