@@ -101,7 +101,7 @@ func (a *attempt) do(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	a.arm(a.c.opt.Idle, &errIdle)
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // a body that breaks off still has a status
-	raw = []byte(a.c.hide.Text(string(raw))) // before it is cut anywhere
+	raw = []byte(a.c.hide.Text(string(raw)))                // before it is cut anywhere
 	e := Classify(resp.StatusCode, resp.Header, raw, time.Now())
 	if loc := resp.Header.Get("Location"); loc != "" {
 		e.Err = fmt.Errorf("%w (it redirects: correct the base URL)", e.Err)
