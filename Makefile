@@ -2,14 +2,21 @@
 # `tokenizers` (cargo and a C++ compiler).
 GO ?= go
 FUZZTIME ?= 20s
+PREFIX ?= /usr/local
 BIN := build/hermes
 export CGO_ENABLED ?= 0
 
-.PHONY: build slotd demo engine sshd pages servers test check supply bench fuzz long tokenizers test-tokenizers clean
+.PHONY: build install slotd demo engine sshd pages servers test check supply bench fuzz long tokenizers test-tokenizers clean
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
 	cp backends/slotd/program/slotd build/slotd
+	@echo "built: $(CURDIR)/$(BIN)"
+
+install: build ## hermes in PREFIX/bin
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 $(BIN) "$(DESTDIR)$(PREFIX)/bin/hermes"
+	@echo "installed: $(DESTDIR)$(PREFIX)/bin/hermes"
 
 slotd: ## the small program of boxes, which hermes embeds
 	$(GO) build -trimpath -ldflags "-s -w" -o backends/slotd/program/slotd ./cmd/slotd

@@ -11,17 +11,17 @@ import (
 
 // batchCmd is `hermes batch`.
 type batchCmd struct {
-	Datasets []string `arg:"" optional:"" name:"dataset" help:"JSONL, JSON, Parquet or CSV file (.gz, .zst), hf:owner/name, samples:tasks, or - for stdin."`
-	app.ModelFlags
-	app.SamplingFlags
-	app.ProviderFlags
-	app.PromptFlags
-	app.ToolFlags
-	app.BudgetFlags
-	app.ExactFlags
-	app.RowFlags
-	app.RunFlags
-	app.RoleFlags
+	Datasets          []string `arg:"" optional:"" name:"dataset" help:"JSONL, JSON, Parquet or CSV file (.gz, .zst), hf:owner/name, samples:tasks, or - for stdin."`
+	app.ModelFlags    `group:"Model and server:"`
+	app.SamplingFlags `group:"Sampling:"`
+	app.ProviderFlags `group:"OpenRouter:"`
+	app.PromptFlags   `group:"Prompts:"`
+	app.ToolFlags     `group:"Tools and boxes:"`
+	app.BudgetFlags   `group:"Budget and price:"`
+	app.ExactFlags    `group:"Exact tokens:"`
+	app.RowFlags      `group:"Rows:"`
+	app.RunFlags      `group:"The run:"`
+	app.RoleFlags     `group:"Other models:"`
 	detachFlags
 }
 

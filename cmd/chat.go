@@ -4,9 +4,9 @@ import "hermes/internal/app"
 
 // chatCmd is `hermes chat`.
 type chatCmd struct {
-	app.ModelFlags
-	app.SamplingFlags
-	app.ProviderFlags
+	app.ModelFlags    `group:"Model and server:"`
+	app.SamplingFlags `group:"Sampling:"`
+	app.ProviderFlags `group:"OpenRouter:"`
 	app.ChatFlags
 }
 

@@ -196,18 +196,3 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
-
-// TestHelpOfEveryCommand: help is a result, exit 0, on stdout, whatever else is missing.
-func TestHelpOfEveryCommand(t *testing.T) {
-	for _, line := range []string{"", "version", "doctor", "config", "config show", "config init", "config check", "config path",
-		"data", "data show", "data validate", "data convert", "data shard", "data mix",
-		"runs", "runs list", "runs show", "runs verify", "runs stats", "runs export", "runs merge", "runs tail",
-		"tools", "tools list", "tools show", "tools run", "toolsets", "toolsets list", "toolsets show", "toolsets sample",
-		"sandbox", "sandbox list", "sandbox check", "sandbox exec", "sandbox gc", "model", "model fake"} {
-		args := strings.Fields(line)
-		code, stdout, stderr := cmd.Run(t.Context(), nil, nil, cmd.Builtin(), append(args, "--help")...)
-		if code != 0 || stderr != "" || !strings.Contains(stdout, strings.TrimSpace("Usage: hermes "+strings.Join(args, " "))) {
-			t.Errorf("%v --help: exit %d, %q, %q", args, code, stdout, stderr)
-		}
-	}
-}

@@ -10,14 +10,14 @@ import (
 
 // compressCmd is `hermes compress`.
 type compressCmd struct {
-	Inputs    []string `arg:"" name:"in" help:"Trajectories: .jsonl (also .gz, .zst), Parquet of a run, or a folder of them."`
-	Into      string   `short:"o" required:"" nokey:"" placeholder:"FILE" help:"File to write: .jsonl, for Parquet .parquet. The originals, the log of rows and the metrics stand beside it."`
-	Undo      bool     `nokey:"" help:"Bring the originals of a compressed file back."`
-	Originals string   `nokey:"" placeholder:"FILE" help:"With --undo: the file of the originals (default: beside the input)."`
-	JSON      bool     `name:"json" nokey:"" help:"JSON on stdout."`
-	app.ModelFlags
-	app.SamplingFlags
-	app.BudgetFlags
+	Inputs            []string `arg:"" name:"in" help:"Trajectories: .jsonl (also .gz, .zst), Parquet of a run, or a folder of them."`
+	Into              string   `short:"o" required:"" nokey:"" placeholder:"FILE" help:"File to write: .jsonl, for Parquet .parquet. The originals, the log of rows and the metrics stand beside it."`
+	Undo              bool     `nokey:"" help:"Bring the originals of a compressed file back."`
+	Originals         string   `nokey:"" placeholder:"FILE" help:"With --undo: the file of the originals (default: beside the input)."`
+	JSON              bool     `name:"json" nokey:"" help:"JSON on stdout."`
+	app.ModelFlags    `group:"Model and server:"`
+	app.SamplingFlags `group:"Sampling:"`
+	app.BudgetFlags   `group:"Budget and price:"`
 	app.CompressFlags
 }
 

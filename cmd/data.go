@@ -25,9 +25,9 @@ type dataCmd struct {
 
 // dataFlags are common to the data commands.
 type dataFlags struct {
-	app.RowFlags
-	Seed int64 `default:"0" help:"Seed of everything random."`
-	JSON bool  `name:"json" nokey:"" help:"JSON on stdout."`
+	app.RowFlags `group:"Rows:"`
+	Seed         int64 `default:"0" help:"Seed of everything random."`
+	JSON         bool  `name:"json" nokey:"" help:"JSON on stdout."`
 }
 
 func (f *dataFlags) open(h *host, specs []string) (*datasets.Dataset, error) {

@@ -188,16 +188,16 @@ func (c *envCheck) tell(h *host, l checkedEnv) error {
 
 type envProcess struct {
 	app.EnvFlags
-	Groups  int64 `range:"1:" default:"10" help:"Groups to roll out, one a row."`
-	Shuffle bool  `help:"Seeded order of the rows."`
-	app.ModelFlags
-	app.SamplingFlags
-	app.ProviderFlags
-	app.ToolFlags
-	app.BudgetFlags
-	app.ExactFlags
-	app.RunFlags
-	app.RoleFlags
+	Groups            int64 `range:"1:" default:"10" help:"Groups to roll out, one a row."`
+	Shuffle           bool  `help:"Seeded order of the rows."`
+	app.ModelFlags    `group:"Model and server:"`
+	app.SamplingFlags `group:"Sampling:"`
+	app.ProviderFlags `group:"OpenRouter:"`
+	app.ToolFlags     `group:"Tools and boxes:"`
+	app.BudgetFlags   `group:"Budget and price:"`
+	app.ExactFlags    `group:"Exact tokens:"`
+	app.RunFlags      `group:"The run:"`
+	app.RoleFlags     `group:"Other models:"`
 	detachFlags
 }
 
@@ -225,6 +225,7 @@ func (c *envProcess) Run(h *host) error {
 		}
 		if !c.DryRun {
 			fmt.Fprintf(h.Stdio.Err, "%d groups written, %d incomplete ones left out\n", groups.Written, groups.Incomplete)
+			fmt.Fprintf(h.Stdio.Err, "hermes: the groups are in %s\n", groups.File)
 		}
 		if c.JSON {
 			err = errors.Join(err, printJSON(h.Stdio.Out, map[string]any{"books": books, "groups": groups}))

@@ -18,14 +18,14 @@ type envServe struct {
 	Envs []string `arg:"" name:"environment" help:"NAME or NAME=WEIGHT: environments, mixed by weight; may repeat."`
 	Set  []string `sep:"none" help:"KEY=VALUE: a setting of the environment; NAME.KEY=VALUE of several; may repeat." placeholder:"KEY=VALUE"`
 	app.ServeFlags
-	app.ModelFlags
-	app.SamplingFlags
-	app.ProviderFlags
-	app.ToolFlags
-	app.BudgetFlags
-	app.ExactFlags
-	app.RunFlags
-	app.RoleFlags
+	app.ModelFlags    `group:"Model and server:"`
+	app.SamplingFlags `group:"Sampling:"`
+	app.ProviderFlags `group:"OpenRouter:"`
+	app.ToolFlags     `group:"Tools and boxes:"`
+	app.BudgetFlags   `group:"Budget and price:"`
+	app.ExactFlags    `group:"Exact tokens:"`
+	app.RunFlags      `group:"The run:"`
+	app.RoleFlags     `group:"Other models:"`
 }
 
 // groupSize is that of a trainer's group where nobody says otherwise, as with Atropos.

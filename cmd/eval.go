@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
@@ -14,6 +15,7 @@ import (
 
 // evalCmd is `hermes eval`.
 type evalCmd struct {
+	List    evalList    `cmd:"" help:"List the suites."`
 	Run     evalRun     `cmd:"" help:"Evaluate a model: run a suite and write its report."`
 	Score   evalScore   `cmd:"" help:"Score the samples of a run again, without sampling."`
 	Compare evalCompare `cmd:"" help:"Compare two runs of a suite, sample by sample."`
@@ -22,16 +24,16 @@ type evalCmd struct {
 
 // evalFlags are what evaluations of suites and environments have in common.
 type evalFlags struct {
-	Strict bool `help:"No figure while a planned sample has no score; exit code 3 then."`
-	app.ModelFlags
-	app.SamplingFlags
-	app.ProviderFlags
-	app.ToolFlags
-	app.BudgetFlags
-	app.ExactFlags
-	app.RowFlags
-	app.RunFlags
-	app.RoleFlags
+	Strict            bool `help:"No figure while a planned sample has no score; exit code 3 then."`
+	app.ModelFlags    `group:"Model and server:"`
+	app.SamplingFlags `group:"Sampling:"`
+	app.ProviderFlags `group:"OpenRouter:"`
+	app.ToolFlags     `group:"Tools and boxes:"`
+	app.BudgetFlags   `group:"Budget and price:"`
+	app.ExactFlags    `group:"Exact tokens:"`
+	app.RowFlags      `group:"Rows:"`
+	app.RunFlags      `group:"The run:"`
+	app.RoleFlags     `group:"Other models:"`
 }
 
 func (c *evalFlags) batch(h *host) app.Batch {
@@ -64,11 +66,39 @@ func (c *evalFlags) evaluate(h *host, e app.Eval) error {
 	}))
 }
 
+type evalList struct {
+	JSON bool `name:"json" nokey:"" help:"A JSON array."`
+}
+
+// Run lists the embedded suites; a suite of the user's is a file.
+func (c *evalList) Run(h *host) error {
+	type line struct {
+		Name    string `json:"name"`
+		Summary string `json:"summary"`
+	}
+	list := []line{}
+	for _, name := range configs.Suites() {
+		s, err := configs.ReadSuite(name)
+		if err != nil {
+			return err
+		}
+		list = append(list, line{name, s.Description})
+	}
+	if c.JSON {
+		return printJSON(h.Stdio.Out, list)
+	}
+	w := tabwriter.NewWriter(h.Stdio.Out, 0, 0, 2, ' ', 0)
+	for _, l := range list {
+		fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Summary)
+	}
+	return w.Flush()
+}
+
 type evalRun struct {
-	Suite string   `arg:"" help:"Suite: a YAML file or one of ${suites}; or a dataset, with --grader."`
-	Split string   `enum:",train,eval" default:"" help:"Rows of a suite's environment: train or eval (default: the suite's, else eval)."`
-	Set   []string `sep:"none" help:"KEY=VALUE: a setting of the suite's environment; may repeat." placeholder:"KEY=VALUE"`
-	app.PromptFlags
+	Suite           string   `arg:"" help:"Suite: a YAML file or one of ${suites}; or a dataset, with --grader."`
+	Split           string   `enum:",train,eval" default:"" help:"Rows of a suite's environment: train or eval (default: the suite's, else eval)."`
+	Set             []string `sep:"none" help:"KEY=VALUE: a setting of the suite's environment; may repeat." placeholder:"KEY=VALUE"`
+	app.PromptFlags `group:"Prompts:"`
 	evalFlags
 }
 

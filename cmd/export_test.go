@@ -3,9 +3,11 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/alecthomas/kong"
 )
@@ -33,6 +35,26 @@ func Run(ctx context.Context, environ []string, signals <-chan os.Signal, p Part
 	var out, err shared
 	code = run(ctx, args, process{stdio: Stdio{In: strings.NewReader(""), Out: &out, Err: &err}, environ: environ, signals: signals}, p)
 	return code, out.String(), err.String()
+}
+
+// Grammar is the tree of all commands.
+func Grammar(t *testing.T) *kong.Kong {
+	t.Helper()
+	h := &host{Stdio: Stdio{Out: io.Discard, Err: io.Discard}, Parts: Builtin()}
+	k, err := h.grammar(&root{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// HelpPages are the examples and the usual flags of commands, by their paths.
+func HelpPages() (examples, usual map[string][]string) {
+	examples, usual = map[string][]string{}, map[string][]string{}
+	for path, p := range pages() {
+		examples[path], usual[path] = p.examples, p.usual
+	}
+	return examples, usual
 }
 
 // Finish is the mapping of errors to exit codes.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -26,27 +27,31 @@ type process struct {
 
 // root is the grammar. A new command is its own file and one line here.
 type root struct {
-	Help   helpFlag `short:"h" help:"Show what a command does and its flags."`
-	Config string   `short:"c" placeholder:"FILE" help:"Run file: YAML with the long flag names as keys."`
-	Preset string   `placeholder:"NAME" help:"Embedded settings below all files: ${presets}."`
-	Log    logFlags `embed:"" prefix:"log-"`
+	Help    helpFlag    `short:"h" group:"Everywhere:" help:"Show what a command does."`
+	HelpAll helpAllFlag `name:"help-all" group:"Everywhere:" help:"Show all flags of a command."`
+	About   versionFlag `name:"version" group:"Everywhere:" help:"Say which build this is."`
+	Config  string      `group:"Everywhere:" short:"c" placeholder:"FILE" help:"Run file: YAML with the long flag names as keys."`
+	Preset  string      `group:"Everywhere:" placeholder:"NAME" help:"Embedded settings below all files: ${presets}."`
+	Log     logFlags    `embed:"" group:"Everywhere:" prefix:"log-"`
 
-	Bench    benchCmd    `cmd:"" help:"Measure what the engine costs, against the scripted server."`
-	Batch    batchCmd    `cmd:"" help:"Roll out every row of a dataset and write a run directory."`
-	Environ  envCmd      `cmd:"" name:"env" help:"Environments: list, check, roll out, debug and make them."`
-	Eval     evalCmd     `cmd:"" help:"Evaluate models: run suites, score again, compare, report."`
-	Chat     chatCmd     `cmd:"" help:"Talk to a model that uses tools."`
-	Compress compressCmd `cmd:"" help:"Make trajectories fit a budget of tokens by summaries of their middle."`
-	Runs     runsCmd     `cmd:"" help:"Look at run directories; check, export and merge them."`
-	RunAPI   runAPICmd   `cmd:"" name:"run-api" help:"Serve Atropos' trajectory API, persistently."`
-	Data     dataCmd     `cmd:"" help:"Show, check, convert, split and mix datasets."`
-	Tools    toolsCmd    `cmd:"" help:"Show tools and call them."`
-	Toolsets toolsetsCmd `cmd:"" help:"Show toolsets and distributions."`
-	Sandbox  sandboxCmd  `cmd:"" help:"Show, check and use back-ends of boxes."`
-	Model    modelCmd    `cmd:"" help:"One model's parser, template and tokenizer; a scripted model server."`
-	Settings configCmd   `cmd:"" name:"config" norunfile:"" help:"Show, check and create the configuration."`
-	Doctor   doctorCmd   `cmd:"" help:"Look at what this machine offers and what is missing."`
-	Version  versionCmd  `cmd:"" help:"Say which build this is."`
+	Batch      batchCmd      `cmd:"" group:"Make data:" help:"Roll out every row of a dataset and write a run directory."`
+	Runs       runsCmd       `cmd:"" group:"Make data:" help:"Look at run directories; check, export and merge them."`
+	Data       dataCmd       `cmd:"" group:"Make data:" help:"Show, check, convert, split and mix datasets."`
+	Compress   compressCmd   `cmd:"" group:"Make data:" help:"Make trajectories fit a budget of tokens."`
+	Eval       evalCmd       `cmd:"" group:"Evaluate and train:" help:"Evaluate models: run suites, score again, compare, report."`
+	Environ    envCmd        `cmd:"" group:"Evaluate and train:" name:"env" help:"Environments: list, check, roll out, debug and make them."`
+	RunAPI     runAPICmd     `cmd:"" group:"Evaluate and train:" name:"run-api" help:"Serve Atropos' trajectory API, persistently."`
+	Bench      benchCmd      `cmd:"" group:"Evaluate and train:" help:"Measure what the engine costs, against the scripted server."`
+	Chat       chatCmd       `cmd:"" group:"Talk to a model, and try the parts:" help:"Talk to a model that uses tools."`
+	Tools      toolsCmd      `cmd:"" group:"Talk to a model, and try the parts:" help:"Show tools and call them."`
+	Toolsets   toolsetsCmd   `cmd:"" group:"Talk to a model, and try the parts:" help:"Show toolsets and distributions."`
+	Sandbox    sandboxCmd    `cmd:"" group:"Talk to a model, and try the parts:" help:"Show, check and use back-ends of boxes."`
+	Model      modelCmd      `cmd:"" group:"Talk to a model, and try the parts:" help:"Parse, render and tokenize; a scripted model server."`
+	Settings   configCmd     `cmd:"" group:"This machine:" name:"config" norunfile:"" help:"Show, check and create the configuration."`
+	Doctor     doctorCmd     `cmd:"" group:"This machine:" help:"Look at what this machine offers and what is missing."`
+	Completion completionCmd `cmd:"" group:"This machine:" help:"Write what lets a shell complete commands and flags."`
+	Helping    helpCmd       `cmd:"" name:"help" group:"This machine:" help:"Show the help of a command."`
+	Version    versionCmd    `cmd:"" group:"This machine:" help:"Say which build this is."`
 }
 
 type logFlags struct {
@@ -73,22 +78,6 @@ type host struct {
 	parsed  *kong.Context
 }
 
-// errHelp ends parsing after the help text was printed.
-var errHelp = errors.New("help was shown")
-
-type helpFlag bool
-
-// BeforeReset prints the help of the command that was named so far.
-func (helpFlag) BeforeReset(ctx *kong.Context) error {
-	if err := ctx.PrintUsage(false); err != nil {
-		return err
-	}
-	return errHelp
-}
-
-// IgnoreDefault keeps the hook from running unasked.
-func (helpFlag) IgnoreDefault() {}
-
 // run is hermes without the process around it. Its streams and the environment come
 // with p, so that tests can run it many times in one process.
 func run(ctx context.Context, args []string, p process, parts Parts) int {
@@ -109,7 +98,7 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 
 // dispatch parses the command line over the layers and runs the command.
 func (h *host) dispatch(args []string, say func(string)) error {
-	args, err := atroposArgs(args, say)
+	args, err := atroposArgs(withHelp(args), say)
 	if err != nil {
 		return Usage("%w", err)
 	}
@@ -119,6 +108,9 @@ func (h *host) dispatch(args []string, say func(string)) error {
 		return err
 	}
 	h.kong = k
+	if len(args) > 0 && args[0] == completeWord {
+		return h.complete(args[1:])
+	}
 	trace, err := kong.Trace(k, args)
 	if err != nil {
 		return Usage("%w", err)
@@ -198,13 +190,11 @@ func (h *host) load(trace *kong.Context) (*configs.Layers, error) {
 	return configs.Load(o)
 }
 
+// asksHelp reports whether a flag asks for a text that needs no settings.
 func asksHelp(trace *kong.Context) bool {
-	for _, p := range trace.Path {
-		if p.Flag != nil && p.Flag.Name == "help" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(trace.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && slices.Contains([]string{"help", "help-all", "version"}, p.Flag.Name)
+	})
 }
 
 // hint points to the help of the command that the user was writing.

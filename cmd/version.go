@@ -52,7 +52,11 @@ func (c *versionCmd) Run(h *host) error {
 	if c.JSON {
 		return printJSON(h.Stdio.Out, b)
 	}
-	_, err := fmt.Fprintf(h.Stdio.Out, "hermes %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+	commit := ""
+	if len(b.Commit) > 12 {
+		commit = b.Commit[:12] + ", "
+	}
+	_, err := fmt.Fprintf(h.Stdio.Out, "hermes %s (%s%s, %s)\n", b.Version, commit, b.Go, b.Platform)
 	return err
 }
 

@@ -212,7 +212,7 @@ func TestDocsNameRealFlags(t *testing.T) {
 	helpOf := func(words []string) (string, bool) {
 		key := strings.Join(words, " ")
 		if _, ok := help[key]; !ok {
-			out, err := hermes(t, dir, append(slices.Clone(words), "--help")...).CombinedOutput()
+			out, err := hermes(t, dir, append(slices.Clone(words), "--help-all")...).CombinedOutput()
 			if err != nil {
 				out = nil
 			}
@@ -253,5 +253,36 @@ func TestDocsNameRealFlags(t *testing.T) {
 	}
 	if seen == 0 {
 		t.Error("no page names a command")
+	}
+}
+
+// TestHelpExamples runs the examples of help pages that need no other machine and end by
+// themselves. That the others can be parsed is a test of the command line.
+func TestHelpExamples(t *testing.T) {
+	dir := t.TempDir()
+	run := docShell(t, dir)
+	_, url := server(t, fakellm.Options{Models: []string{"NAME"}})
+	if err := os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"prompt": "Look around and report.", "answer": "4"}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, command := range []string{"", "batch", "runs show", "eval run", "eval score", "env evaluate", "env process", "env check", "chat", "compress", "sandbox exec"} {
+		out, err := hermes(t, dir, append(strings.Fields(command), "--help")...).Output()
+		if err != nil {
+			t.Fatalf("help of %q: %v", command, err)
+		}
+		_, rest, _ := strings.Cut(string(out), "Examples:\n\n")
+		text, _, _ := strings.Cut(rest, "\n\n")
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			if regexp.MustCompile("gsm8k|docker|env.py|hermes chat --model").MatchString(line) { // a hub, an engine, a program, a person
+				continue
+			}
+			ran++
+			run(t, ran, strings.ReplaceAll(line, "http://127.0.0.1:8000/v1", url), nil)
+		}
+	}
+	if ran < 12 {
+		t.Errorf("%d examples were run", ran)
 	}
 }

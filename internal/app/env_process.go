@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -27,6 +28,7 @@ var groupsPage string
 
 // Groups counts what `hermes env process` wrote.
 type Groups struct {
+	File       string   `json:"-"` // where they are written
 	Written    int      `json:"groups"`
 	Incomplete int      `json:"incomplete"`     // groups that lack a scored sample; they are left out
 	Forked     int      `json:"forked"`         // sequences left out because a sample has several
@@ -40,16 +42,17 @@ func ProcessEnv(ctx context.Context, h Host, b Batch) (stats.Statistics, Groups,
 	if b.DryRun || err != nil && books.Planned == 0 {
 		return books, Groups{}, err
 	}
-	name := b.RunFlags.Run
-	if name == "" {
-		name = b.Env.Name
-	}
-	g, werr := writeGroups(ctx, filepath.Join(b.Out, name), b)
+	dir := filepath.Join(b.Out, cmp.Or(b.RunFlags.Run, b.Env.Name))
+	g, werr := writeGroups(ctx, dir, b)
+	g.File = filepath.Join(dir, groupsName)
 	if werr != nil && err == nil {
 		err = &Error{Code: codeOurs, Err: room(werr)}
 	}
 	return books, g, err
 }
+
+// groupsName is the file of groups in a run directory.
+const groupsName = "groups.jsonl"
 
 // writeGroups makes the two files from the log, each in one step.
 func writeGroups(ctx context.Context, dir string, b Batch) (g Groups, err error) {
@@ -58,7 +61,7 @@ func writeGroups(ctx context.Context, dir string, b Batch) (g Groups, err error)
 		return g, err
 	}
 	defer r.Close()
-	lines, err := newReplaced(filepath.Join(dir, "groups.jsonl"))
+	lines, err := newReplaced(filepath.Join(dir, groupsName))
 	if err != nil {
 		return g, err
 	}

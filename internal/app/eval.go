@@ -126,6 +126,9 @@ func (e *Eval) resolve(ctx context.Context, h Host) error {
 		}
 	} else if e.Target != "" {
 		if _, err := os.Stat(e.Target); err != nil && !strings.Contains(e.Target, ":") && e.Target != "-" {
+			if slices.ContainsFunc(h.Envs, func(k envs.Kind) bool { return k.Name == e.Target }) {
+				return fmt.Errorf("%s is an environment: hermes env evaluate %s", e.Target, e.Target)
+			}
 			return fmt.Errorf("%s is neither a suite (have %s, or a YAML file) nor a dataset: %w", e.Target, strings.Join(configs.Suites(), ", "), err)
 		}
 		e.Datasets = []string{e.Target}

@@ -158,7 +158,7 @@ type RunFlags struct {
 	StopAfter        int           `name:"stop-after-failures" default:"50" help:"Failures in a row of one cause that stop the run."`
 	DrainTimeout     time.Duration `name:"drain-timeout" default:"60s" help:"How long the first interrupt lets rollouts finish."`
 	Progress         string        `enum:"auto,bar,plain,none" default:"auto" help:"auto, bar, plain or none."`
-	WandbFlags
-	Metrics string `help:"Serve Prometheus metrics on this loopback address." placeholder:"ADDR"`
-	JSON    bool   `name:"json" nokey:"" help:"Print the books as JSON."`
+	WandbFlags       `group:"Weights & Biases:"`
+	Metrics          string `help:"Serve Prometheus metrics on this loopback address." placeholder:"ADDR"`
+	JSON             bool   `name:"json" nokey:"" help:"Print the books as JSON."`
 }
