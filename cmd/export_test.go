@@ -59,3 +59,23 @@ func HelpPages() (examples, usual map[string][]string) {
 
 // Finish is the mapping of errors to exit codes.
 func Finish(err error, s *Signals) int { return finish(err, s, func(string) {}) }
+
+// Options lists the leaves of the grammar: each command with its options and arguments.
+func Options() (map[string][]*kong.Value, error) {
+	var grammar root
+	k, err := (&host{}).grammar(&grammar)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]*kong.Value{}
+	for _, leaf := range k.Model.Leaves(false) {
+		list := leaf.Positional
+		for _, group := range leaf.AllFlags(false) {
+			for _, f := range group {
+				list = append(list, f.Value)
+			}
+		}
+		all[leaf.Path()] = list
+	}
+	return all, nil
+}

@@ -7,9 +7,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
+	"hermes/envs/remote"
 	"hermes/internal/printable"
 )
 
@@ -53,7 +55,19 @@ func Main(ctx context.Context, args []string, p Parts) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, watched()...)
 	defer signal.Stop(signals)
-	return run(ctx, args, process{stdio: stdio, environ: os.Environ(), signals: signals, end: os.Exit, program: executable()}, p)
+	return run(ctx, args, process{stdio: stdio, environ: os.Environ(), signals: signals, end: byForce, program: executable()}, p)
+}
+
+// byForce ends the process whatever hangs in it, and first what it has started of programs of
+// environments, if that does not hang, too.
+func byForce(code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	go func() {
+		defer cancel()
+		remote.EndOwn(ctx)
+	}()
+	<-ctx.Done()
+	os.Exit(code)
 }
 
 // executable is the path of this program, for those who start it again in a guise.

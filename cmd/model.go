@@ -10,6 +10,7 @@ import (
 
 	"hermes/internal/app"
 	"hermes/internal/fakellm"
+	"hermes/internal/guard"
 )
 
 // modelCmd is `hermes model`.
@@ -76,6 +77,9 @@ func (c *modelFake) Run(h *host) (err error) {
 	defer stop()
 	guarded.Insecure = guarded.Insecure || c.Key != "" // then the model asks for its key itself; what it leaves open are counts
 	r, err := s.Serve(ctx, c.Listen, guarded)
+	if errors.Is(err, guard.ErrOpen) {
+		err = fmt.Errorf("%w; --key TEXT has the model ask for a key, as real servers do", err)
+	}
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}

@@ -129,7 +129,7 @@ func (h *host) dispatch(args []string, say func(string)) error {
 		}
 		return Usage("%w%s", err, hint(err))
 	}
-	if err := configs.CheckRanges(h.parsed); err != nil {
+	if err := errors.Join(configs.CheckRanges(h.parsed), configs.CheckAddresses(h.parsed)); err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
 	h.hideNamedKeys()

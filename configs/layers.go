@@ -161,7 +161,7 @@ func (l *Layers) user(d *Document) error {
 		f, known := l.scope.all[k.Value]
 		switch {
 		case slices.Contains(Sections(), k.Value):
-			l.section(d, k, v)
+			errs = append(errs, l.section(d, k, v))
 		case !known || f != nil && !f.IsMap() && v.Kind == yaml.MappingNode:
 			if near := Nearest(k.Value, l.scope.keys()); near != "" && near != k.Value {
 				l.warnings = append(l.warnings, fmt.Sprintf("%s:%d: unknown key %s is ignored (did you mean %s?)", d.File, k.Line, k.Value, near))
@@ -184,7 +184,7 @@ func (l *Layers) runFile(d *Document, secrets *Redactor) error {
 	first := map[string]string{}
 	for k, v := range d.pairs() {
 		if slices.Contains(Sections(), k.Value) {
-			l.section(d, k, v)
+			errs = append(errs, l.section(d, k, v))
 			continue
 		}
 		f := l.scope.here[k.Value]

@@ -8,20 +8,22 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
+
+	"hermes/internal/address"
 )
 
 // Hidden is written in the place of a secret.
-const Hidden = "[redacted]"
+const Hidden = address.Hidden
 
 // minSecret is the length in bytes below which a value is not searched for: hiding
 // every "1" of a log would hide the log.
 const minSecret = 6
 
-// Redactor replaces the secrets it knows, and what has the shape of a provider's key.
+// Redactor replaces the secrets it knows, and what has the shape of a provider's key or
+// stands in a URL as a password or key.
 // It is safe for concurrent use; nil hides only the shapes.
 type Redactor struct {
 	mu     sync.RWMutex
@@ -30,13 +32,14 @@ type Redactor struct {
 }
 
 // Redact returns a Redactor that knows the values of all variables of env with the name
-// of a secret, and those of the variables named.
+// of a secret, those of the variables named, and the passwords of URLs in all of them.
 func Redact(env Env, names ...string) *Redactor {
 	r := &Redactor{}
 	for _, n := range env.Names() {
 		if SecretName(n) || slices.Contains(names, n) {
 			r.values = append(r.values, env.Get(n))
 		}
+		r.values = append(r.values, address.Passwords(env.Get(n))...)
 	}
 	r.build()
 	return r
@@ -51,15 +54,14 @@ func (r *Redactor) Add(values ...string) {
 }
 
 // build prepares the replacer, longest value first, with the spellings that a value
-// takes in JSON and in URLs.
+// takes in JSON, in URLs and in base64.
 func (r *Redactor) build() {
 	var all []string
 	for _, v := range r.values {
 		if v = strings.TrimSpace(v); len(v) < minSecret {
 			continue
 		}
-		quoted, _ := json.Marshal(v)
-		all = append(all, v, string(quoted[1:len(quoted)-1]), url.QueryEscape(v), url.PathEscape(v))
+		all = append(all, address.Spellings(v)...)
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
 	var pairs []string
@@ -86,7 +88,7 @@ func (r *Redactor) String(text string) string {
 		text = r.rep.Replace(text)
 		r.mu.RUnlock()
 	}
-	return secretValue.ReplaceAllString(text, Hidden)
+	return secretValue.ReplaceAllString(address.HideKeys(text), Hidden)
 }
 
 // Writer passes what is written on to w without secrets. Each Write is looked at by

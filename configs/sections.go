@@ -34,8 +34,9 @@ func (l *Layers) Section(name string) Section {
 	return Section{Name: name}
 }
 
-func (l *Layers) section(d *Document, k, v *yaml.Node) {
+func (l *Layers) section(d *Document, k, v *yaml.Node) error {
 	l.sections[k.Value] = Section{Name: k.Value, File: d.File, Node: v}
+	return d.noAddresses(k.Value, v)
 }
 
 // Keys lists the keys of the section in the order of the file.

@@ -21,6 +21,8 @@ import (
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
+
+	"hermes/internal/address"
 )
 
 // engine is a Docker or podman engine that answered.
@@ -66,6 +68,9 @@ func usualSockets(runtimeDir string) []string {
 
 // dialEngine asks one engine what it is.
 func dialEngine(ctx context.Context, host, certs string) (*engine, error) {
+	if err := address.Check("DOCKER_HOST", host); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
 	kind, address, _ := strings.Cut(host, "://")
 	if kind != "unix" && kind != "tcp" || address == "" {
 		return nil, fmt.Errorf("engine %q: want unix:///PATH or tcp://HOST:PORT", host)

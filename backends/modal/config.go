@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hermes/backends"
+	"hermes/internal/address"
 )
 
 // Config is the section `backends.modal` of a run file. The zero value is usable where
@@ -106,6 +107,9 @@ var (
 func (c Config) complete(at Surroundings) (Config, error) {
 	c.Server = strings.TrimSuffix(cmp.Or(c.Server, at.get("MODAL_SERVER_URL"), "https://api.modal.com"), "/")
 	c.Linger, c.Call = cmp.Or(c.Linger, 10*time.Minute), cmp.Or(c.Call, time.Minute)
+	if err := address.Check("MODAL_SERVER_URL", c.Server); err != nil {
+		return c, err
+	}
 	if _, _, err := target(c.Server, true); err != nil {
 		return c, fmt.Errorf("server %q: %w", c.Server, err)
 	}

@@ -30,6 +30,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/slotd"
+	"hermes/internal/address"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -114,6 +115,9 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 
 // connect makes a client, and what closes its connections, that takes nothing from the environment by itself.
 func connect(c Config, at Surroundings) (client *api.Client, hangUp func(), err error) {
+	if err := address.Check("NOMAD_ADDR", c.Address); err != nil {
+		return nil, nil, err
+	}
 	token := at.Token
 	if c.TokenFile != "" {
 		raw, err := os.ReadFile(c.TokenFile)

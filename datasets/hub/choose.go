@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"hermes/configs"
 	"hermes/internal/hfhub"
 )
 
@@ -57,7 +58,7 @@ func parseCard(text []byte) []config {
 	var card struct {
 		Configs []config `yaml:"configs"`
 	}
-	if !ok || yaml.Unmarshal(head, &card) != nil {
+	if !ok || configs.CheckYAML("README.md", head) != nil || yaml.Unmarshal(head, &card) != nil {
 		return nil
 	}
 	return card.Configs

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"hermes/configs"
 	"hermes/datasets"
 )
 
@@ -32,6 +33,9 @@ type Spec struct {
 
 // Parse reads NAME, or one grader or a list of them as YAML or JSON.
 func Parse(text string) (Spec, error) {
+	if err := configs.CheckYAML("grader", []byte(text)); err != nil {
+		return Spec{}, err
+	}
 	d := yaml.NewDecoder(strings.NewReader(text))
 	var doc yaml.Node
 	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {

@@ -17,13 +17,14 @@ import (
 // left of its output is read after its end.
 const grace = time.Second
 
-// process is a child in a process group of its own.
+// process is a child with all that it starts.
 type process struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *os.File
 	once sync.Once
 	exit chan struct{} // closed when the child was reaped
+	all  *family
 
 	mu     sync.Mutex
 	reaped bool // its number may belong to another process now
@@ -42,17 +43,20 @@ func startProcess(c Config, argv []string, told func(string), more ...string) (*
 		return nil, err
 	}
 	p.cmd.Env = append(vars, more...)
-	group(p.cmd)
+	p.all = newFamily()
+	p.all.prepare(p.cmd)
 	fail := func(err error, open ...io.Closer) (*process, error) {
 		for _, f := range open {
 			f.Close()
 		}
+		p.all.forget()
 		return nil, fmt.Errorf("start %q: %w", strings.Join(argv, " "), err)
 	}
-	in, err := p.cmd.StdinPipe()
+	inEnd, in, err := os.Pipe()
 	if err != nil {
 		return fail(err)
 	}
+	defer inEnd.Close()
 	out, outEnd, err := os.Pipe()
 	if err != nil {
 		return fail(err, in)
@@ -61,23 +65,30 @@ func startProcess(c Config, argv []string, told func(string), more ...string) (*
 	if err != nil {
 		return fail(err, in, out, outEnd)
 	}
-	p.in, p.out, p.err, p.cmd.Stdout, p.cmd.Stderr = in, out, errs, outEnd, errEnd
+	p.in, p.out, p.err = in, out, errs
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inEnd, outEnd, errEnd
 	started := make(chan error, 1)
 	go func() { // joined through exit
 		// The kernel kills the child when this thread ends, not only when hermes does.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
+		if err != nil && p.all.unborn() { // a kernel or a filter that has no births in cgroups
+			p.cmd = &exec.Cmd{Path: p.cmd.Path, Args: p.cmd.Args, Env: p.cmd.Env, Stdin: inEnd, Stdout: outEnd, Stderr: errEnd, SysProcAttr: p.cmd.SysProcAttr}
+			err = p.cmd.Start()
+		}
 		started <- err
 		if err != nil {
 			return
 		}
+		p.all.started(p.cmd.Process.Pid)
 		waitExit(p.cmd)
 		p.kill() // its children; while it is not reaped nobody else has its number
 		p.mu.Lock()
 		p.reaped = true
 		p.mu.Unlock()
 		_ = p.cmd.Wait() // ProcessState tells
+		p.all.forget()
 		deadline := time.Now().Add(grace)
 		_, _ = p.out.SetReadDeadline(deadline), p.err.SetReadDeadline(deadline) // its children may hold them open
 		close(p.exit)
@@ -118,12 +129,12 @@ func (p *process) ask() {
 	}
 }
 
-// kill ends the process group, unless it has ended.
+// kill ends the program and what it has started, unless it has ended.
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		kill(p.cmd)
+		p.all.kill(p.cmd.Process.Pid)
 	}
 }
 

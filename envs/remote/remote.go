@@ -130,6 +130,9 @@ func Open(ctx context.Context, c Config) (envs.Bundled, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.URL == "" {
+		Sweep(context.Background()) // what a hermes that was killed has left
+	}
 	if len(c.Checker) > 0 {
 		return newChecker(c)
 	}

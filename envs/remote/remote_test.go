@@ -385,7 +385,7 @@ func TestBadStart(t *testing.T) {
 		{remote.Config{Checker: []string{"true"}}, "set dataset"},
 		{remote.Config{Command: []string{"true"}, Workers: 1000}, "workers 1000"},
 		{remote.Config{URL: "http://example.com/env"}, "want https://…, or http:// with a host of the loopback"},
-		{remote.Config{URL: "https://user:secret@example.com/env"}, "secrets do not belong"},
+		{remote.Config{URL: "https://user:secret@example.com/env"}, "holds a user or password"},
 	} {
 		e, err := remote.Open(t.Context(), tt.c)
 		if err == nil {

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"hermes/internal/address"
 )
 
 // perServer is how many requests a server gets at once that does not say.
@@ -32,12 +34,13 @@ type web struct {
 }
 
 func newWeb(c Config) (*web, error) {
+	if err := address.Check("url", c.URL); err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("url: %w", err)
-	case u.User != nil:
-		return nil, errors.New("url: it holds a password; secrets do not belong into settings")
 	case u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
 		return nil, fmt.Errorf("url %q: want https://…, or http:// with a host of the loopback", c.URL)
 	}

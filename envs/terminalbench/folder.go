@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"hermes/configs"
 	"hermes/envs"
 )
 
@@ -129,6 +130,9 @@ func (f *folder) fill(all []file) error {
 	if len(missing) > 0 {
 		return fmt.Errorf("no %s", strings.Join(missing, ", no "))
 	}
+	if err := configs.CheckYAML("task.yaml", by["task.yaml"]); err != nil {
+		return err
+	}
 	if err := yaml.Unmarshal(by["task.yaml"], &f.settings); err != nil {
 		return fmt.Errorf("task.yaml: %w", err)
 	}
@@ -183,6 +187,9 @@ func solved(by map[string][]byte) (string, error) {
 	var steps []struct {
 		Command string `yaml:"command"`
 	}
+	if err := configs.CheckYAML("solution.yaml", raw); err != nil {
+		return "", err
+	}
 	if err := yaml.Unmarshal(raw, &steps); err != nil {
 		return "", fmt.Errorf("solution.yaml: want a list of {command}: %w", err)
 	}
@@ -200,6 +207,9 @@ func composed(raw []byte) (map[string]string, error) {
 		Services map[string]struct {
 			Environment yaml.Node `yaml:"environment"`
 		} `yaml:"services"`
+	}
+	if err := configs.CheckYAML("docker-compose.yaml", raw); err != nil {
+		return nil, err
 	}
 	if err := yaml.NewDecoder(bytes.NewReader(raw)).Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

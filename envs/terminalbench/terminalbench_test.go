@@ -270,7 +270,7 @@ func TestBad(t *testing.T) {
 		"have keep":                  {"task.yaml": "instruction: x\nprocesses: kept", "run-tests.sh": ""},
 		"more than 0":                {"task.yaml": "instruction: x\nmax_test_timeout_sec: -1", "run-tests.sh": ""},
 		"is negative":                {"task.yaml": "instruction: x\ntest_weights: {a: -1}", "run-tests.sh": ""},
-		"task.yaml: yaml":            {"task.yaml": "instruction: [", "run-tests.sh": ""},
+		"task.yaml:1: ":              {"task.yaml": "instruction: [", "run-tests.sh": ""},
 		"no FROM":                    {"task.yaml": "instruction: x", "run-tests.sh": "", "Dockerfile": "WORKDIR /app"},
 		"2 services":                 {"task.yaml": "instruction: x", "run-tests.sh": "", "docker-compose.yaml": "services: {a: {}, b: {}}"},
 		"variables of the host":      {"task.yaml": "instruction: x", "run-tests.sh": "", "docker-compose.yaml": "services: {a: {environment: {K: '${HOME}'}}}"},

@@ -165,6 +165,9 @@ func overlay(section *yaml.Node, set []string) (*yaml.Node, error) {
 			return nil, fmt.Errorf("--set %q: want KEY=VALUE", text)
 		}
 		var v any
+		if err := configs.CheckYAML("--set "+key, []byte(value)); err != nil {
+			return nil, err
+		}
 		if err := yaml.Unmarshal([]byte(value), &v); err != nil {
 			return nil, fmt.Errorf("--set %s: the value is no YAML: %w", key, err)
 		}

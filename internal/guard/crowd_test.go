@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,41 @@ func TestSlowBodies(t *testing.T) {
 	}
 	if n, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection stays open", n)
+	}
+}
+
+// TestSlowHeaders: a header that stops or trickles ends its connection in its time, and that
+// time is there when nothing is said.
+func TestSlowHeaders(t *testing.T) {
+	const most = 300 * time.Millisecond
+	addr := running(t, guard.Options{Header: most, Window: time.Hour}, reader)
+	began := time.Now()
+	still := dial(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\nX-")
+	trickle := dial(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+	gave := make(chan struct{})
+	go func() {
+		defer close(gave)
+		tick := time.NewTicker(most / 20)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := trickle.Write([]byte("x")); err != nil {
+				return
+			}
+		}
+	}()
+	for _, c := range []net.Conn{still, trickle} {
+		c.SetReadDeadline(time.Now().Add(30 * time.Second))
+		if said, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(string(said), " 200 ") {
+			t.Errorf("a slow header: %q, %v", said, err)
+		}
+	}
+	if took := time.Since(began); took > 20*most {
+		t.Errorf("slow headers were ended after %v", took)
+	}
+	trickle.Close()
+	<-gave
+	if bounds := guard.HeaderTime(guard.Options{}); bounds <= 0 || bounds > 30*time.Second {
+		t.Errorf("a header may take %v when nothing is said", bounds)
 	}
 }
 

@@ -24,6 +24,9 @@ import (
 	"time"
 )
 
+// ErrOpen is the error of a host beyond the loopback without a word on who may come in.
+var ErrOpen = errors.New("can be reached from other machines")
+
 // Options say who may come in.
 type Options struct {
 	Host     string         // address or name to listen on; "" means 127.0.0.1
@@ -36,6 +39,7 @@ type Options struct {
 	MaxBody  int64          // bytes of a request's body; 0 means 64 MiB
 	Healthy  func() error   // asked by /healthz; nil is always healthy
 
+	Header time.Duration // in which the header of a request must come; 0 means 10 seconds
 	Window time.Duration // in which a body must bring 160 KiB or end; 0 means 10 seconds
 	Most   int           // connections at once; 0 means what the system's limit on open files allows, 16,384 at most
 	Grace  time.Duration // how long requests may go on after the end was asked for; 0 means 10 seconds
@@ -60,6 +64,9 @@ func New(o Options) (*Guard, error) {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 64 << 20
 	}
+	if o.Header <= 0 {
+		o.Header = headerTime
+	}
 	if o.Window <= 0 {
 		o.Window = 10 * time.Second
 	}
@@ -77,7 +84,7 @@ func New(o Options) (*Guard, error) {
 	}
 	g := &Guard{opt: o, local: Loopback(o.Host), names: map[string]bool{}, origins: map[string]bool{}}
 	if !g.local && o.Token == "" && len(o.Allow) == 0 && !o.Insecure {
-		return nil, fmt.Errorf("host %s can be reached from other machines; say who may come in with --token TEXT, --allow CIDR, or --insecure for everybody", o.Host)
+		return nil, fmt.Errorf("host %s %w; say who may come in with --token TEXT, --allow CIDR, or --insecure for everybody", o.Host, ErrOpen)
 	}
 	for _, name := range o.Names {
 		host, err := hostName(name)

@@ -97,11 +97,14 @@ func (g *Guard) origin(r *http.Request) (string, bool) {
 			return "", false
 		}
 	}
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-		return "", true
+	for _, site := range r.Header["Sec-Fetch-Site"] { // none of several may be a foreign one
+		switch site {
+		case "", "none", "same-origin":
+		default:
+			return "", false
+		}
 	}
-	return "", false
+	return "", true
 }
 
 // cors lets a page of a listed origin read the answer, and answers what its browser asks
@@ -133,11 +136,12 @@ func FromPage(r *http.Request) bool {
 	if h.Get("Origin") != "" || h.Get("Referer") != "" {
 		return true
 	}
-	switch h.Get("Sec-Fetch-Site") {
-	case "none":
-		return false
-	case "": // a program, or a browser that does not say
-		return strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
+	sites := h["Sec-Fetch-Site"]
+	for _, site := range sites {
+		if site != "none" {
+			return true
+		}
 	}
-	return true
+	// A program, or a browser that does not say.
+	return len(sites) == 0 && strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
 }

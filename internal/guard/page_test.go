@@ -92,6 +92,10 @@ func TestPages(t *testing.T) {
 		{o: listed, header: []string{"Origin", "http://127.0.0.1:8000.evil.example"}},
 		{o: listed, header: []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}},
 		{o: listed, header: []string{"Sec-Fetch-Site", "same-site"}},
+		{o: listed, header: []string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Site", "cross-site"}},
+		{o: listed, header: []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Site", "none"}},
+		{o: listed, header: []string{"Sec-Fetch-Site", "none, cross-site"}},
+		{o: listed, header: []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "same-origin"}, in: true},
 		{o: listed, header: []string{"Origin", "http://127.0.0.1:8000", "Sec-Fetch-Site", "cross-site"}},
 	}
 	for _, tt := range tests {
@@ -121,14 +125,15 @@ func TestFromPage(t *testing.T) {
 		page   bool
 	}{
 		{nil, false}, {[]string{"User-Agent", "python-requests/2.32"}, false}, {[]string{"Sec-Fetch-Site", "none", "User-Agent", browser}, false},
-		{[]string{"Sec-Fetch-Site", "same-origin"}, true}, {[]string{"Sec-Fetch-Site", "same-site"}, true}, {[]string{"Sec-Fetch-Site", "cross-site"}, true},
+		{[]string{"Sec-Fetch-Site", "same-origin"}, true}, {[]string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"}, true},
+		{[]string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "none"}, false}, {[]string{"Sec-Fetch-Site", "same-site"}, true}, {[]string{"Sec-Fetch-Site", "cross-site"}, true},
 		{[]string{"Referer", "http://127.0.0.1/"}, true}, {[]string{"Origin", "http://127.0.0.1"}, true}, {[]string{"Sec-Fetch-Site", "none", "Referer", "x"}, true},
 		{[]string{"User-Agent", browser}, true}, // a browser sends no Sec-Fetch-Site to an address beyond the loopback
 	}
 	for _, tt := range tests {
 		r := httptest.NewRequest("GET", "/reset", nil)
 		for i := 0; i < len(tt.header); i += 2 {
-			r.Header.Set(tt.header[i], tt.header[i+1])
+			r.Header.Add(tt.header[i], tt.header[i+1])
 		}
 		if got := guard.FromPage(r); got != tt.page {
 			t.Errorf("%q: %v", tt.header, got)

@@ -39,7 +39,7 @@ const (
 // On is Serve with a listener that is open. It takes the listener over.
 func (g *Guard) On(ctx context.Context, l net.Listener, h http.Handler) *Running {
 	c := newCrowd(l, g.opt.Most)
-	srv := &http.Server{Handler: g.Wrap(h), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+	srv := &http.Server{Handler: g.Wrap(h), ReadHeaderTimeout: g.opt.Header, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ConnState: c.watch, ConnContext: withGuest}
 	r := &Running{URL: "http://" + l.Addr().String(), done: make(chan error, 1)}
 	served := make(chan error, 1)

@@ -20,6 +20,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/address"
 )
 
 // Options say where the hub and its cache are. The caller fills them from its flags
@@ -81,6 +83,9 @@ func Open(kind Kind, name string, o Options) (*Repo, error) {
 		o.Endpoint = "https://huggingface.co"
 	}
 	o.Endpoint = strings.TrimRight(o.Endpoint, "/")
+	if err := address.Check("HF_ENDPOINT", o.Endpoint); err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
 	r := &Repo{o: o, name: name, api: "/api/" + string(kind) + "/" + name, page: "/" + name,
 		dir: filepath.Join(o.Cache, string(kind)+"--"+strings.ReplaceAll(name, "/", "--"))}
 	if kind != Models {

@@ -42,18 +42,21 @@ func floorOf(dir string) (floor, bool) {
 	return floor{}, false
 }
 
-// libraries are folders under internal that import nothing of ours: every floor may use
-// them.
+// libraries are folders under internal that import nothing of ours but other libraries: every
+// floor may use them.
 func libraries(t *Tree) map[string]bool {
 	lib := map[string]bool{}
 	for _, f := range t.code() {
 		if strings.HasPrefix(f.Dir(), "internal/") {
-			if _, seen := lib[f.Dir()]; !seen {
-				lib[f.Dir()] = true
-			}
+			lib[f.Dir()] = true
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, f := range t.code() {
 			for _, im := range f.AST.Imports {
-				if _, own := ours(importPath(im)); own {
-					lib[f.Dir()] = false
+				if dir, own := ours(importPath(im)); lib[f.Dir()] && own && !lib[dir] {
+					lib[f.Dir()], again = false, true
 				}
 			}
 		}

@@ -28,6 +28,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"hermes/internal/address"
 )
 
 // Options tune a [Client]. The zero value is usable.
@@ -79,12 +81,15 @@ func local(host string) bool {
 
 // New checks the address, such as http://127.0.0.1:8000 or http://host:8000/t/TOKEN.
 func New(base string, o Options) (*Client, error) {
+	if err := address.Check("--api", base); err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("trajectory server %q: want an address such as http://127.0.0.1:8000", base)
 	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("trajectory server %q: an address has no query", base)
+	if u.Fragment != "" {
+		return nil, fmt.Errorf("trajectory server %q: an address has no fragment", base)
 	}
 	o.Tries, o.Pause, o.Timeout = cmp.Or(o.Tries, 3), cmp.Or(o.Pause, 500*time.Millisecond), cmp.Or(o.Timeout, 5*time.Minute)
 	kept := &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 3 * time.Second} // uvicorn closes after 5

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/configs"
 )
 
 // Translated is a command line in the flags of hermes.
@@ -176,7 +178,7 @@ func (r *reader) file(name string) (ours bool, err error) {
 		return false, nil // who reads run files says it better
 	}
 	var top map[string]yaml.Node
-	if yaml.Unmarshal(raw, &top) != nil {
+	if configs.CheckYAML(name, raw) != nil || yaml.Unmarshal(raw, &top) != nil {
 		return false, nil
 	}
 	_, env := top["env"]

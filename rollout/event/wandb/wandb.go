@@ -25,6 +25,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"hermes/internal/address"
 )
 
 // Info is what a run says of itself.
@@ -249,6 +251,9 @@ func (r *Run) Close(code int) error {
 
 // NewServer reads an address and a key.
 func NewServer(base, key string) (*Server, error) {
+	if err := address.Check("WANDB_BASE_URL", base); err != nil {
+		return nil, fmt.Errorf("address of W&B: %w", err)
+	}
 	u, err := url.Parse(strings.TrimRight(base, "/"))
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return nil, fmt.Errorf("address of W&B %q: want https://HOST", base)

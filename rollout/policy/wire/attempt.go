@@ -74,11 +74,6 @@ func (a *attempt) Whole(ctx context.Context) ([]byte, error) {
 func (a *attempt) do(req *http.Request) (*http.Response, error) {
 	a.raw = a.raw[:0]
 	req.URL = join(a.at.url, a.r.Path)
-	if u := a.at.url.User; u != nil && a.key == "" {
-		pass, _ := u.Password()
-		req.Header = req.Header.Clone()
-		req.SetBasicAuth(u.Username(), pass)
-	}
 	if a.r.Body == nil {
 		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
 	} else {
@@ -106,6 +101,7 @@ func (a *attempt) do(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	a.arm(a.c.opt.Idle, &errIdle)
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // a body that breaks off still has a status
+	raw = []byte(a.c.hide.Text(string(raw)))                // before it is cut anywhere
 	e := Classify(resp.StatusCode, resp.Header, raw, time.Now())
 	if loc := resp.Header.Get("Location"); loc != "" {
 		e.Err = fmt.Errorf("%w (it redirects: correct the base URL)", e.Err)
@@ -172,7 +168,6 @@ func (a *attempt) overdue(e *Error) *Error {
 // join puts a path behind a base URL; the query of the path is kept.
 func join(base *url.URL, path string) *url.URL {
 	u := *base
-	u.User = nil
 	if strings.HasPrefix(path, "//") { // beside the OpenAI routes: //metrics, //generate
 		u.Path, path = strings.TrimSuffix(u.Path, "/v1"), path[1:]
 	}
@@ -247,6 +242,13 @@ func (r replay) Do(req *http.Request) (*http.Response, error) {
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(r)),
 		ContentLength: int64(len(r)), Request: req,
 	}, nil
+}
+
+// failure is what ended an attempt, with none of our keys in its text.
+func (c *Client) failure(ctx context.Context, at *replica, err error) *Error {
+	e := failure(ctx, at, err, c.opt.MaxAnswer)
+	e.Err = c.hide.Error(e.Err)
+	return e
 }
 
 // failure makes an *Error of whatever ended an attempt. ctx is the attempt's.

@@ -171,7 +171,7 @@ func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) 
 		whole.Stop()
 	}
 	if err != nil {
-		failed = failure(actx, at, err, c.opt.MaxAnswer)
+		failed = c.failure(actx, at, err)
 		failed.Status = max(failed.Status, a.status)
 	}
 	a.end()
@@ -309,7 +309,7 @@ func (c *Client) get(ctx context.Context, at *replica, path string) ([]byte, err
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, failure(actx, at, err, c.opt.MaxAnswer)
+		return nil, c.failure(actx, at, err)
 	}
 	return a.raw, nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"hermes/internal/address"
 )
 
 // replica is one base URL with its own limiter.
@@ -29,7 +31,7 @@ func newReplica(base string, ceiling int) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replica{base: u.Redacted(), url: u, limit: newLimiter(ceiling), news: news{share: 1}}, nil
+	return &replica{base: u.String(), url: u, limit: newLimiter(ceiling), news: news{share: 1}}, nil
 }
 
 // routes are what follows a base URL in an address that was copied whole.
@@ -37,33 +39,36 @@ var routes = []string{"/chat/completions", "/completions", "/models", "/response
 
 // checkBase reads a base URL; its errors say what to write instead.
 func checkBase(base string) (*url.URL, error) {
+	if err := address.Check("--base-url", base); err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(base)
 	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
 		for _, r := range routes {
 			if path, ok := strings.CutSuffix(u.Path, r); ok {
 				shown := *u
 				shown.Path, shown.RawPath = path, ""
-				return nil, fmt.Errorf("base URL %q ends in the route %s, which hermes adds itself: write --base-url %s", u.Redacted(), r, shown.Redacted())
+				return nil, fmt.Errorf("base URL %q ends in the route %s, which hermes adds itself: write --base-url %s", u.String(), r, shown.String())
 			}
 		}
-		if one, more, ok := strings.Cut(u.Redacted(), ","); ok && strings.Contains(more, "://") {
+		if one, more, ok := strings.Cut(u.String(), ","); ok && strings.Contains(more, "://") {
 			return nil, fmt.Errorf("base URL %q has another behind a comma: write --base-url once for each server", one)
 		}
-		if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		if u.Fragment != "" {
 			shown := *u
-			shown.RawQuery, shown.ForceQuery, shown.Fragment, shown.RawFragment = "", false, "", ""
-			return nil, fmt.Errorf("base URL %q has a query or a fragment, which no request would carry: write --base-url %s", u.Redacted(), shown.Redacted())
+			shown.Fragment, shown.RawFragment = "", ""
+			return nil, fmt.Errorf("base URL %q has a fragment, which no request would carry: write --base-url %s", shown.String()+"#"+address.Hidden, shown.String())
 		}
 		return u, nil
 	}
 	// localhost:8000/v1 reads as scheme localhost, 127.0.0.1:8000/v1 as no URL at all.
 	if guess, e := url.Parse("http://" + base); e == nil && !strings.Contains(base, "://") && hostLike(guess) {
-		return nil, fmt.Errorf("base URL %q has no scheme: write --base-url %s (or https)", guess.Redacted()[len("http://"):], guess.Redacted())
+		return nil, fmt.Errorf("base URL %q has no scheme: write --base-url %s (or https)", guess.String()[len("http://"):], guess.String())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("base URL %q: %w", base, errors.Unwrap(err))
 	}
-	return nil, fmt.Errorf("base URL %q: want http://HOST or https://HOST", u.Redacted())
+	return nil, fmt.Errorf("base URL %q: want http://HOST or https://HOST", u.String())
 }
 
 // hostLike tells a server's name from a word: it has a port, a dot, or is this machine.

@@ -22,6 +22,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"hermes/internal/address"
 )
 
 // Options tune a [Client]. The zero value of each field is usable, but for Bases.
@@ -53,6 +55,7 @@ type Client struct {
 	opt   Options
 	fleet *fleet
 	keys  *keys
+	hide  *address.Hider         // the keys, which a server may send back
 	json  map[string]http.Header // of a request for a whole document, by key; never changed
 	send  http.RoundTripper
 	stats stats
@@ -85,7 +88,7 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{opt: o, keys: newKeys(o.Keys), send: o.Transport, rand: rand.New(rand.NewPCG(o.Seed, 0x77697265))}
+	c := &Client{opt: o, keys: newKeys(o.Keys), hide: address.NewHider(o.Keys...), send: o.Transport, rand: rand.New(rand.NewPCG(o.Seed, 0x77697265))}
 	if c.send == nil {
 		c.send = newDirect(o)
 	}

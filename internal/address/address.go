@@ -1,0 +1,120 @@
+// Package address looks for secrets in the URLs of a text: an address that is given to hermes
+// stands in run.yaml, in logs and in the list of processes, so that it must hold none.
+package address
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Hidden is written in the place of a secret.
+const Hidden = "[redacted]"
+
+// scheme begins each URL of a text.
+var scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// Secret says what the URLs in a text hold that may be a secret: "a user or password",
+// "a query", or "" for nothing. It reads what no parser of URLs takes, too: a password with a
+// bare % or / is one all the same. Text with spaces is no address.
+func Secret(text string) string {
+	if strings.ContainsAny(text, " \t\r\n") {
+		return ""
+	}
+	starts := scheme.FindAllStringIndex(text, -1)
+	for i, at := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		if what := heldIn(text[at[1]:end]); what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+// heldIn looks at one URL behind its scheme.
+func heldIn(rest string) string {
+	host := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		host = rest[:i]
+	}
+	_, port, cut := strings.Cut(host, ":")
+	odd := cut && !strings.HasPrefix(host, "[") && strings.Trim(port, "0123456789") != "" // no port: a password that goes on
+	switch {
+	case strings.Contains(host, "@"), odd && strings.Contains(rest, "@"):
+		return "a user or password"
+	case strings.Contains(rest, "?"):
+		return "a query"
+	}
+	return ""
+}
+
+// remedies are where a secret goes instead, by the option of its address; the others have
+// the environment.
+func remedies() map[string]string {
+	key := "write the address alone, and name the variable that holds the key with --api-key-env"
+	return map[string]string{
+		"base-url": key, "fallback": key, "model-role": key,
+		"api": "write the address alone, and name the variable that holds the token with --api-token-env",
+	}
+}
+
+// Check refuses an address that holds a user, a password or a query: it would stand
+// in run.yaml, in logs and in the list of processes. name is what it was given as, such as
+// --base-url or HF_ENDPOINT; the message does not repeat the secret.
+func Check(name, text string) error {
+	what := Secret(text)
+	if what == "" {
+		return nil
+	}
+	remedy := remedies()[strings.TrimPrefix(name, "--")]
+	if remedy == "" {
+		remedy = "write the address alone; keys and passwords come from variables of their own, in the environment or $HERMES_HOME/.env"
+	}
+	return fmt.Errorf("%s %s holds %s, which does not belong into an address: %s", name, Hide(text), what, remedy)
+}
+
+var (
+	userInURL  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'<>]*@`)
+	tokenInURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>/?#]*/t/)[^\s"'<>/?#]+`)
+	queryInURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>?#]*\?)[^\s"'<>]+`)
+	keyInURL   = regexp.MustCompile(`(?i)([?&][a-z0-9_.-]*(?:key|token|secret|password|passwd|pwd|sig|signature|auth|credential)=)[^\s"'<>&#]+`)
+)
+
+// Hide returns text without what [Secret] finds in its URLs.
+func Hide(text string) string {
+	return queryInURL.ReplaceAllString(HideKeys(text), "${1}"+Hidden)
+}
+
+// HideKeys hides users, passwords, tokens in a path (/t/TOKEN) and the values of queries that
+// are named like secrets. Other queries are of use in a log.
+func HideKeys(text string) string {
+	if !strings.Contains(text, "://") {
+		return text
+	}
+	text = userInURL.ReplaceAllString(text, "${1}"+Hidden+"@")
+	text = tokenInURL.ReplaceAllString(text, "${1}"+Hidden)
+	return keyInURL.ReplaceAllString(text, "${1}"+Hidden)
+}
+
+// Passwords lists the users and passwords of the URLs in the value of a variable, such as
+// HTTPS_PROXY.
+func Passwords(value string) []string {
+	var out []string
+	for _, m := range userInURL.FindAllStringSubmatch(value, -1) {
+		user := strings.TrimSuffix(strings.TrimPrefix(m[0], m[1]), "@")
+		_, word, ok := strings.Cut(user, ":")
+		if !ok {
+			word = user
+		}
+		plain, err := url.PathUnescape(word)
+		if err == nil && plain != word {
+			out = append(out, plain)
+		}
+		out = append(out, word)
+	}
+	return out
+}
