@@ -20,8 +20,9 @@ func meddled(pid int) string {
 	}
 	for name, value := range its {
 		switch name {
-		case "Max processes", "Max core file size", "Max file size":
-			continue
+		case "Max processes", "Max core file size", "Max file size",
+			"Max pending signals", "Max msgqueue size", "Max locked memory", "Max nice priority", "Max realtime priority":
+			continue // those of settle
 		}
 		if was, ok := own[name]; ok && was != value {
 			return fmt.Sprintf("%s: %s, was %s", name, value, was)
