@@ -38,7 +38,13 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 
 // paced gives so many bytes each second, and counts them. It is JSON's white space, so that all
 // of it is read.
-type paced struct{ left, rate, gave int }
+type paced struct {
+	left, rate, gave int
+	ended            chan struct{}
+}
+
+// Close is called when the client sends no more.
+func (p *paced) Close() error { close(p.ended); return nil }
 
 func (p *paced) Read(b []byte) (int, error) {
 	if p.left == 0 {
@@ -87,7 +93,7 @@ func TestPaceOfBodies(t *testing.T) {
 					return here, nil
 				}}
 				began := time.Now()
-				body := &paced{left: tt.size, rate: tt.rate}
+				body := &paced{left: tt.size, rate: tt.rate, ended: make(chan struct{})}
 				q, err := http.NewRequestWithContext(ctx, "POST", "http://127.0.0.1:8000/scored_data", body)
 				if err != nil {
 					t.Fatal(err)
@@ -112,6 +118,7 @@ func TestPaceOfBodies(t *testing.T) {
 				t.Logf("%.60q after %v, %d bytes", what, took, body.gave)
 				tr.CloseIdleConnections()
 				cancel()
+				<-body.ended
 				if err := running.Wait(); err != nil && !errors.Is(err, net.ErrClosed) {
 					t.Error(err)
 				}
