@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"hermes/parsers"
+	"hermes/parsers/chattemplate"
 	"hermes/rollout/policy"
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
@@ -43,6 +45,7 @@ func TestLeaked(t *testing.T) {
 		"id of a call": func(k string) string {
 			return `"content":"","tool_calls":[{"index":0,"id":` + text(k) + `,"type":"function","function":{"name":"ls","arguments":"{}"}}]`
 		},
+		"a field that nobody reads": func(k string) string { return `"content":"x","note":` + text(k) },
 	}
 	spelled := map[string]func(string) string{
 		"plain":  func(k string) string { return k },
@@ -53,6 +56,9 @@ func TestLeaked(t *testing.T) {
 		for how, spell := range spelled {
 			for _, way := range []string{"whole", "escaped", "stream", "stream of pieces"} {
 				for _, k := range []string{key, "sk-no-key-required"} {
+					if place == "a field that nobody reads" && way == "stream of pieces" {
+						continue // it has none
+					}
 					t.Run(strings.Join([]string{place, how, way, k[:5]}, "/"), func(t *testing.T) {
 						var asked atomic.Int64
 						s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,6 +126,54 @@ func TestLeaked(t *testing.T) {
 					})
 				}
 			}
+		}
+	}
+}
+
+// TestLeakedTokens: tokens that spell the key are no answer either, nor is a token-exact server's
+// answer that holds it in a field.
+func TestLeakedTokens(t *testing.T) {
+	const key = "sk-q7/Zx&k+22wt=A1b2C3"
+	var ids, plain []int
+	for _, b := range []byte("it is " + key) {
+		ids = append(ids, int(b))
+	}
+	for _, b := range []byte("it is none") {
+		plain = append(plain, int(b))
+	}
+	for name, tt := range map[string]struct {
+		answer string
+		leaked bool
+	}{
+		"no key":           {sgl(`{"type":"stop"}`, `"v"`, plain...), false},
+		"in tokens":        {sgl(`{"type":"stop"}`, `"v"`, ids...), true},
+		"as the version":   {sgl(`{"type":"stop"}`, `"`+key+`"`, plain...), true},
+		"beside the stops": {sgl(`{"type":"stop","matched":"`+key+`"}`, `"v"`, plain...), true},
+	} {
+		w, err := wire.New(wire.Options{Bases: []string{"http://judge.invalid/v1"}, Transport: &fixed{tt.answer}, Keys: []string{key}, KeyNames: []string{"MY_KEY"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		tmpl, tok := chatML(t, chattemplate.Options{})
+		gen, err := policy.NewGenerator(w, "sglang", policy.GeneratorOptions{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := policy.NewExact(policy.Parts{Generator: gen, Renderer: tmpl, Tokenizer: tok, Family: parsers.Hermes, Model: "m", MaxTokens: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := p.Open(nil, policy.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn, err := first(t, s)
+		if tt.leaked != (errorKind(err) == policy.Leaked) || !tt.leaked && turn.Sampled.Message.Content() != "it is none" {
+			t.Errorf("%s: %v, %q", name, err, turn.Sampled.Message.Content())
+		}
+		if err != nil && strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
