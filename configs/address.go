@@ -56,6 +56,10 @@ func CheckAddresses(ctx *kong.Context) error {
 	return errors.Join(errs...)
 }
 
+// fetched lists the keys of sections that are the address of a file which others fetch, with a
+// query that says how.
+func fetched() []string { return []string{"backends.nomad.artifact"} }
+
 // texts lists the texts of an option, also those of a list or a mapping.
 func texts(v reflect.Value) []string {
 	var out []string
@@ -74,7 +78,8 @@ func texts(v reflect.Value) []string {
 	return out
 }
 
-// noAddresses refuses addresses of a section that [address.Check] refuses.
+// noAddresses refuses addresses of a section that [address.Check] refuses, or of files that
+// others fetch [address.CheckFetched].
 func (d *Document) noAddresses(path string, n *yaml.Node) error {
 	var errs []error
 	for i, c := range n.Content {
@@ -85,7 +90,11 @@ func (d *Document) noAddresses(path string, n *yaml.Node) error {
 		errs = append(errs, d.noAddresses(at, c))
 	}
 	if n.Kind == yaml.ScalarNode {
-		if err := address.Check(path, n.Value); err != nil {
+		check := address.Check
+		if slices.Contains(fetched(), path) {
+			check = address.CheckFetched
+		}
+		if err := check(path, n.Value); err != nil {
 			errs = append(errs, &Error{File: d.File, Line: n.Line, Msg: err.Error()})
 		}
 	}

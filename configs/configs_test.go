@@ -318,6 +318,23 @@ func TestSections(t *testing.T) {
 	}
 }
 
+// TestAddressesOfSections: an address in a section holds no query, but for that of a file which
+// others fetch, where it holds no secret.
+func TestAddressesOfSections(t *testing.T) {
+	for _, tt := range []struct{ line, bad string }{
+		{"artifact: https://h/slotd.tar.gz?checksum=sha256:00&archive=tar.gz", ""},
+		{"artifact: https://h/slotd.tar.gz?token=w0rd", "may be a secret"},
+		{"artifact: https://u:w0rd@h/slotd.tar.gz?checksum=sha256:00", "a user or password"},
+		{"address: http://h:4646?checksum=sha256:00", "a query"},
+	} {
+		dir := t.TempDir()
+		_, _, _, err := (world{t: t, home: dir, run: write(t, dir, "run.yaml", "model: x\nbackends:\n  nomad:\n    "+tt.line+"\n")}).load()
+		if (err != nil) != (tt.bad != "") || err != nil && (!strings.Contains(err.Error(), tt.bad) || !strings.Contains(err.Error(), "run.yaml:4") || strings.Contains(err.Error(), "w0rd")) {
+			t.Errorf("%s: %v", tt.line, err)
+		}
+	}
+}
+
 func TestDotEnv(t *testing.T) {
 	got, err := configs.ParseDotEnv(".env", []byte("# keys\nexport A=1\nB = two words # c\nC='x # y'\nD=\"a\\nb\\\"\" # d\nE=\nF=a#b\n"))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hermes/backends"
+	"hermes/internal/address"
 )
 
 // Config is the section backends.nomad of a run file. Either Slotd or Artifact is needed.
@@ -115,6 +116,8 @@ func (c Config) check() error {
 		return fmt.Errorf("slotd %q is not an absolute path", c.Slotd)
 	case strings.Contains(c.Slotd, "${"):
 		return fmt.Errorf("slotd %q: variables are not replaced", c.Slotd)
+	case address.CheckFetched("artifact", c.Artifact) != nil:
+		return address.CheckFetched("artifact", c.Artifact)
 	case c.Min < 0 || c.Max < 1 || c.Min > c.Max:
 		return fmt.Errorf("min %d, max %d: want 0 ≤ min ≤ max and max of 1 or more", c.Min, c.Max)
 	case c.CPU < 1 || c.Memory < minMemory || c.Disk < 110<<20:

@@ -607,6 +607,8 @@ func TestConfig(t *testing.T) {
 		"at least 1 MHz":       {Slotd: "/x", Memory: 1},
 		"negative":             {Slotd: "/x", Idle: -1},
 		"variables are not":    {Slotd: "/${x}"},
+		"a user or password":   {Artifact: "https://me:w0rd@h/slotd.tar.gz"},
+		"secret in its query":  {Artifact: "https://h/slotd.tar.gz?archive=tar.gz&X-Amz-Signature=w0rd"},
 		"no such file":         {Slotd: "/x", TokenFile: "/does/not/exist"},
 		"unsupported protocol": {Slotd: "/x", Address: "gopher://x"},
 	} {

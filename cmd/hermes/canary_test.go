@@ -139,6 +139,10 @@ func echoing(t *testing.T) (base string, keys func() []byte) {
 		mu.Unlock()
 		quoted, _ := json.Marshal(key)
 		way, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if strings.HasSuffix(r.URL.Path, "/models") && way == "names" {
+			fmt.Fprintf(w, `{"object":"list","data":[{"id":"m","object":"model"},{"id":%s,"object":"model","owned_by":%s}]}`, quoted, quoted)
+			return
+		}
 		if strings.HasSuffix(r.URL.Path, "/models") && way != "list" {
 			fmt.Fprint(w, `{"object":"list","data":[{"id":"m","object":"model","max_model_len":32768}]}`)
 			return
@@ -159,10 +163,51 @@ func echoing(t *testing.T) (base string, keys func() []byte) {
 			fmt.Fprintf(w, "data: {\"error\":{\"message\":%s,\"code\":500}}\n\n", quoted)
 		case "garbage":
 			fmt.Fprintf(w, "<html>%s %s</html>", key, hex.EncodeToString([]byte(key)))
+		case "content", "thoughts", "calls", "encoded", "names":
+			answers(w, r, way, key)
 		}
 	}))
 	t.Cleanup(s.Close)
 	return s.URL, func() []byte { mu.Lock(); defer mu.Unlock(); return bytes.Clone(seen.Bytes()) }
+}
+
+// answers says the key in an answer that is one, with status 200: in pieces where they are asked for.
+func answers(w http.ResponseWriter, r *http.Request, way, key string) {
+	var asked struct{ Stream bool }
+	_ = json.NewDecoder(r.Body).Decode(&asked) // else it is answered whole
+	text := func(s string) string { raw, _ := json.Marshal(s); return string(raw) }
+	says := map[string]func(string) string{
+		"content":  func(s string) string { return `"content":` + text(s) },
+		"names":    func(s string) string { return `"content":` + text(s) },
+		"encoded":  func(s string) string { return `"content":` + text(s) },
+		"thoughts": func(s string) string { return `"content":"","reasoning_content":` + text(s) },
+		"calls": func(s string) string {
+			return `"content":"","tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"terminal","arguments":` + text(s) + `}}]`
+		},
+	}[way]
+	whole := "your key is " + key + "."
+	switch way {
+	case "calls":
+		whole = `{"command":` + text("echo '"+key+"'") + `}`
+	case "encoded":
+		whole = base64.StdEncoding.EncodeToString([]byte("it is " + key))
+	}
+	if !asked.Stream {
+		fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant",%s},"finish_reason":"stop"}]}`, says(whole))
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for first := true; len(whole) > 0; first = false {
+		n := min(len(whole), 5)
+		delta := says(whole[:n])
+		if !first {
+			delta = strings.Replace(delta, `"id":"c1","type":"function","function":{"name":"terminal",`, `"function":{`, 1)
+		}
+		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{%s}}]}\n\n", delta)
+		w.(http.Flusher).Flush()
+		whole = whole[n:]
+	}
+	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 }
 
 // telling is an environment whose program tells all that it was given, and all that it can see.
@@ -246,7 +291,7 @@ func TestCanaries(t *testing.T) {
 	with := func(args ...string) []string { return append(args, debug...) }
 	run("batch", with("batch", rows, "--model", "scripted", "--toolsets", "terminal", "--run", "plain", "--parquet", "--wandb", "offline", "--format", "sharegpt,messages")...)
 	var wg sync.WaitGroup
-	for _, way := range []string{"body", "refused", "redirect", "sse", "garbage", "list"} {
+	for _, way := range []string{"body", "refused", "redirect", "sse", "garbage", "list", "content", "thoughts", "calls", "encoded", "names"} {
 		wg.Go(func() {
 			run("batch, "+way, with("batch", rows, "--model", "m", "--base-url", base+"/"+way+"/v1", "--toolsets", "terminal", "--retries", "0", "--max-turns", "1", "--run", "r-"+way, "--api-key-env", "OPENAI_API_KEY")...)
 			run("chat, "+way, "chat", "-q", shown, "--model", "m", "--base-url", base+"/"+way+"/v1", "--backend", box, "--toolsets", "terminal", "--log-level", "debug")
@@ -378,6 +423,13 @@ func TestCanaries(t *testing.T) {
 				text = b.String()
 			}
 			t.Errorf("%s shows nothing of the row: the search proves nothing there: %.300s (have %q)", name, text, slices.Sorted(maps.Keys(d.all)))
+		}
+	}
+	for _, way := range []string{"content", "thoughts", "calls", "encoded"} { // that they get as far as this
+		for _, door := range []string{"output of batch, ", "output of chat, "} {
+			if b := d.all[door+way]; b == nil || !bytes.Contains(b.Bytes(), []byte("answered with the key of the request (OPENAI_API_KEY)")) {
+				t.Errorf("%s%s does not say that the server answered with the key: %.600s", door, way, b)
+			}
 		}
 	}
 	t.Logf("%d canaries × %d doors × %d spellings of %d command lines: %d hits", len(secrets), len(d.all), len(forms("cNrY00q7/Zx&k+1w=t")), ran.Load(), hits)

@@ -234,7 +234,7 @@ func (r *chat) once(ctx context.Context, question string) error {
 // failure gives an error of model server or box its exit code.
 func (r *chat) failure(err error) error {
 	var pe *policy.Error
-	if errors.As(err, &pe) && !r.had && (pe.Kind == policy.Auth || pe.Kind == policy.NoModel || pe.Kind == policy.NoTools) {
+	if errors.As(err, &pe) && !r.had && (pe.Kind == policy.Auth || pe.Kind == policy.NoModel || pe.Kind == policy.NoTools || pe.Kind == policy.Leaked) {
 		return usage(err)
 	}
 	return &Error{Code: codeFailures, Err: err}

@@ -235,7 +235,7 @@ func (b *parts) wire(ctx context.Context, s served) (*wire.Client, error) {
 	bases := s.bases
 	o := wire.Options{Bases: bases, Concurrency: b.requests, Retries: b.RequestRetries, Whole: b.RequestTimeout, Idle: b.IdleTimeout, Seed: uint64(b.seed), Log: b.log}
 	var err error // a server that was found and not named gets no key: anyone can listen at its port
-	if o.Keys, err = b.keysFor(bases, s.own && len(bases) > 0 && b.Model != scripted); err != nil {
+	if o.Keys, o.KeyNames, err = b.keysFor(bases, s.own && len(bases) > 0 && b.Model != scripted); err != nil {
 		return nil, err
 	}
 	if b.RequestRetries == 0 {

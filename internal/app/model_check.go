@@ -54,7 +54,7 @@ func (m ModelCheck) Run(ctx context.Context) (*CheckedModel, error) {
 	if err := m.load(ctx, &o, out); err != nil || m.BaseURL == "" {
 		return out, err
 	}
-	w, err := wire.New(wire.Options{Bases: []string{m.BaseURL}, Keys: keys(m.Key), Retries: -1, LimitedRetries: -1})
+	w, err := wire.New(wire.Options{Bases: []string{m.BaseURL}, Keys: keys(m.Key), KeyNames: keys(m.KeyEnv), Retries: -1, LimitedRetries: -1})
 	if err != nil {
 		return out, err
 	}

@@ -150,18 +150,17 @@ func (b *batch) judges() map[string]policy.Policy {
 	return list
 }
 
-// keysFor returns the keys that may be sent to servers at bases. A name without a host
+// keysFor returns the keys that may be sent to servers at bases, and the names of their variables. A name without a host
 // belongs to the run's own servers, and its key goes to no other one; HOST=NAME belongs
 // to that host.
-func (b *parts) keysFor(bases []string, own bool) ([]string, error) {
-	var list []string
+func (b *parts) keysFor(bases []string, own bool) (list, names []string, _ error) {
 	for _, text := range b.APIKeyEnv {
 		host, name, bound := strings.Cut(text, "=")
 		if !bound {
 			name = text
 		}
 		if name == "" {
-			return nil, fmt.Errorf("--api-key-env %q: want NAME or HOST=NAME", text)
+			return nil, nil, fmt.Errorf("--api-key-env %q: want NAME or HOST=NAME", text)
 		}
 		send := own
 		if bound {
@@ -172,7 +171,7 @@ func (b *parts) keysFor(bases []string, own bool) ([]string, error) {
 				}
 			}
 			if n > 0 && n < len(bases) {
-				return nil, fmt.Errorf("--api-key-env %s: the base URLs name other hosts too, which would get this key", text)
+				return nil, nil, fmt.Errorf("--api-key-env %s: the base URLs name other hosts too, which would get this key", text)
 			}
 			send = n > 0
 		}
@@ -181,13 +180,13 @@ func (b *parts) keysFor(bases []string, own bool) ([]string, error) {
 		}
 		key := b.host.Env(name)
 		if err := WantKey(name, key); err != nil {
-			return nil, fmt.Errorf("--api-key-env %s: %w", text, err)
+			return nil, nil, fmt.Errorf("--api-key-env %s: %w", text, err)
 		}
 		if key != "" {
-			list = append(list, key)
+			list, names = append(list, key), append(names, name)
 		}
 	}
-	return list, nil
+	return list, names, nil
 }
 
 // defaultKeyEnv may be unset: nobody asked for it, and most servers of one's own want no key.

@@ -339,7 +339,7 @@ func (e *Engine) one(ctx context.Context, j rollout.Job) *trajectory.Record {
 // again tells causes that may pass from those that will not.
 func again(rec *trajectory.Record) bool {
 	switch policy.ErrorKind(rec.Cause) {
-	case policy.Auth, policy.NoModel, policy.NoTools, policy.Rejected:
+	case policy.Auth, policy.NoModel, policy.NoTools, policy.Rejected, policy.Leaked:
 		return false
 	}
 	return rec.Outcome != trajectory.Sandbox || rec.Cause != "image" && rec.Cause != "unavailable"
@@ -362,7 +362,7 @@ func (e *Engine) refused(rec *trajectory.Record) bool {
 		return false
 	}
 	switch kind {
-	case policy.Auth, policy.NoModel:
+	case policy.Auth, policy.NoModel, policy.Leaked:
 		e.stop(fmt.Errorf("%w: %s", ErrRefused, rec.Reason))
 	case policy.NoTools:
 		e.stop(fmt.Errorf("%w: %s (another --model, its server with tool calling switched on, or --toolsets none)", ErrRefused, rec.Reason))

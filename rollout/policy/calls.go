@@ -173,7 +173,7 @@ func (a *answer) call(c *called, whole bool) error {
 	if at == nil {
 		at = &partial{index: c.Index}
 		a.calls = append(a.calls, at)
-		if a.on != nil && name != "" {
+		if a.on != nil && name != "" && a.leaks.Tail(name) == 0 && a.leaks.Check(name) == nil {
 			a.on(Chunk{Call: name})
 		}
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ type answer struct {
 	pieces   int
 	deltas   bool // text or calls came in pieces
 	messages bool // a choice had a message, or a piece of one
+	leaks    *wire.Leaks
+	held     [2]string // ends of reasoning and content that are not shown: they may begin a key
+	leak     error     // what was to be shown held a key
 }
 
 func malformed(format string, args ...any) *Error {
@@ -201,7 +205,7 @@ func (a *answer) put(thought, text string) {
 	a.thoughts.WriteString(thought)
 	a.content.WriteString(text)
 	if a.on != nil && thought+text != "" {
-		a.on(Chunk{Content: mend(text), Reasoning: mend(thought), Tokens: 1})
+		a.on(Chunk{Content: a.safe(1, mend(text)), Reasoning: a.safe(0, mend(thought)), Tokens: 1})
 	}
 }
 
@@ -236,7 +240,7 @@ func (a *answer) whole(raw []byte) error {
 		}
 	}
 	a.end()
-	return a.check()
+	return cmp.Or(a.leaked(), a.check())
 }
 
 // isStream reports whether raw are the events of a stream, or a JSON object a line, rather than
@@ -253,6 +257,10 @@ func isStream(raw []byte) bool {
 func (a *answer) end() {
 	inner, outer := a.think.end()
 	a.put(inner, outer)
+	if rest := a.held; a.on != nil && a.leak == nil && rest[0]+rest[1] != "" {
+		a.held = [2]string{}
+		a.on(Chunk{Reasoning: rest[0], Content: rest[1]})
+	}
 	a.settle()
 }
 

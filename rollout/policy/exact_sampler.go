@@ -289,6 +289,11 @@ func (s *exactSampler) finish(turn *trajectory.Turn, got Completion, spans []tra
 	if err != nil {
 		return err
 	}
+	if g, ok := s.p.Generator.(*server); ok {
+		if err := leaked(g.w.Leaks(), r.message); err != nil {
+			return err
+		}
+	}
 	before, asked := s.prompt.committed(len(s.path)), s.prompt.Len()
 	turn.Sampled = trajectory.Delta{Message: r.message, Tokens: got.Tokens, LogProbs: got.LogProbs, Masked: got.Masked, Versions: spans}
 	s.tellMasked(got)

@@ -166,7 +166,7 @@ func replaceable(err error) bool {
 		return false
 	}
 	switch e.Kind {
-	case Limited, Auth, NoModel, NoTools, Unavailable, Malformed, Rejected,
+	case Limited, Auth, NoModel, NoTools, Unavailable, Malformed, Rejected, Leaked,
 		Offline: // a cassette: the recorded run had moved on as well
 		return true
 	}

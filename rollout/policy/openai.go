@@ -46,13 +46,16 @@ func askStream(ctx context.Context, d wire.Doer, a *answer) error {
 			return malformed("the stream ended in the middle of a line")
 		}
 		if err == nil {
-			err = a.read(data)
+			err = cmp.Or(a.read(data), a.leak)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	a.end()
+	if err := a.leaked(); err != nil {
+		return err
+	}
 	if a.finish != "" {
 		return a.failed()
 	}

@@ -84,6 +84,7 @@ const (
 	Offline     = wire.Offline     // a cassette that has no such request
 	Inexact     = wire.Inexact     // an answer without trustworthy tokens and log-probs
 	Stale       = wire.Stale       // tokens of weights that are too far apart
+	Leaked      = wire.Leaked      // an answer with the key of the request in it
 )
 
 // Error is a failed model request.

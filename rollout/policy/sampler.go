@@ -81,7 +81,7 @@ func (s *sampler) get(ctx context.Context, p trajectory.Prefix, pending []trajec
 		if a != nil && a.pieces > 0 && on != nil {
 			on(Chunk{Restart: true})
 		}
-		a = &answer{on: on, place: len(s.body.at)}
+		a = &answer{on: on, place: len(s.body.at), leaks: s.p.w.Leaks()}
 		err := ask(ctx, d, stream, a)
 		if err == nil && s.look != nil {
 			err = s.look(d.Raw())
@@ -91,6 +91,9 @@ func (s *sampler) get(ctx context.Context, p trajectory.Prefix, pending []trajec
 	cut := err != nil && ctx.Err() != nil && a != nil && a.pieces > 0 && stream
 	if cut {
 		a.end()
+		if err := a.leaked(); err != nil {
+			return gotten{}, err
+		}
 	} else if err != nil {
 		return gotten{}, err
 	}

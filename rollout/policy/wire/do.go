@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,7 +167,9 @@ func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) 
 	if c.opt.Whole > 0 {
 		whole = time.AfterFunc(c.opt.Whole, func() { cancel(errWhole) })
 	}
-	err = x(actx, a)
+	if err = x(actx, a); err == nil {
+		err = c.leaks.raw(a.raw)
+	}
 	if whole != nil {
 		whole.Stop()
 	}
@@ -303,7 +306,7 @@ func (c *Client) get(ctx context.Context, at *replica, path string) ([]byte, err
 	resp, err := a.Do(req)
 	if err == nil {
 		_, err = io.Copy(io.Discard, resp.Body)
-		err = errors.Join(err, resp.Body.Close())
+		err = cmp.Or(errors.Join(err, resp.Body.Close()), c.leaks.raw(a.raw))
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()

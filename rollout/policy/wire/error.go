@@ -22,6 +22,7 @@ const (
 	Offline     Kind = "offline"     // a cassette that has no such request
 	Inexact     Kind = "inexact"     // an answer without trustworthy tokens and log-probs
 	Stale       Kind = "stale"       // tokens of weights that are too far apart
+	Leaked      Kind = "leaked"      // an answer with the key of the request in it
 )
 
 // Error is a failed model request.

@@ -30,6 +30,7 @@ import (
 type Options struct {
 	Bases          []string // base URLs, or one "@file" with one a line, read again when it changes
 	Keys           []string // a pool of API keys; none: no Authorization is sent
+	KeyNames       []string // of the variables that the keys are from, for messages; may be nil
 	Header         http.Header
 	Concurrency    int                                   // requests in flight at one replica; 0 means 64
 	Retries        int                                   // after 5xx, resets, stalls, unreadable answers; 0 means 4, negative none
@@ -56,6 +57,7 @@ type Client struct {
 	fleet *fleet
 	keys  *keys
 	hide  *address.Hider         // the keys, which a server may send back
+	leaks *Leaks                 // finds them in answers
 	json  map[string]http.Header // of a request for a whole document, by key; never changed
 	send  http.RoundTripper
 	stats stats
@@ -88,7 +90,7 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{opt: o, keys: newKeys(o.Keys), hide: address.NewHider(o.Keys...), send: o.Transport, rand: rand.New(rand.NewPCG(o.Seed, 0x77697265))}
+	c := &Client{opt: o, keys: newKeys(o.Keys), hide: address.NewHider(o.Keys...), leaks: newLeaks(o.Keys, o.KeyNames), send: o.Transport, rand: rand.New(rand.NewPCG(o.Seed, 0x77697265))}
 	if c.send == nil {
 		c.send = newDirect(o)
 	}
@@ -120,6 +122,9 @@ func (c *Client) Close() error {
 	}
 	return nil
 }
+
+// Leaks finds the keys of this client in answers; nil when it has none to be found.
+func (c *Client) Leaks() *Leaks { return c.leaks }
 
 // Bases are the present base URLs, without passwords.
 func (c *Client) Bases() []string {
