@@ -23,6 +23,7 @@ import (
 
 	"hermes/envs/grade/figures"
 	"hermes/envs/grade/report"
+	"hermes/internal/printable"
 	"hermes/rollout/artifact"
 	"hermes/rollout/rundir"
 	"hermes/trajectory"
@@ -403,7 +404,7 @@ func TestChromiumPayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range list {
-		if !strings.Contains(html.UnescapeString(string(text)), p.text) {
+		if !strings.Contains(html.UnescapeString(string(text)), printable.Text(p.text)) {
 			t.Errorf("groups.html does not show %q", p.text)
 		}
 	}
