@@ -81,8 +81,8 @@ func TestControlDoors(t *testing.T) {
 		fmt.Fprintf(w, `{"error":{"message":"no %s"},"detail":"%s"} %s`, escaped, escaped, evil)
 	}))
 	t.Cleanup(s.Close)
-	failing := plainServer(t, func(w http.ResponseWriter, request int64, tools bool) bool {
-		return tools && request > 1 && refusal(w, http.StatusBadRequest, fill(`{"error":{"message":"no EVIL"}}`))
+	failing := plainServer(t, func(w http.ResponseWriter, _ int64, tools bool) bool {
+		return tools && refusal(w, http.StatusBadRequest, fill(`{"error":{"message":"no EVIL"}}`))
 	})
 	wire := []string{"--model", "m", "--base-url", s.URL + "/v1", "--backend", "local", "--retries", "0"}
 	on := func(args ...string) door { return door{args: args} }
@@ -93,6 +93,7 @@ func TestControlDoors(t *testing.T) {
 		quick("batch", "rows.jsonl", "--run", "r", "--toolsets", "terminal", "--max-turns", "5"),
 		{args: append([]string{"batch", "rows.jsonl", "--run", "refused", "--toolsets", "terminal"}, wire...)},
 		on("batch", "rows.jsonl", "--run", "failing", "--toolsets", "terminal", "--model", "m", "--base-url", failing, "--backend", "local", "--retries", "0"), on("runs", "show", "failing", "e1"), on("runs", "stats", "failing"),
+		on("batch", "rows.jsonl", "--run", "away", "--toolsets", "terminal", "--model", "m", "--base-url", failing, "--backend", "local", "--retries", "0", "--log-level", "debug", "--detach"),
 		quick("eval", "run", "sums.jsonl", "--run", "sums", "--grader", "contains", "--toolsets", "none"),
 		quick("eval", "run", "suite.yaml"), on("eval", "list"), on("eval", "list", "--json"),
 		on("eval", "score", "sums", "--grader", "number", "--scores", "again"), on("eval", "report", "sums"), on("eval", "report", "sums", "--json"), on("eval", "report", "mine-matrix"),
@@ -148,7 +149,7 @@ func TestControlDoors(t *testing.T) {
 		if r, ok := steering(text); ok || strings.Contains(text, "\r") {
 			t.Errorf("%q: a terminal sees %U:\n%q", d.args, r, text)
 		}
-		if os.Getenv("DOORS") != "" {
+		if testing.Verbose() {
 			t.Logf("%q:\n%s", d.args, text)
 		}
 	}
@@ -158,6 +159,21 @@ func TestControlDoors(t *testing.T) {
 		}
 	}
 	t.Logf("%d commands, tried %d times", len(paths), len(doors))
+
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for wait := time.After(20 * time.Second); ; { // the one in the background has ended
+		said, err := os.ReadFile(filepath.Join(dir, "runs", "away", "hermes.log"))
+		if err == nil && bytes.Contains(said, []byte("report.md says why")) {
+			t.Logf("hermes.log:\n%s", said)
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-wait:
+			t.Fatalf("the detached run does not end: %s", said)
+		}
+	}
 
 	// What people read afterwards. Logs of records, files of boxes and exports are what they were.
 	read := map[string]int{}
@@ -189,7 +205,7 @@ func TestControlDoors(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || read[".md"] < 3 || read[".json"] < 5 {
+	if err != nil || read[".md"] < 3 || read[".json"] < 5 || read[".html"] < 3 || read[".log"] < 1 {
 		t.Error(read, err)
 	}
 	t.Log("files looked at: ", read)
