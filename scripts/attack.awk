@@ -9,14 +9,15 @@ file == 1 { n++; suite[n] = $1; package[n] = $2; test[n] = $3; least[n] = $4; ne
 		sub(/^ *--- /, "", what); sub(/: $/, "", what)
 		name = rest; sub(/ \([0-9.]+s\)$/, "", name)
 		took = rest; sub(/^.* \(/, "", took); sub(/s\).*$/, "", took)
-		m++; mat[m] = at; mname[m] = name; mwhat[m] = what; mtook[m] = took
+		j = (at, name) in place ? place[at, name] : ++m # a later result of the same test counts
+		place[at, name] = j; mat[j] = at; mname[j] = name; mwhat[j] = what; mtook[j] = took
 		up = name
 		while (match(up, /\/[^\/]*$/)) { up = substr(up, 1, RSTART - 1); parent[at, up] = 1 }
 	} else if (match(line, /: [0-9]+ games: /)) {
 		split(substr(line, RSTART + 2), g, " "); split(line, f, ", "); games[at] += g[1]
 		if (match(line, /[0-9]+ void/)) bad[at] += substr(line, RSTART, RLENGTH) + 0
 		if (match(line, /[0-9]+ forged/)) bad[at] += substr(line, RSTART, RLENGTH) + 0
-	} else if (line ~ /open until/) { why = line; sub(/^.*open until/, "open until", why); sub(/; .*$/, "", why); pending[why]++ }
+	}
 }
 END {
 	for (i = 1; i <= n; i++) {
@@ -50,6 +51,5 @@ END {
 		if (attacks[s] == 0) { print s ": no attack was made"; failed = 1 }
 		if (through[s] > 0) failed = 1
 	}
-	for (why in pending) print pending[why] " attacks are " why
 	exit failed
 }

@@ -15,7 +15,7 @@ func TestEscapes(t *testing.T) {
 	if *long {
 		repeats = 20
 	}
-	escapes.Run(t, box(t, namespace.Config{}, backends.Spec{}), escapes.Options{Repeats: repeats, Pending: escapes.Pending()})
+	escapes.Run(t, box(t, namespace.Config{}, backends.Spec{}), escapes.Options{Repeats: repeats})
 }
 
 // TestEscapesOfPlainUser makes the attempts again in boxes of a user without any right.
@@ -51,10 +51,10 @@ func TestLinksStayInside(t *testing.T) { escapes.Links(t, open(t, namespace.Conf
 func TestBoxesAreSeparate(t *testing.T) { escapes.Apart(t, open(t, namespace.Config{})) }
 
 func TestNeighbours(t *testing.T) {
-	escapes.Neighbours(t, open(t, namespace.Config{}), escapes.Pending())
+	escapes.Neighbours(t, open(t, namespace.Config{}))
 }
 
-func TestTenants(t *testing.T) { escapes.Tenants(t, open(t, namespace.Config{Resets: true}), nil) }
+func TestTenants(t *testing.T) { escapes.Tenants(t, open(t, namespace.Config{Resets: true})) }
 
 func TestRaces(t *testing.T) { escapes.Races(t, open(t, namespace.Config{})) }
 

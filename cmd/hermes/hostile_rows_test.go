@@ -16,15 +16,6 @@ import (
 	"hermes/backends/docker"
 )
 
-// openRows are rows whose model voids its sample, each with what ends that. The table is empty
-// when all is done: then a row that is void fails its test.
-func openRows() map[string]string {
-	const reach = "pid 1 is out of reach of commands"
-	return map[string]string{
-		"void/rlimit-NOFILE": reach, "void2/nofile-3": reach, "void2/nofile-bg": reach, "void2/cpu-search": reach, "flip/nice-lock": reach,
-	}
-}
-
 // weakRows are rows whose checker runs the model's code in its own process, and believes its
 // exit code: docs/graders.md says that such a checker judges nothing. They are forged.
 func weakRows() []string { return []string{"forge3/exit0"} }
@@ -100,9 +91,6 @@ func hostileRows(t *testing.T, backend, host, file string) {
 				t.Fatalf("no sample\n%s", out)
 			}
 			void := r.Outcome != "" && !slices.Contains([]string{"answered", "truncated", "malformed", "filtered", "faulty"}, r.Outcome)
-			if why, ok := openRows()[name+"/"+row.ID]; ok {
-				t.Skipf("open until %s; void now: %v", why, void)
-			}
 			if void {
 				t.Errorf("void: %s: %s", r.Outcome, r.Reason)
 			}

@@ -58,9 +58,6 @@ type Options struct {
 	// Open are attempts that this back-end lets work, with the reason. They are made all
 	// the same, and must work: a list that is too long hides something.
 	Open map[string]string
-	// Pending are attempts that work and must not: see [Pending]. They are made, and what
-	// becomes of them is printed.
-	Pending map[string]string
 }
 
 // Names lists the attempts.
@@ -78,9 +75,6 @@ func Run(t *testing.T, x backends.Sandbox, o Options) {
 					t.Fatal(err)
 				}
 				_, open := o.Open[name]
-				if why, ok := o.Pending[name]; ok && r.Code <= 1 {
-					t.Skipf("open until %s; worked now: %v", why, r.Code == 1)
-				}
 				if worked := r.Code == 1; r.Code > 1 || worked != open {
 					t.Errorf("expected to work: %v; exit code %d, %s", open, r.Code, r.Stdout)
 				}
