@@ -297,10 +297,10 @@ func TestChromiumPayloads(t *testing.T) {
 		t.Helper()
 		seen++
 		at := eval("location.href")
-		got := eval(census)
+		eval(census)
 		eval(`(window.settled = false, setTimeout(() => { window.settled = true }, 20), "")`)
 		until("window.settled")
-		if got = eval(census); got != `{"seen":[],"bad":[],"asked":[]}` {
+		if got := eval(census); got != `{"seen":[],"bad":[],"asked":[]}` {
 			t.Errorf("%s: %s", what, got)
 		}
 		if now := eval("location.href"); now != at {
