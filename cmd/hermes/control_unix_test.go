@@ -65,6 +65,7 @@ func TestControlCharacters(t *testing.T) {
 		c := hermes(t, dir, args...)
 		term := inTerminal(t, c)
 		<-term.ended
+		<-term.whole
 		text := strings.ReplaceAll(term.String(), "\r\x1b[2K", "") // the progress bar's own
 		if r, ok := steering(text); ok {
 			t.Errorf("%q: a terminal sees %U:\n%q", args, r, text)

@@ -25,6 +25,7 @@ import (
 type screen struct {
 	master *os.File
 	ended  chan error
+	whole  chan struct{} // closed when all that was written has been read
 	mu     sync.Mutex
 	text   bytes.Buffer
 }
@@ -42,7 +43,7 @@ func inTerminal(t *testing.T, c *exec.Cmd) *screen {
 		t.Fatal(err)
 	}
 	master = os.NewFile(uintptr(fd), "terminal")
-	s := &screen{master: master, ended: make(chan error, 1)}
+	s := &screen{master: master, ended: make(chan error, 1), whole: make(chan struct{})}
 	s.resize(t, 100)
 	c.Stdin, c.Stdout, c.Stderr = tty, tty, tty
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -50,6 +51,7 @@ func inTerminal(t *testing.T, c *exec.Cmd) *screen {
 		t.Fatal(err)
 	}
 	go func() {
+		defer close(s.whole)
 		b := make([]byte, 4096)
 		for {
 			n, err := master.Read(b)

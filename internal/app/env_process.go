@@ -9,14 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/internal/atropos/encode"
+	"hermes/internal/printable"
 	"hermes/rollout/journal"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
@@ -70,8 +73,16 @@ func writeGroups(ctx context.Context, dir string, b Batch) (g Groups, err error)
 		return g, errors.Join(err, lines.drop())
 	}
 	view, err := template.New("page").Parse(groupsPage)
+	show := func(part string, data any) error { // what models wrote steers no terminal either
+		var b strings.Builder
+		if err := view.ExecuteTemplate(&b, part, data); err != nil {
+			return err
+		}
+		_, err := io.WriteString(page, printable.HTML(b.String()))
+		return err
+	}
 	if err == nil {
-		err = view.ExecuteTemplate(page, "head", dir)
+		err = show("head", dir)
 	}
 	if err == nil {
 		g, err = b.groups(ctx, r, func(recs []*trajectory.Record, scores []trajectory.Score, line encode.ScoredDataGroup) error {
@@ -80,11 +91,11 @@ func writeGroups(ctx context.Context, dir string, b Batch) (g Groups, err error)
 			if err := e.Encode(line); err != nil {
 				return err
 			}
-			return view.ExecuteTemplate(page, "group", map[string]any{"Row": recs[0].Row, "Samples": shown(recs, scores)})
+			return show("group", map[string]any{"Row": recs[0].Row, "Samples": shown(recs, scores)})
 		})
 	}
 	if err == nil {
-		err = view.ExecuteTemplate(page, "foot", g)
+		err = show("foot", g)
 	}
 	if err != nil {
 		return g, errors.Join(err, lines.drop(), page.drop())

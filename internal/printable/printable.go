@@ -6,6 +6,7 @@ package printable
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"strings"
 	"sync"
@@ -37,6 +38,28 @@ func Line(text string) string {
 		}
 		return r
 	}, text))
+}
+
+// HTML is a page as [Text] shows it: what it puts for a character is text there, and no tag.
+func HTML(page string) string {
+	if plain(page) {
+		return page
+	}
+	var b, one strings.Builder
+	b.Grow(len(page) + 16)
+	page = strings.ReplaceAll(page, "\r\n", "\n")
+	for len(page) > 0 {
+		r, n := utf8.DecodeRuneInString(page)
+		if r < utf8.RuneSelf {
+			add(&b, r, n)
+		} else {
+			one.Reset()
+			add(&one, r, n)
+			b.WriteString(html.EscapeString(one.String()))
+		}
+		page = page[n:]
+	}
+	return b.String()
 }
 
 // plain reports whether text is ASCII without control characters other than line ends and tabs.

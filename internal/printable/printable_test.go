@@ -60,3 +60,14 @@ func FuzzWriter(f *testing.F) {
 		}
 	})
 }
+
+// TestHTML: a page is shown as it was but for what steers, and gets no tag by it.
+func TestHTML(t *testing.T) {
+	for in, want := range map[string]string{
+		"<p title=\"a\">x – \t\r\n</p>": "<p title=\"a\">x – \t\n</p>", "<p>\x1b[2J\u202e\u009b</p>": "<p>␛[2J&lt;U+202E&gt;&lt;U+009B&gt;</p>", "<p>plain</p>": "<p>plain</p>",
+	} {
+		if got := printable.HTML(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

@@ -259,5 +259,5 @@ func (m *Matrix) HTML(w io.Writer) error {
 			diffs = append(diffs, drawn{x.Run, x.Difference})
 		}
 	}
-	return t.Execute(w, map[string]any{"M": m, "Metrics": m.metrics(), "Rewards": forest("rewards with their intervals", figs, 0, 1), "Differences": forest("differences to the first run with their intervals", diffs, 0, 0)})
+	return execute(w, t, map[string]any{"M": m, "Metrics": m.metrics(), "Rewards": forest("rewards with their intervals", figs, 0, 1), "Differences": forest("differences to the first run with their intervals", diffs, 0, 0)})
 }

@@ -10,8 +10,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"hermes/envs/grade/figures"
+	"hermes/internal/printable"
 )
 
 // The pages, and what they have in common.
@@ -98,11 +100,21 @@ func (r *Report) HTML(w io.Writer) error {
 	for _, name := range r.names() {
 		rows = append(rows, row{name, r.Metrics[name]})
 	}
-	return t.Execute(w, map[string]any{
+	return execute(w, t, map[string]any{
 		"R": r, "Title": cmp.Or(r.Suite, r.Run), "Rows": rows, "PerSample": r.perSampleText(),
 		"Forest": r.forest(), "Curve": r.curve(), "Scatter": r.scatter(), "Failures": bars(failed), "Turns": bars(r.plots.turns),
 		"CostName": map[bool]string{true: "dollars", false: "tokens"}[r.plots.paid], "Left": r.plots.left,
 	})
+}
+
+// execute writes a page, in which nothing steers a terminal either.
+func execute(w io.Writer, t *template.Template, data any) error {
+	var b strings.Builder
+	if err := t.Execute(&b, data); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, printable.HTML(b.String()))
+	return err
 }
 
 // Shapes of SVG, in the coordinates of its view box.
