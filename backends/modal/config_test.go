@@ -16,7 +16,7 @@ func TestConfig(t *testing.T) {
 	for _, tt := range []struct{ section, want string }{
 		{"server: http://modal.example", "http is for this machine's loopback only"},
 		{"server: http://127.0.0.1.example", "http is for this machine's loopback only"},
-		{"server: 'https://user:password@modal.example'", "want https://HOST[:PORT]"},
+		{"server: 'https://user:password@modal.example'", "holds a user or password"},
 		{"server: modal.example", "want https://HOST[:PORT]"},
 		{"linger: 1s", "linger 1s"},
 		{"profiles: {A B: {}}", `profile "A B"`},
