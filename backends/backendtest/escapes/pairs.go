@@ -51,7 +51,7 @@ func pairs() map[string]pair {
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", "/var/spool", "/usr/local/bin", "/dev", "/mnt"} {
 		name := dir + "/hermes-escape-left"
-		all["file in "+dir] = pair{
+		all["file in "+strings.ReplaceAll(dir[1:], "/", "-")] = pair{
 			func() error { return os.WriteFile(name, []byte("left"), 0o666) },
 			func() error { _, err := os.Stat(name); return err },
 		}
