@@ -293,9 +293,9 @@ func TestCanaries(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, way := range []string{"body", "refused", "redirect", "sse", "garbage", "list", "content", "thoughts", "calls", "encoded", "names"} {
 		wg.Go(func() {
-			run("batch, "+way, with("batch", rows, "--model", "m", "--base-url", base+"/"+way+"/v1", "--toolsets", "terminal", "--retries", "0", "--max-turns", "1", "--run", "r-"+way, "--api-key-env", "OPENAI_API_KEY")...)
-			run("chat, "+way, "chat", "-q", shown, "--model", "m", "--base-url", base+"/"+way+"/v1", "--backend", box, "--toolsets", "terminal", "--log-level", "debug")
-			run("judge, "+way, with("batch", "judged.jsonl", "--model", "scripted", "--model-role", "judge=m@"+base+"/"+way+"/v1", "--api-key-env", strings.TrimPrefix(base, "http://")+"=JUDGE_KEY", "--retries", "0", "--toolsets", "none", "--run", "j-"+way)...)
+			run("batch, "+way, with("batch", rows, "--model", "m", "--base-url", base+"/"+way+"/v1", "--toolsets", "terminal", "--retries", "0", "--request-retries", "1", "--max-turns", "1", "--run", "r-"+way, "--api-key-env", "OPENAI_API_KEY")...)
+			run("chat, "+way, "chat", "-q", shown, "--model", "m", "--base-url", base+"/"+way+"/v1", "--backend", box, "--request-retries", "1", "--toolsets", "terminal", "--log-level", "debug")
+			run("judge, "+way, with("batch", "judged.jsonl", "--model", "scripted", "--model-role", "judge=m@"+base+"/"+way+"/v1", "--api-key-env", strings.TrimPrefix(base, "http://")+"=JUDGE_KEY", "--retries", "0", "--request-retries", "1", "--toolsets", "none", "--run", "j-"+way)...)
 			run("model check, "+way, "model", "check", "--model", "m", "--base-url", base+"/"+way+"/v1", "--log-level", "debug")
 		})
 	}
