@@ -103,7 +103,7 @@ func TestShares(t *testing.T) {
 			x := boxOf(t, b, backends.Spec{})
 			said := keeps(t, x, dir, "take "+tt.what+" 5000")
 			n, err := strconv.Atoi(strings.Fields(said + " .")[0])
-			if err != nil || n > tt.most || tt.exact && n != tt.most || strings.Contains(said, "nil") {
+			if err != nil || n > tt.most || tt.exact && n < tt.most-waiting(tt.most) || strings.Contains(said, "nil") {
 				t.Errorf("the box took %s, and may take %d", said, tt.most)
 			}
 			if err := hostOne(t, tt.what); err != nil {
@@ -116,6 +116,10 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// waiting is how many of a limit another process of the box may hold: a signal that waits for
+// it is counted too.
+func waiting(limit int) int { return min(limit/10, 8) }
+
 // TestSharesOfMany: what many boxes take together is not taken from the root who made them: each is counted to a
 // user of its own. A plain user has no other.
 func TestSharesOfMany(t *testing.T) {
@@ -126,9 +130,10 @@ func TestSharesOfMany(t *testing.T) {
 	b := open(t, namespace.Config{ReadOnly: []string{dir}, Limits: namespace.Limits{Inotify: 100, Queues: 500 << 10, Signals: 30000}})
 	for range 4 {
 		x := boxOf(t, b, backends.Spec{})
-		for what, want := range map[string]string{"inotify": "100 ", "queues": "6 ", "signals": "30000 "} {
-			if said := keeps(t, x, dir, "take "+what+" 1000000"); !strings.HasPrefix(said, want) {
-				t.Errorf("%s: a box took %s, and may take %s", what, said, want)
+		for what, want := range map[string]int{"inotify": 100, "queues": 6, "signals": 30000} {
+			said := keeps(t, x, dir, "take "+what+" 1000000")
+			if n, err := strconv.Atoi(strings.Fields(said + " .")[0]); err != nil || n > want || n < want-waiting(want) {
+				t.Errorf("%s: a box took %s, and may take %d", what, said, want)
 			}
 		}
 	}
