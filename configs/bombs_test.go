@@ -54,7 +54,11 @@ func bombs() map[string]string {
 	}
 }
 
-// TestYAMLBombs: each is answered within 2 s and 256 MB, and those that are refused say why.
+// bombTime is ten times what the slowest takes on an idle machine: it is to tell a bomb from
+// a busy machine.
+const bombTime = 20 * time.Second
+
+// TestYAMLBombs: each is answered in its time and within 256 MB, and those that are refused say why.
 func TestYAMLBombs(t *testing.T) {
 	refused := 0
 	for name, text := range bombs() {
@@ -69,7 +73,7 @@ func TestYAMLBombs(t *testing.T) {
 			err := read()
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
-			if bytes := after.TotalAlloc - before.TotalAlloc; took > 2*time.Second || bytes > 256<<20 {
+			if bytes := after.TotalAlloc - before.TotalAlloc; took > bombTime || bytes > 256<<20 {
 				t.Errorf("%s, %s: %v and %d MB: %.100v", name, door, took, bytes>>20, err)
 			}
 			if err != nil {
