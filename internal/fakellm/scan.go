@@ -38,6 +38,7 @@ func skipString(b []byte, i int) int {
 // skipValue returns the index after the value that begins at b[i], or -1. It balances
 // brackets and strings and does not look into numbers.
 func skipValue(b []byte, i int) int {
+	begin := i
 	if i >= len(b) {
 		return -1
 	}
@@ -51,6 +52,9 @@ func skipValue(b []byte, i int) int {
 	}
 	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
 		i++
+	}
+	if i == begin { // nothing at all is no value
+		return -1
 	}
 	return i
 }
