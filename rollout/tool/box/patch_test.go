@@ -72,7 +72,7 @@ func FuzzReplace(f *testing.F) {
 		if want := content[:i] + new + content[i+len(old):]; got != want {
 			t.Fatalf("got %q, want %q", got, want)
 		}
-		if new != "" && strings.Count(got, new) == 1 {
+		if new != "" && strings.Index(got, new) == strings.LastIndex(got, new) { // once, overlapping ones counted
 			if back, _, err := box.Replace(got, new, old, false); err != nil || back != content {
 				t.Fatalf("undone: %q, %v; want %q", back, err, content)
 			}
