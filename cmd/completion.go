@@ -97,7 +97,7 @@ func (h *host) complete(words []string) error {
 		last, words = words[n-1], words[:n-1]
 	}
 	at, flag, args := h.walk(words)
-	before := "" // of each candidate: the flag that stands in the same word
+	before := "" // of each candidate: the flag in the same word
 	if name, value, ok := strings.Cut(last, "="); ok && flag == nil && isFlag(last) {
 		if flag = findFlag(at, name); flag == nil {
 			return nil

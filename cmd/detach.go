@@ -14,7 +14,7 @@ import (
 
 // detachFlags let a run go on without its terminal.
 type detachFlags struct {
-	Detach   bool `nokey:"" help:"Go on in the background, in a session of its own; returns when the run has begun."`
+	Detach   bool `nokey:"" help:"Go on in the background, in a new session; returns when the run has begun."`
 	Detached bool `nokey:"" hidden:"" help:"This is the process in the background: tells file 3 when the run has begun."`
 }
 

@@ -267,7 +267,7 @@ func (c *envDebug) Run(h *host) error {
 
 type envNew struct {
 	Name string `arg:"" help:"Name: lower-case letters and digits."`
-	Lang string `enum:"hermes,python,javascript,go,shell" default:"hermes" help:"What it is written in: hermes is a Go package of this program; python, javascript, go and shell are programs of their own."`
+	Lang string `enum:"hermes,python,javascript,go,shell" default:"hermes" help:"What it is written in: hermes is a Go package of this program; python, javascript, go and shell are separate programs."`
 	Dir  string `default:"envs" placeholder:"DIR" help:"Where the folder of the environment is made."`
 }
 

@@ -94,7 +94,7 @@ func (h *host) help(ctx *kong.Context, all bool) error {
 }
 
 // shorten hides flags that are not usual, and returns how many. Those of every command
-// are shown by `hermes --help`. A command without a list shows all flags of its own.
+// are shown by `hermes --help`. A command without a list shows all its flags.
 func shorten(n *kong.Node, usual []string) (hidden int) {
 	for at := n; at != nil; at = at.Parent {
 		for _, f := range at.Flags {

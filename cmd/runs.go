@@ -26,7 +26,7 @@ type runsCmd struct {
 	Export runsExport `cmd:"" help:"Make the projections of a run again, in place or elsewhere."`
 	Push   runsPush   `cmd:"" help:"Send the accepted samples of a run to the hub as a dataset."`
 	Merge  runsMerge  `cmd:"" help:"Join runs of the same identity, such as shards."`
-	Replay runsReplay `cmd:"" help:"Build every model request of a run anew, offline, and compare it with the one that was sent."`
+	Replay runsReplay `cmd:"" help:"Build every model request of a run again, offline, and compare it with the one that was sent."`
 	Tail   runsTail   `cmd:"" help:"Print the last records, and follow a run that is going on."`
 	Ctl    runsCtl    `cmd:"" help:"Steer a run that is going on: status, pause, resume, set concurrency=N, cancel ID, requeue ID."`
 	View   runsView   `cmd:"" help:"Look at runs on a page of this machine."`

@@ -16,7 +16,7 @@ import (
 // toolsCmd is `hermes tools`.
 type toolsCmd struct {
 	List toolsList `cmd:"" help:"List the tools and whether they can be used here."`
-	Show toolsShow `cmd:"" help:"Print what a model is told of a tool."`
+	Show toolsShow `cmd:"" help:"Print the description of a tool as the model gets it."`
 	Run  toolsRun  `cmd:"" help:"Call a tool once."`
 }
 

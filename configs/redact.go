@@ -23,7 +23,7 @@ const Hidden = address.Hidden
 const minSecret = 6
 
 // Redactor replaces the secrets it knows, and what has the shape of a provider's key or
-// stands in a URL as a password or key.
+// is a password or key in a URL.
 // It is safe for concurrent use; nil hides only the shapes.
 type Redactor struct {
 	mu     sync.RWMutex

@@ -23,7 +23,7 @@ finish() {
 }
 trap finish EXIT
 
-# judge prints the table of what stands in $out/all, and what failed.
+# judge prints the table of the results in $out/all, and what failed.
 judge() {
 	local rc=0
 	lines | awk -v no_engine="$no_engine" -v no_browser="$no_browser" -v long="$long" -f scripts/attack.awk - "$out/all" || rc=1

@@ -171,7 +171,7 @@ func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.C
 	if b.engine.podman {
 		host.LogConfig = container.LogConfig{} // its "none" has another spelling
 		host.OomScoreAdj = 0                   // a rootless one may not
-		host.MaskedPaths = nil                 // it has a list of its own
+		host.MaskedPaths = nil                 // podman has another list
 	}
 	if !b.engine.memory {
 		host.Memory, host.MemorySwap = 0, 0

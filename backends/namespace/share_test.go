@@ -121,7 +121,7 @@ func TestShares(t *testing.T) {
 func waiting(limit int) int { return min(limit/10, 8) }
 
 // TestSharesOfMany: what many boxes take together is not taken from the root who made them: each is counted to a
-// user of its own. A plain user has no other.
+// different user. A plain user has no other.
 func TestSharesOfMany(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("boxes of a plain user are counted together, and with him")

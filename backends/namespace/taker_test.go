@@ -225,7 +225,7 @@ func lock(files []string) int {
 	}
 }
 
-// probe is this program in a box, or on the host as a process of its own.
+// probe is this program in a box, or as a separate process on the host.
 func probe(args []string) int {
 	switch {
 	case len(args) == 3 && args[0] == "take":
@@ -241,7 +241,7 @@ func probe(args []string) int {
 	return 2
 }
 
-// exhaust is the program `exhaust`, of a hostile box: it takes all of everything, in processes of its own, and
+// exhaust is the program `exhaust`, of a hostile box: it takes all of everything, in separate processes, and
 // again when they end, locks what it sees, forks, and burns the processors. It does not end.
 func exhaust() int {
 	var all sync.WaitGroup

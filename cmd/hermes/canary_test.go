@@ -37,7 +37,7 @@ func canaries() map[string]string {
 	} {
 		out[name] = fmt.Sprintf("cNrY%02dq7/Zx&k+%dw=t", i, 7919*(i+3))
 		if name == "RUN_API_TOKEN" || name == "proxy password" {
-			out[name] = fmt.Sprintf("cNrY%02dq7Zx-k_%dwt", i, 7919*(i+3)) // it stands in a path, and in a URL
+			out[name] = fmt.Sprintf("cNrY%02dq7Zx-k_%dwt", i, 7919*(i+3)) // part of a path, and of a URL
 		}
 	}
 	return out

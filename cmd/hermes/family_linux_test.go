@@ -16,7 +16,7 @@ import (
 	"hermes/envs/remote"
 )
 
-// straying is an environment whose program leaves children in sessions of their own: at once,
+// straying is an environment whose program leaves children in new sessions: at once,
 // twice removed, and without its environment. Its reset never answers, so that hermes must be ended.
 const straying = `#!/usr/bin/env python3
 import json, os, sys, time

@@ -62,7 +62,7 @@ func newFamily() *family {
 	return f
 }
 
-// prepare puts the child into a process group of its own, which an interrupt at the terminal
+// prepare puts the child into its own process group, which an interrupt at the terminal
 // does not reach, and has the kernel kill it when hermes is killed.
 func (f *family) prepare(c *exec.Cmd) {
 	c.Env = append(c.Env, markEnv+"="+f.mark)

@@ -1,5 +1,5 @@
 // Package address looks for secrets in the URLs of a text: an address that is given to hermes
-// stands in run.yaml, in logs and in the list of processes, so that it must hold none.
+// is written to run.yaml, logs and the list of processes, so it must hold none.
 package address
 
 import (
@@ -72,7 +72,7 @@ func Check(name, text string) error {
 	}
 	remedy := remedies()[strings.TrimPrefix(name, "--")]
 	if remedy == "" {
-		remedy = "write the address alone; keys and passwords come from variables of their own, in the environment or $HERMES_HOME/.env"
+		remedy = "write the address alone; keys and passwords come from separate variables, in the environment or $HERMES_HOME/.env"
 	}
 	return fmt.Errorf("%s %s holds %s, which does not belong into an address: %s", name, Hide(text), what, remedy)
 }

@@ -14,7 +14,7 @@ import (
 // canary stands for the secret of each address; no message may repeat it.
 const canary = "s3cr3tC4n4ry"
 
-// TestSecret: what stands in an address that may be a secret is found, also where no parser of
+// TestSecret: what may be a secret in an address is found, also where no parser of
 // URLs reads it, and nothing else is.
 func TestSecret(t *testing.T) {
 	const user, query = "a user or password", "a query"

@@ -15,8 +15,8 @@ import (
 
 // RoleFlags give tasks beside the rollouts' own a model.
 type RoleFlags struct {
-	ModelRole     []string `name:"model-role" sep:"none" help:"judge|judge_NAME|user|summary=MODEL[@URL]: a model of its own for a role; may repeat." placeholder:"ROLE=MODEL[@URL]"`
-	RoleBudgetUSD []string `name:"role-budget-usd" sep:"none" help:"ROLE=DOLLARS: a budget of its own for a role (default: the run's)." placeholder:"ROLE=USD"`
+	ModelRole     []string `name:"model-role" sep:"none" help:"judge|judge_NAME|user|summary=MODEL[@URL]: the model of a role; may repeat." placeholder:"ROLE=MODEL[@URL]"`
+	RoleBudgetUSD []string `name:"role-budget-usd" sep:"none" help:"ROLE=DOLLARS: the budget of a role (default: the run's)." placeholder:"ROLE=USD"`
 }
 
 // role is one --model-role with what belongs to it.

@@ -12,7 +12,7 @@ import (
 )
 
 // attempts are ways out of a box, or towards the host, by system call or file. Each runs
-// as a program of its own in the box; no error means that it worked. Where nothing forbids
+// as a separate program in the box; no error means that it worked. Where nothing forbids
 // them they work and harm nothing, but for the few of [unproven].
 func attempts() map[string]func() error {
 	all := map[string]func() error{}

@@ -2,7 +2,7 @@
 // command: their limits, priority, scheduling, cores, signals, memory, descriptors and files
 // in /proc.
 //
-// Each attempt runs in a program of its own inside the box, which is the test's own program,
+// Each attempt runs as a separate program inside the box, which is the test's own program,
 // put there by [Run]. So a test that uses this package calls [Main] before anything else.
 package reach
 
@@ -99,7 +99,7 @@ func Calls(t *testing.T, x backends.Sandbox, fewer bool) {
 	}
 	for _, nr := range s.Refused {
 		if _, err := strconv.Atoi(filter.Name(nr)); err == nil && !fewer {
-			t.Errorf("call %d, which nobody knows, is refused: it is to be absent", nr)
+			t.Errorf("call %d is in no list and refused, want absent", nr)
 		}
 	}
 	for _, name := range []string{"io_uring_setup", "bpf", "userfaultfd", "open_tree_attr", "listmount", "statmount", "fsopen", "move_mount",
@@ -307,7 +307,7 @@ func memory(id int) (all []string) {
 	return append(all, did("ptrace", unix.PtraceSeize(id))...)
 }
 
-// forgeable are signals that a program has by a fault of its own.
+// forgeable are signals that report a fault of the program itself.
 var forgeable = []unix.Signal{unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS}
 
 func faults(id int) (all []string) {

@@ -109,7 +109,7 @@ func become(user uint64) syscall.Errno {
 }
 
 // fork makes one process. What the kernel counts for a user namespace it counts for the user who made it too, with one limit
-// for all that he made: inotify instances, signals that wait, message queues. So each box is made by a user of its own.
+// for all that he made: inotify instances, signals that wait, message queues. So each box is made by a different user.
 func (a *area) fork(o order, fds []int) (pid uintptr, errno syscall.Errno) {
 	a.socket = uint64(fds[0])
 	args := cloneArgs{flags: o.flags | unix.CLONE_PARENT} // the parent's signal is sent at its end

@@ -9,7 +9,7 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUT
 // tioclinux pastes into a console (linux/tty.h).
 const tioclinux = 0x541c
 
-// faults are the signals that a Go program takes for faults of its own, and ends, when they
+// faults are the signals that a Go program takes for its own faults, and ends, when they
 // do not say that a process has sent them. kill says it; a queued signal says what its
 // sender likes, and one of a file (F_SETSIG) what happened to the file.
 var faults = []uint32{uint32(unix.SIGILL), uint32(unix.SIGTRAP), uint32(unix.SIGBUS), uint32(unix.SIGFPE),
