@@ -67,7 +67,6 @@ func TestProgram(t *testing.T) {
 		t.Fatalf("%d instructions, the kernel takes 4,096", len(code))
 	}
 	t.Logf("%d instructions", len(code))
-	numbers := ofNumbers()
 	var open, missing []string
 	for _, g := range allowed {
 		open = append(open, g.Calls()...)
@@ -79,7 +78,7 @@ func TestProgram(t *testing.T) {
 		"chown": pretend, "lchown": pretend, "fchown": pretend, "fchownat": pretend,
 		"rt_sigqueueinfo": allow, "rt_tgsigqueueinfo": allow, "pidfd_send_signal": allow, "fcntl": allow}
 	for nr := range uint32(2048) {
-		name, known := numbers[nr]
+		name, known := names()[nr]
 		want, ruled := special[name]
 		switch {
 		case ruled:
@@ -143,23 +142,18 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// ofNumbers are the names of all known calls.
-func ofNumbers() map[uint32]string {
-	all := map[uint32]string{}
-	for _, r := range calls {
-		for i, name := range strings.Fields(r.names) {
-			all[r.first+uint32(i)] = name
-		}
-	}
-	return all
-}
-
-// TestHighWord: a new limit whose address has no low word is one all the same.
+// TestHighWord: an address that has no low word is one all the same.
 func TestHighWord(t *testing.T) {
-	data := []uint32{1, 0, unix.RLIMIT_CPU, 0, 0, 1} // as words of the arguments
-	for _, nr := range []uint32{unix.SYS_PRLIMIT64} {
-		if got := runWords(t, Program(true), auditArch, nr, data); got != refuse {
-			t.Errorf("call %d: %#x", nr, got)
+	for _, tt := range []struct {
+		name  string
+		nr    uint32
+		words []uint32 // of the arguments, low ones first
+	}{
+		{"a new limit of another", unix.SYS_PRLIMIT64, []uint32{1, 0, unix.RLIMIT_CPU, 0, 0, 1}},
+		{"a forged fault by descriptor", unix.SYS_PIDFD_SEND_SIGNAL, []uint32{3, 0, uint32(unix.SIGSEGV), 0, 0, 1}},
+	} {
+		if got := runWords(t, Program(true), auditArch, tt.nr, tt.words); got != refuse {
+			t.Errorf("%s: %#x", tt.name, got)
 		}
 	}
 }
@@ -210,7 +204,7 @@ func TestGroups(t *testing.T) {
 
 // TestNumbers: the list counts as the kernel does.
 func TestNumbers(t *testing.T) {
-	all := ofNumbers()
+	all := names()
 	for nr, name := range map[uint32]string{
 		unix.SYS_READ: "read", unix.SYS_FCHOWN: "fchown", unix.SYS_CLONE: "clone", unix.SYS_PTRACE: "ptrace", unix.SYS_BPF: "bpf",
 		unix.SYS_PRLIMIT64: "prlimit64", unix.SYS_MOUNT: "mount", unix.SYS_KEYCTL: "keyctl", unix.SYS_IO_PGETEVENTS: "io_pgetevents",

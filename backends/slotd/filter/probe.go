@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -27,7 +28,7 @@ type Seen struct {
 func (s Seen) Open() bool { return len(s.Refused)+len(s.Absent)+len(s.Other) == 0 }
 
 // Beyond are the calls that are allowed there and not by the list.
-func (s Seen) Beyond() (names []string) {
+func (s Seen) Beyond() (beyond []string) {
 	all := ranges(false)
 	for _, nr := range s.Allowed {
 		at := 0
@@ -35,21 +36,30 @@ func (s Seen) Beyond() (names []string) {
 			at++
 		}
 		if all[at].rule == nil && all[at].whole != allow {
-			names = append(names, Name(nr))
+			beyond = append(beyond, Name(nr))
 		}
 	}
-	return names
+	return beyond
 }
 
 // Name is the name of a call, or its number.
 func Name(nr uint32) string {
-	for _, r := range calls {
-		if names := strings.Fields(r.names); nr >= r.first && int(nr-r.first) < len(names) {
-			return names[nr-r.first]
-		}
+	if name, ok := names()[nr]; ok {
+		return name
 	}
 	return fmt.Sprint(nr)
 }
+
+// names are the calls of this architecture, not to be changed.
+var names = sync.OnceValue(func() map[uint32]string {
+	all := map[uint32]string{}
+	for _, r := range calls {
+		for i, name := range strings.Fields(r.names) {
+			all[r.first+uint32(i)] = name
+		}
+	}
+	return all
+})
 
 // Unfiltered says that the kernel shows a call to no filter: these it makes itself, for
 // probes that root has put into programs, and a program that makes one gets a SIGILL.
