@@ -116,8 +116,6 @@ func (c Config) check() error {
 		return fmt.Errorf("slotd %q is not an absolute path", c.Slotd)
 	case strings.Contains(c.Slotd, "${"):
 		return fmt.Errorf("slotd %q: variables are not replaced", c.Slotd)
-	case address.CheckFetched("artifact", c.Artifact) != nil:
-		return address.CheckFetched("artifact", c.Artifact)
 	case c.Min < 0 || c.Max < 1 || c.Min > c.Max:
 		return fmt.Errorf("min %d, max %d: want 0 ≤ min ≤ max and max of 1 or more", c.Min, c.Max)
 	case c.CPU < 1 || c.Memory < minMemory || c.Disk < 110<<20:
@@ -127,5 +125,5 @@ func (c Config) check() error {
 	case c.Idle < 0 || c.Start < 0 || c.Poll < 0 || c.Away < 0:
 		return fmt.Errorf("idle %v, start %v, poll %v, away %v: negative", c.Idle, c.Start, c.Poll, c.Away)
 	}
-	return nil
+	return address.CheckFetched("artifact", c.Artifact)
 }
