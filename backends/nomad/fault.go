@@ -220,7 +220,7 @@ func ended(driver string, ran bool, states map[string]*api.TaskState) error {
 	return nil
 }
 
-// fromInside reads an exit code as Nomad tells it.
+// fromInside reads an exit code as Nomad reports it.
 func fromInside(code string) bool {
 	n, err := strconv.Atoi(code)
 	return err == nil && slotd.FromInside(n)

@@ -251,20 +251,6 @@ func parseSetup(raw []byte) (s Setup, o ServerOptions, err error) {
 	return s, o, nil
 }
 
-// FromInside says that the commands of a container brought about the end of its first
-// process, slotd, with an exit code as an engine tells it. Nothing in a box can send that
-// process a KILL (137); slotd ends with 0 when hermes is gone, and with 143 where it is asked
-// to; 125 to 127 and 255 are what engines say of containers that they did not start, or
-// lost. A Go program that breaks ends with 2, a slotd that cannot go on with 1, and any
-// other signal is one of a fault.
-func FromInside(code int) bool {
-	switch code {
-	case 0, 125, 126, 127, 128 + int(unix.SIGKILL), 128 + int(unix.SIGTERM), 255:
-		return false
-	}
-	return code > 0
-}
-
 // locked keeps the commands that a thread starts from new privileges, from the calls of the
 // filter, and from one capability that this process has: the kernel lets nobody change
 // priority, scheduling or cores of who has more than he.

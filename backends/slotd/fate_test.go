@@ -29,7 +29,7 @@ func TestFromInside(t *testing.T) {
 		{"too large a file", 153, true},
 		{"a call that a filter kills", 159, true},
 		{"the engine lost it", 255, false},
-		{"not told", -1, false},
+		{"unknown", -1, false},
 	} {
 		if got := slotd.FromInside(tt.code); got != tt.want {
 			t.Errorf("%s (%d): %v", tt.what, tt.code, got)
