@@ -65,10 +65,10 @@ func TestPrograms(t *testing.T) {
 	b := open(t, namespace.Config{})
 	for _, tt := range programs() {
 		t.Run(tt.name, func(t *testing.T) {
-			x := boxOf(t, b, backends.Spec{Limits: backends.Limits{Disk: 1 << 30}})
 			if tt.name == "go build" && !*long {
 				t.Skip("a quarter of a minute: with -long")
 			}
+			x := boxOf(t, b, backends.Spec{Limits: backends.Limits{Disk: 1 << 30}})
 			if code, _ := sh(t, x, "command -v "+tt.needs); code != 0 {
 				t.Skip("no such program here: ", tt.needs)
 			}
