@@ -295,7 +295,7 @@ func (b *builder) files(etc map[string][]byte) {
 			}
 		}
 	}
-	b.folder("/proc") // empty, see apart
+	b.folder("/proc") // empty until proc is mounted, see apart
 	for _, t := range b.trees {
 		if t.folder {
 			b.folder(t.path)
@@ -343,7 +343,6 @@ var (
 // processes that a command may not look into, the first one and its threads, it shows
 // nothing: else their owner, uid 0 of the box, might write to some of their files.
 func (b *builder) proc(null, empty pid1.Slot) {
-	b.folder("/proc")
 	b.Call("mount proc in the box (a /proc with covered parts, as in a container, forbids it)", unix.SYS_MOUNT, "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=2")
 	for _, name := range closedProc {
 		b.bind("/proc/"+name, "/proc/"+name).Or(unix.ENOENT).Skip(1)

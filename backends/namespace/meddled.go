@@ -2,7 +2,9 @@ package namespace
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -18,14 +20,14 @@ func meddled(pid int) string {
 	if err != nil {
 		return ""
 	}
-	for name, value := range its {
+	for _, name := range slices.Sorted(maps.Keys(its)) {
 		switch name {
 		case "Max processes", "Max core file size", "Max file size",
 			"Max pending signals", "Max msgqueue size", "Max locked memory", "Max nice priority", "Max realtime priority":
 			continue // those of settle
 		}
-		if was, ok := own[name]; ok && was != value {
-			return fmt.Sprintf("%s: %s, was %s", name, value, was)
+		if was, ok := own[name]; ok && was != its[name] {
+			return fmt.Sprintf("%s: %s, was %s", name, its[name], was)
 		}
 	}
 	return ""

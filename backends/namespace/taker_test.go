@@ -17,7 +17,7 @@ import (
 type taker func() error
 
 // takers are what a box can take of the kernel, a piece at a time. They run in boxes, as programs of this test,
-// and in the test itself, which stands for the host.
+// and on the host, as separate processes.
 func takers() map[string]taker {
 	return map[string]taker{
 		"inotify":   func() error { return descriptor(unix.InotifyInit1(unix.IN_CLOEXEC)) },

@@ -37,8 +37,8 @@ type answer struct {
 // returns the exit code.
 func Serve(control int) int {
 	runtime.LockOSThread()
-	// A change of the user is to leave this thread its capabilities: it enters cgroups for its copies. Where that
-	// cannot be had the user does not change.
+	// A change of the user is to leave this thread its capabilities: it enters cgroups for its copies. Where the
+	// kernel refuses that, the user does not change.
 	const noFixup = 1 << 2 // SECBIT_NO_SETUID_FIXUP
 	changes := os.Geteuid() == 0 && unix.Prctl(unix.PR_SET_SECUREBITS, noFixup, 0, 0, 0) == nil
 	a, err := newArea()
@@ -175,7 +175,8 @@ func NewHelper(conn *net.UnixConn) (*Helper, error) {
 	return h, err
 }
 
-// Fork makes a process with namespaces (CLONE_NEW…), which are counted to the user owner where that is not 0, the box's end of a socket pair, and in
+// Fork makes a process with namespaces (CLONE_NEW…), which the kernel counts for the user
+// owner, or for the helper's where that is 0. It has the box's end of a socket pair, and is in
 // a cgroup of version 2 unless group is nil. It is a child of this process, waits on the
 // socket for lists, and has nothing else open. The second error is one of the helper
 // itself, which is of no more use then.
