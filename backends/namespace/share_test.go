@@ -120,6 +120,65 @@ func TestShares(t *testing.T) {
 // it is counted too.
 func waiting(limit int) int { return min(limit/10, 8) }
 
+// TestLimitsOfProcesses: commands have the limits of the section, of the first process and of slotd too, and the
+// first process has some more of what commands wait for.
+func TestLimitsOfProcesses(t *testing.T) {
+	b := open(t, namespace.Config{Limits: namespace.Limits{Signals: 500, Queues: 100000}})
+	x := boxOf(t, b, backends.Spec{})
+	for _, served := range []bool{false, true} {
+		if served { // by slotd, which comes with the first call about files
+			if err := x.WriteFile(t.Context(), "f", nil, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, out := sh(t, x, "bash -c 'ulimit -Hi; ulimit -Hq; ulimit -Hl; ulimit -Hr; ulimit -He'"); out != "500\n100000\n1024\n0\n0" {
+			t.Errorf("served %v: limits of a command: %q", served, strings.Fields(out))
+		}
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", b.PID(x.ID())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const reserve = 64 // signals for slotd beyond those of commands
+	for _, want := range []string{fmt.Sprint("Max pending signals ", 500+reserve), "Max msgqueue size 100000", "Max locked memory 1048576", "Max nice priority 0", "Max realtime priority 0"} {
+		if !strings.Contains(strings.Join(strings.Fields(string(raw)), " "), want+" ") {
+			t.Errorf("the first process has not %q:\n%s", want, raw)
+		}
+	}
+}
+
+// TestShareOfAPlainUser: where the kernel counts what boxes take with what their user takes, a box may take a
+// sixteenth, unless the section says otherwise.
+func TestShareOfAPlainUser(t *testing.T) {
+	for _, tt := range []struct {
+		setting string
+		asked   namespace.Limits
+		usual   int
+		own     bool // what was asked for
+	}{
+		{setting: "max_inotify_instances", usual: 32},
+		{setting: "max_inotify_watches", usual: 16384},
+		{setting: "max_inotify_instances", asked: namespace.Limits{Inotify: 20}, usual: 20, own: true},
+		{setting: "max_inotify_watches", asked: namespace.Limits{Watches: 15000}, usual: 15000, own: true},
+	} {
+		want := tt.usual
+		if os.Geteuid() != 0 && !tt.own {
+			raw, err := os.ReadFile("/proc/sys/user/" + tt.setting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = min(want, all/16)
+		}
+		if _, out := sh(t, box(t, namespace.Config{Limits: tt.asked}, backends.Spec{}), "cat /proc/sys/user/"+tt.setting); out != strconv.Itoa(want) {
+			t.Errorf("%s, %+v: %s, want %d", tt.setting, tt.asked, out, want)
+		}
+	}
+}
+
 // TestSharesOfMany: what many boxes take together is not taken from the root who made them: each is counted to a
 // different user. A plain user has no other.
 func TestSharesOfMany(t *testing.T) {
