@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"strings"
 	"testing"
 
 	"hermes/backends"
@@ -25,9 +26,13 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestReachLimits: limits of slotd are as they were after commands tried.
+// TestReachLimits: limits of slotd are as they were after commands tried. Beside the filter, a
+// group that slotd alone has keeps them: the kernel asks for all ids of a process.
 func TestReachLimits(t *testing.T) {
 	x := boxOf(t, open(t, docker.Config{}), backends.Spec{})
+	if _, out := sh(t, x, "grep -h ^Gid: /proc/1/status /proc/self/status"); strings.Join(strings.Fields(out), " ") != "Gid: 0 0 1 0 Gid: 0 0 0 0" {
+		t.Errorf("groups of slotd, and of a command: %q", out)
+	}
 	for _, script := range reach.Limits() {
 		code, out := sh(t, x, "cat /proc/1/limits > before; "+script+"; cmp before /proc/1/limits")
 		if code != 0 {
