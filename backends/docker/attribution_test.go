@@ -2,8 +2,11 @@ package docker_test
 
 import (
 	"context"
+	"errors"
 	"syscall"
 	"testing"
+
+	"github.com/docker/docker/api/types/container"
 
 	"hermes/backends"
 	"hermes/backends/backendtest"
@@ -78,4 +81,25 @@ func TestAttributionEngine(t *testing.T) {
 			{Name: "engine killed with live-restore, none at its start", End: again(syscall.SIGKILL, without)},
 		},
 	})
+}
+
+// TestExitCodes: an end that came from inside is the model's doing, unless the engine says that it failed itself.
+func TestExitCodes(t *testing.T) {
+	for _, tt := range []struct {
+		state  container.State
+		broken bool
+	}{
+		{container.State{ExitCode: 0}, false},
+		{container.State{ExitCode: 2}, true},
+		{container.State{ExitCode: 2, Error: "the engine failed"}, false},
+		{container.State{ExitCode: 137}, false},
+		{container.State{ExitCode: 137, OOMKilled: true}, true},
+		{container.State{ExitCode: 139}, true},
+		{container.State{ExitCode: 159}, true},
+	} {
+		err := docker.Blame(tt.state)
+		if errors.Is(err, backends.ErrBroken) != tt.broken {
+			t.Errorf("%+v: %v", tt.state, err)
+		}
+	}
 }

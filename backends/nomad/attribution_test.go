@@ -2,6 +2,7 @@ package nomad_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -100,4 +101,21 @@ func TestAttributionAway(t *testing.T) {
 			{Name: "connections cut", End: nomad.Cut, Survives: true},
 		},
 	})
+}
+
+// TestExitCodes: in a container the exit code says whether the end came from inside; where slotd shares
+// the node with its commands, every end did.
+func TestExitCodes(t *testing.T) {
+	for _, tt := range []struct {
+		driver, code string
+		broken       bool
+	}{
+		{"docker", "0", false}, {"docker", "1", true}, {"docker", "2", true}, {"docker", "137", false}, {"docker", "139", true},
+		{"docker", "143", false}, {"docker", "159", true}, {"docker", "", false}, {"raw_exec", "137", true},
+	} {
+		err := nomad.Ended(tt.driver, tt.code)
+		if errors.Is(err, backends.ErrBroken) != tt.broken {
+			t.Errorf("driver %s, exit code %q: %v", tt.driver, tt.code, err)
+		}
+	}
 }

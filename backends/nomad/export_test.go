@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/nomad/api"
+
 	"hermes/backends"
 )
 
@@ -51,4 +53,11 @@ func Task(t *testing.T, c Config) any {
 		t.Fatal(err)
 	}
 	return c.task("TOKEN", (&Backend{conf: c}).shape(backends.Spec{}))
+}
+
+// Ended says whose doing the end of a slot's server was, by the exit code that its driver reports.
+func Ended(driver, code string) error {
+	return ended(driver, true, map[string]*api.TaskState{taskName: {Events: []*api.TaskEvent{
+		{Type: api.TaskTerminated, Details: map[string]string{"exit_code": code, "signal": "0"}},
+	}}})
 }
