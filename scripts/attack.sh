@@ -26,7 +26,7 @@ trap finish EXIT
 # judge prints the table of the results in $out/all, and what failed.
 judge() {
 	local rc=0
-	lines | awk -v no_engine="$no_engine" -v no_browser="$no_browser" -v long="$long" -f scripts/attack.awk - "$out/all" || rc=1
+	lines | awk -v no_engine="$no_engine" -v no_browser="$no_browser" -f scripts/attack.awk - "$out/all" || rc=1
 	if [ $rc != 0 ]; then
 		echo "what failed:"
 		grep -aE -B20 '	 *--- FAIL|	FAIL|	panic|attack.sh: exit code' "$out/all" | cut -c1-300 | tail -n 150
@@ -35,14 +35,27 @@ judge() {
 }
 lines() { grep -vE '^ *(#|$)' "$list"; }
 
-no_engine= no_browser=
+# latest prints the last result of a test.
+latest() { # package, test
+	awk -F '\t' -v package="$1" -v result="^--- [A-Z]+: $2 " '$1 == package && $2 ~ result { last = $2 } END { print last }' "$out/all"
+}
+
+no_engine= no_browser= cut=
 if [ -n "${LOGS:-}" ]; then
-	# The line of a package stands behind those of its tests.
+	# The line of a package comes after those of its tests. A log that ends within a package shows nothing of it.
 	# shellcheck disable=SC2086
-	awk '{ sub(/\r$/, "") } $1 ~ /^(ok|FAIL)$/ && $2 ~ /^hermes/ { at = $2; sub(/^hermes/, ".", at); for (i = 1; i <= n; i++) print at "\t" kept[i]; n = 0; next } { kept[++n] = $0 }' $LOGS >"$out/all"
-	grep -q '^\./backends/docker	 *--- PASS: TestEscapes' "$out/all" || no_engine="no engine was there"
-	grep -q '	 *--- PASS: TestChromiumAttack' "$out/all" || no_browser="no browser was there"
-	judge
+	awk '
+		function cut() { for (i = 1; i <= n; i++) if (kept[i] ~ /^ *--- (PASS|FAIL|SKIP): /) { print "cut off: " log_of " ends with a test, without the line of its package"; bad = 1; break }; n = 0 }
+		FNR == 1 { cut(); log_of = FILENAME }
+		{ sub(/\r$/, "") }
+		/^(ok  |FAIL)\thermes\// { at = $2; sub(/^hermes/, ".", at); for (i = 1; i <= n; i++) print at "\t" kept[i] >all; n = 0; next }
+		{ kept[++n] = $0 }
+		END { cut(); exit bad }' all="$out/all" $LOGS || cut=yes
+	[ -s "$out/all" ] || { echo "LOGS: no line of a package in $LOGS: they must be what go test -v printed"; exit 1; }
+	# Skipped by the latest log, they had nothing to run with. One that is not there is no such case.
+	case $(latest ./backends/docker TestEscapes) in *SKIP*) no_engine="no engine was there" ;; esac
+	case $(latest ./cmd/hermes TestChromiumAttack) in *SKIP*) no_browser="no browser was there" ;; esac
+	judge && [ -z "$cut" ]
 	exit
 fi
 if grep -q '  *engine$' "$list" && [ -z "${HERMES_TEST_DOCKER:-}" ]; then
@@ -66,7 +79,6 @@ while read -r package; do
 		case $needs in
 		engine) [ -z "$no_engine" ] || continue ;;
 		browser) [ -z "$no_browser" ] || continue ;;
-		long) [ -n "$long" ] || continue ;;
 		rows)
 			rows=$name
 			continue

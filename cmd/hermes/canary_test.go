@@ -48,7 +48,7 @@ func forms(secret string) map[string]string {
 	quoted, _ := json.Marshal(secret)
 	all := map[string]string{"plain": secret, "JSON": strings.Trim(string(quoted), `"`), "query": url.QueryEscape(secret), "path": url.PathEscape(secret), "hex": hex.EncodeToString([]byte(secret)),
 		"HEX": strings.ToUpper(hex.EncodeToString([]byte(secret)))}
-	for shift := range 3 { // whatever stands before it
+	for shift := range 3 { // whatever comes before it
 		in := append(bytes.Repeat([]byte{'x'}, shift), secret...)
 		for name, e := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
 			text := e.EncodeToString(in)
@@ -73,7 +73,7 @@ func search(text []byte, secrets map[string]string) (found []string) {
 // shown is a text that is no secret; each door must show it, or the search proves nothing.
 const shown = "m4rkerOfTheRow"
 
-// doors collects what each way out has told.
+// doors collects what each way out has shown.
 type doors struct {
 	t   *testing.T
 	mu  sync.Mutex
@@ -210,7 +210,7 @@ func answers(w http.ResponseWriter, r *http.Request, way, key string) {
 	fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 }
 
-// telling is an environment whose program tells all that it was given, and all that it can see.
+// telling is an environment whose program prints all that it was given, and all that it can see.
 const telling = `#!/usr/bin/env python3
 import json, os, sys
 def seen():
@@ -302,7 +302,9 @@ func TestCanaries(t *testing.T) {
 	wg.Wait()
 	run("key of .env", with("batch", rows, "--model", "m", "--base-url", base+"/body/v1", "--api-key-env", "PLAIN_SECRET", "--retries", "0", "--toolsets", "terminal", "--run", "dotenv")...)
 	run("eval", with("eval", "run", rows, "--model", "scripted", "--toolsets", "terminal", "--run", "ev", "--grader", "contains")...)
-	run("env process", with("env", "process", "./tell.py", "--groups", "1", "--group-size", "1", "--workers", "1", "--model", "scripted", "--run", "told")...)
+	run("env process", with("env", "process", "./tell.py", "--groups", "1", "--group-size", "1", "--workers", "1", "--model", "scripted", "--run", "printed")...)
+	passed := put("passed.yaml", "envs: {remote: {command: [./tell.py], pass-env: [GITHUB_TOKEN]}}\n")
+	run("env process, passed", with("env", "process", "remote", "-c", passed, "--groups", "1", "--group-size", "1", "--workers", "1", "--model", "scripted", "--run", "passed")...)
 	run("env check", "env", "check", "./tell.py", "--backend", box)
 	found, err := filepath.Glob(filepath.Join(dir, "runs", "plain", "*.parquet"))
 	deeper, _ := filepath.Glob(filepath.Join(dir, "runs", "plain", "*", "*.parquet"))
@@ -334,9 +336,9 @@ func TestCanaries(t *testing.T) {
 	serve := func(name string, token string, paths []string, args ...string) {
 		t.Helper()
 		c := start(args...)
-		var told bytes.Buffer
+		var said bytes.Buffer
 		out, err := c.StdoutPipe()
-		c.Stderr = &told
+		c.Stderr = &said
 		if err == nil {
 			err = c.Start()
 		}
@@ -357,7 +359,7 @@ func TestCanaries(t *testing.T) {
 				}
 				resp, err := http.DefaultClient.Do(r)
 				if err != nil {
-					t.Fatal(name, p, err, told.String())
+					t.Fatal(name, p, err, said.String())
 				}
 				var head bytes.Buffer
 				resp.Header.Write(&head)
@@ -385,7 +387,7 @@ func TestCanaries(t *testing.T) {
 			c.Process.Kill()
 			<-ended
 		}
-		d.add("crash of "+name, append(append(line[:n], rest...), told.Bytes()...))
+		d.add("crash of "+name, append(append(line[:n], rest...), said.Bytes()...))
 	}
 	serve("run-api", secrets["RUN_API_TOKEN"], []string{"/", "/status", "/info", "/metrics", "/dashboard", "/latest_example", "/healthz", "/nothing"}, "run-api", "--port", "0", "--token-env", "RUN_API_TOKEN", "--log-level", "debug")
 	serve("runs view", "", []string{"/", "/api/runs", "/api/list?run=0", "/api/search?run=0&q=" + shown, "/app.js"}, "runs", "view", "plain")
@@ -431,6 +433,9 @@ func TestCanaries(t *testing.T) {
 				t.Errorf("%s%s does not say that the server answered with the key: %.600s", door, way, b)
 			}
 		}
+	}
+	if b := d.all["output of env process, passed"]; b == nil || !bytes.Contains(b.Bytes(), []byte("GITHUB_TOKEN=[redacted]")) { // the program has the key, and prints it
+		t.Errorf("an environment that prints a key it was given: %.1000s", b)
 	}
 	t.Logf("%d canaries × %d doors × %d spellings of %d command lines: %d hits", len(secrets), len(d.all), len(forms("cNrY00q7/Zx&k+1w=t")), ran.Load(), hits)
 }

@@ -89,6 +89,21 @@ func hanging(t *testing.T, dir, backend string) (c *exec.Cmd, said *bufio.Reader
 	return c, bufio.NewReader(out), sleeper
 }
 
+// heard reads what a hermes says up to the line with text.
+func heard(t *testing.T, said *bufio.Reader, text string) {
+	t.Helper()
+	for all := ""; ; {
+		line, err := said.ReadString('\n')
+		all += line
+		if strings.Contains(line, text) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("it does not say %q: %v\n%s", text, err, all)
+		}
+	}
+}
+
 // TestEndsByASignal: a hermes in a call that hangs, because everything in the box and around it is
 // stopped, ends within ten seconds of the signal that cancels, and at once by a third.
 func TestEndsByASignal(t *testing.T) {
@@ -106,22 +121,11 @@ func TestEndsByASignal(t *testing.T) {
 						syscall.Kill(p, syscall.SIGKILL)
 					}
 				})
-				heard := func(text string) {
-					for {
-						line, err := said.ReadString('\n')
-						if strings.Contains(line, text) {
-							return
-						}
-						if err != nil {
-							t.Fatalf("it does not say %q: %v", text, err)
-						}
-					}
-				}
 				c.Process.Signal(os.Interrupt)
-				heard("once more cancels")
+				heard(t, said, "once more cancels")
 				began := time.Now()
 				c.Process.Signal(os.Interrupt)
-				heard("cancelled")
+				heard(t, said, "cancelled")
 				most := 10 * time.Second
 				if n > 2 {
 					c.Process.Signal(os.Interrupt)

@@ -31,14 +31,17 @@ func TestHostileRows(t *testing.T) {
 	if err != nil || len(all) < 18 {
 		t.Fatalf("%d files of rows: %v", len(all), err)
 	}
-	kinds := map[string]string{boxesHere(): ""}
+	kinds := map[string]string{}
+	if backend := boxesHere(); backend != "local" {
+		kinds[backend] = ""
+	}
 	if host := os.Getenv("HERMES_TEST_DOCKER"); host != "" {
 		kinds[docker.Name] = host
 	}
+	if len(kinds) == 0 {
+		t.Skip("no isolated back-end on this machine")
+	}
 	for backend, host := range kinds {
-		if backend == "local" {
-			t.Skip("no isolated back-end on this machine")
-		}
 		for _, file := range all {
 			name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
 			if slices.Contains(slowRows(), name) && (!*long || host != "") {

@@ -173,7 +173,7 @@ func processes() map[string]func() error {
 		"be killed last": func() error {
 			return os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0)
 		},
-		"dumps of pid 1":              rewrite("/proc/1/coredump_filter"),
+		"dumps of pid 1":              rewriteAs("0x", "/proc/1/coredump_filter"), // it shows bare hexadecimal, and takes that for octal
 		"login of pid 1":              rewrite("/proc/1/loginuid"),
 		"slack of pid 1's timers":     rewrite("/proc/1/timerslack_ns"),
 		"limits of pid 1":             limitsOf(1),
@@ -437,16 +437,16 @@ func networks() map[string]func() error {
 		"transforms":       socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_XFRM),
 		"key socket":       socket(15, unix.SOCK_RAW, 2),
 		"XDP socket":       socket(unix.AF_XDP, unix.SOCK_RAW, 0),
-		"the internet":     route("udp4", "192.0.2.1:80"),
-		"names":            route("udp4", "192.0.2.53:53"),
-		"metadata":         route("udp4", "169.254.169.254:80"),
-		"private networks": route("udp4", "10.0.0.1:22"),
+		"the internet":     route("192.0.2.1:80"),
+		"names":            route("192.0.2.53:53"),
+		"metadata":         route("169.254.169.254:80"),
+		"private networks": route("10.0.0.1:22"),
 		"all by broadcast": broadcast,
 	}
 }
 
 // route finds a way to an address without sending anything.
-func route(network, address string) func() error { return dial(network, address) }
+func route(address string) func() error { return dial("udp4", address) }
 
 func broadcast() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -106,8 +106,11 @@ func opened(dir string, flags int) error {
 	return err
 }
 
-// rewrite writes into a file of the kernel what stands there.
-func rewrite(path string) func() error {
+// rewrite writes into a file of the kernel what it holds.
+func rewrite(path string) func() error { return rewriteAs("", path) }
+
+// rewriteAs does so with a prefix, for a file that reads numbers in another base than it shows.
+func rewriteAs(prefix, path string) func() error {
 	return func() error {
 		old, err := os.ReadFile(path)
 		if err != nil {
@@ -118,7 +121,7 @@ func rewrite(path string) func() error {
 			return err
 		}
 		defer f.Close()
-		_, err = f.Write(old)
+		_, err = f.Write(append([]byte(prefix), old...))
 		return err
 	}
 }

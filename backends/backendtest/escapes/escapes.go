@@ -52,7 +52,7 @@ func Main(args []string) (code int, handled bool) {
 	return 0, true
 }
 
-// Options tell what is different about the boxes of a back-end.
+// Options say what is different about the boxes of a back-end.
 type Options struct {
 	Repeats int // of all attempts; 0: once
 	// Open are attempts that this back-end lets work, with the reason. They are made all
@@ -67,8 +67,14 @@ func Names() []string { return slices.Sorted(maps.Keys(attempts())) }
 func Run(t *testing.T, x backends.Sandbox, o Options) {
 	t.Helper()
 	put(t, x)
+	names := Names()
+	for name := range o.Open {
+		if !slices.Contains(names, name) {
+			t.Errorf("%q may work, and is no attempt", name)
+		}
+	}
 	for range max(o.Repeats, 1) {
-		for _, name := range Names() {
+		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
 				r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{"./probe", command, name}, Merge: true})
 				if err != nil {
@@ -214,7 +220,7 @@ func Exhaust(t *testing.T, b backends.Backend, s backends.Spec) {
 			}
 			_, err = x.Exec(t.Context(), backends.Cmd{Shell: tt.script, Timeout: 5 * time.Second})
 			if err != nil && !errors.Is(err, backends.ErrBroken) {
-				t.Errorf("not told as the command's doing: %v", err)
+				t.Errorf("not reported as the command's doing: %v", err)
 			}
 			if got := sh(t, neighbour, "echo well"); got != "well" {
 				t.Errorf("the other box: %q", got)

@@ -177,10 +177,16 @@ func pairMain(side, name string) int {
 	return 0
 }
 
+// begun starts a program that stays, and returns what it printed first.
+func begun(t *testing.T, x backends.Sandbox, command string) string {
+	t.Helper()
+	return sh(t, x, "rm -f out; ("+command+" > out 2>&1 &); i=0; while [ ! -s out ] && [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; cat out")
+}
+
 // leaveIn runs the first side in a box and reports whether there was something to find.
 func leaveIn(t *testing.T, x backends.Sandbox, name string) bool {
 	t.Helper()
-	out := sh(t, x, `rm -f out; (NAME= setsid ./probe `+leaving+` "`+name+`" > out 2>&1 &); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -s out ] && break; sleep 0.1; done; cat out`)
+	out := begun(t, x, `NAME= setsid ./probe `+leaving+` "`+name+`"`)
 	if out != "left" && !strings.HasPrefix(out, "refused:") {
 		t.Errorf("leave: %q", out)
 	}

@@ -117,7 +117,7 @@ func raced(t *testing.T, b backends.Backend, name string) (lost bool) {
 	reset()
 	x := open(t, b)
 	put(t, x)
-	path := sh(t, x, `(setsid ./probe `+racing+` "`+name+`" `+outside+` > out 2>&1 &); for i in 1 2 3 4 5 6 7 8 9 10; do [ -s out ] && break; sleep 0.1; done; cat out`)
+	path := begun(t, x, `setsid ./probe `+racing+` "`+name+`" `+outside)
 	if path == "" || strings.Contains(path, " ") {
 		t.Fatalf("the race has not begun: %q", path)
 	}

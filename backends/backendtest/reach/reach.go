@@ -122,7 +122,7 @@ func put(t *testing.T, x backends.Sandbox) {
 	}
 }
 
-// targets are the first process and its threads, of which /proc need not tell.
+// targets are the first process and its threads, which /proc may hide.
 func targets() []int {
 	all := []int{1}
 	for id := 2; id < 400; id++ {
@@ -138,7 +138,13 @@ func targets() []int {
 func Run(t *testing.T, x backends.Sandbox, open map[string]string) {
 	t.Helper()
 	put(t, x)
-	for _, name := range slices.Sorted(maps.Keys(attempts())) {
+	names := slices.Sorted(maps.Keys(attempts()))
+	for name := range open {
+		if !slices.Contains(names, name) {
+			t.Errorf("%q may work, and is no attempt", name)
+		}
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{"./reach", command, name}, Merge: true, Timeout: time.Minute})
 			if err != nil {
