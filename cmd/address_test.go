@@ -23,12 +23,13 @@ func withSecrets() []string {
 		"http://127.0.0.1:9/v1?api_key=" + hidden,
 		"https://u:50%" + hidden + "@127.0.0.1:9",
 		"https://u:a/b?" + hidden + "@127.0.0.1:9",
+		" http://u:" + hidden + "@127.0.0.1:9/v1 ",
 		"name=model@http://u:" + hidden + "@127.0.0.1:9/v1",
 	}
 }
 
 // TestEveryOptionRefusesSecretAddresses tries all options and arguments of all commands: an
-// address with a secret is refused before anything begins, and the secret is not told. Only
+// address with a secret is refused before anything begins, and the secret is not shown. Only
 // text that is for a model or a program is left alone. An option that is new is tried, too.
 func TestEveryOptionRefusesSecretAddresses(t *testing.T) {
 	home := t.TempDir()
@@ -135,7 +136,7 @@ func TestSecretAddressesOfFilesAndVariables(t *testing.T) {
 		{name: "lines of a file", file: "", args: []string{"batch", rows, "--model", "m", "--base-url", "@file"}},
 	}
 	for _, tt := range tests {
-		for _, address := range withSecrets()[:5] {
+		for _, address := range withSecrets()[:6] {
 			home := t.TempDir()
 			put := func(name, text string) string {
 				file := filepath.Join(home, name)

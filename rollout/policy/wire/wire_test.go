@@ -465,6 +465,8 @@ func TestCassette(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for _, bases := range [][]string{nil, {"localhost:8000"}, {"ftp://x"}, {"http://u:secret@"}, {"@/does/not/exist"},
+		{"u:secret@h:8000/v1"}, {"secret@h:80"}, {"//u:secret@h/v1"}, {"http:/u:secret@h/v1"}, {"http:u:secret@h/v1"}, {`http:\\u:secret@h`},
+		{"http://u:the secret@h/v1"}, {"http://u:secret%40h/v1"}, {"http://u%3Asecret%40h/v1"}, {"h:80/v1?key=secret"}, {" http://u:secret@h/v1 "},
 		{"http://a/v1?api-version=1"}, {"http://u:secret@h/v1"}, {"http://secret@h/v1"}, {"http://h/v1?key=secret"}, {"http://u:se%zzcret@h"}, {"http://u:secret/@h"}, {"http://u:secret@a/v1#x"}, {"http://a/v1,http://u:secret@b/v1"}, {"http://a/v1?"}} {
 		_, err := wire.New(wire.Options{Bases: bases})
 		if err == nil || strings.Contains(err.Error(), "secret") {
