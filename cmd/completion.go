@@ -92,10 +92,10 @@ complete -c hermes -f -a "(__hermes_complete)"
 `
 }
 
-// candidate is a word that may stand at the cursor.
+// candidate is a word that fits at the cursor.
 type candidate struct{ word, text string }
 
-// complete prints what may stand in place of the last of words: a line each, with a tab
+// complete prints what the last of words may become: a line each, with a tab
 // before what it is. A shell that asks in the middle of nonsense gets nothing.
 func (h *host) complete(words []string) error {
 	words = joinValues(words)

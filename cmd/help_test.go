@@ -121,7 +121,7 @@ func TestReference(t *testing.T) {
 }
 
 // reference is the page of all commands. A group of flags that several commands share
-// stands once, at the end.
+// is written once, at the end.
 func reference(t *testing.T) string {
 	examples, _ := cmd.HelpPages()
 	groups := map[string]string{} // tables by title

@@ -67,8 +67,8 @@ func remedies() map[string]string {
 	}
 }
 
-// Check refuses an address that holds a user, a password or a query: it would stand
-// in run.yaml, in logs and in the list of processes. name is what it was given as, such as
+// Check refuses an address that holds a user, a password or a query: it would be written
+// to run.yaml, logs and the list of processes. name is what it was given as, such as
 // --base-url or HF_ENDPOINT; the message does not repeat the secret.
 func Check(name, text string) error {
 	what := Secret(text)

@@ -11,7 +11,7 @@ import (
 	"hermes/internal/address"
 )
 
-// canary stands for the secret of each address; no message may repeat it.
+// canary is the secret of each address; no message may repeat it.
 const canary = "s3cr3tC4n4ry"
 
 // TestSecret: what may be a secret in an address is found, also where no parser of
@@ -154,7 +154,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// TestHider: a secret is hidden however it is written, whatever stands before it; short ones
+// TestHider: a secret is hidden however it is written, whatever is before it; short ones
 // are left, and the causes of an error are still known.
 func TestHider(t *testing.T) {
 	const secret = "q7/Zx&k+22wt=A1"
