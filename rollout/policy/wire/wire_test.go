@@ -474,3 +474,29 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsHoldNoKey: what a server or the way to it says of our key is in no error, wherever
+// the text is cut, and a list of models with the key in it is no answer.
+func TestErrorsHoldNoKey(t *testing.T) {
+	const key = "sk-A1b2C3d4E5f6G7h8"
+	for before := 0; before < 1200; before += 7 {
+		text := strings.Repeat("x", before) + key
+		for _, status := range []int{0, 200, 400} {
+			tr := &trip{f: func(int, *http.Request) (*http.Response, error) {
+				if status == 0 {
+					return nil, errors.New("the proxy says " + text)
+				}
+				return respond(status, text), nil
+			}}
+			c := client(t, tr, wire.Options{Keys: []string{key}, Retries: -1})
+			_, did := c.Do(t.Context(), &wire.Request{}, fetch)
+			_, got := c.Get(t.Context(), "/models")
+			for _, err := range []error{did, got} {
+				var e *wire.Error
+				if !errors.As(err, &e) || (e.Kind == wire.Leaked) != (status == 200) || strings.Contains(err.Error(), key[:8]) {
+					t.Fatalf("%d with the key behind %d bytes: %v", status, before, err)
+				}
+			}
+		}
+	}
+}
