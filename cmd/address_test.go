@@ -23,12 +23,13 @@ func withSecrets() []string {
 		"http://127.0.0.1:9/v1?api_key=" + hidden,
 		"https://u:50%" + hidden + "@127.0.0.1:9",
 		"https://u:a/b?" + hidden + "@127.0.0.1:9",
+		" http://u:" + hidden + "@127.0.0.1:9/v1 ",
 		"name=model@http://u:" + hidden + "@127.0.0.1:9/v1",
 	}
 }
 
 // TestEveryOptionRefusesSecretAddresses tries all options and arguments of all commands: an
-// address with a secret is refused before anything begins, and the secret is not told. Only
+// address with a secret is refused before anything begins, and the secret is not shown. Only
 // text that is for a model or a program is left alone. An option that is new is tried, too.
 func TestEveryOptionRefusesSecretAddresses(t *testing.T) {
 	home := t.TempDir()
@@ -82,11 +83,11 @@ func TestEveryOptionRefusesSecretAddresses(t *testing.T) {
 					continue
 				}
 				tried++
-				code, out, told := cmd.Run(t.Context(), []string{"HERMES_HOME=" + home}, nil, cmd.Builtin(), args...)
-				if code != cmd.ExitUsage || strings.Contains(out+told, hidden) {
-					t.Errorf("%q: exit %d, %s%s", args, code, out, told)
+				code, out, said := cmd.Run(t.Context(), []string{"HERMES_HOME=" + home}, nil, cmd.Builtin(), args...)
+				if code != cmd.ExitUsage || strings.Contains(out+said, hidden) {
+					t.Errorf("%q: exit %d, %s%s", args, code, out, said)
 				}
-				if strings.Contains(told, "does not belong into an address") {
+				if strings.Contains(said, "does not belong into an address") {
 					refused++
 				}
 			}
@@ -102,8 +103,8 @@ func TestEveryOptionRefusesSecretAddresses(t *testing.T) {
 		t.Errorf("%d of %d command lines were refused for the address", refused, tried)
 	}
 	// An address without a secret is an address.
-	if _, _, told := cmd.Run(t.Context(), []string{"HERMES_HOME=" + home}, nil, cmd.Builtin(), "batch", "x", "--base-url=http://127.0.0.1:9/v1"); strings.Contains(told, "belong into") {
-		t.Error(told)
+	if _, _, said := cmd.Run(t.Context(), []string{"HERMES_HOME=" + home}, nil, cmd.Builtin(), "batch", "x", "--base-url=http://127.0.0.1:9/v1"); strings.Contains(said, "belong into") {
+		t.Error(said)
 	}
 }
 
@@ -135,7 +136,7 @@ func TestSecretAddressesOfFilesAndVariables(t *testing.T) {
 		{name: "lines of a file", file: "", args: []string{"batch", rows, "--model", "m", "--base-url", "@file"}},
 	}
 	for _, tt := range tests {
-		for _, address := range withSecrets()[:5] {
+		for _, address := range withSecrets()[:6] {
 			home := t.TempDir()
 			put := func(name, text string) string {
 				file := filepath.Join(home, name)
@@ -168,9 +169,9 @@ func TestSecretAddressesOfFilesAndVariables(t *testing.T) {
 					args = append(args[:i:i], "@"+put("urls", "@@\n"))
 				}
 			}
-			code, out, told := cmd.Run(t.Context(), env, nil, cmd.Builtin(), args...)
-			if code != cmd.ExitUsage || strings.Contains(out+told, hidden) || !strings.Contains(told, "does not belong into an address") {
-				t.Errorf("%s, %s: exit %d, %s%s", tt.name, address, code, out, told)
+			code, out, said := cmd.Run(t.Context(), env, nil, cmd.Builtin(), args...)
+			if code != cmd.ExitUsage || strings.Contains(out+said, hidden) || !strings.Contains(said, "does not belong into an address") {
+				t.Errorf("%s, %s: exit %d, %s%s", tt.name, address, code, out, said)
 			}
 		}
 	}

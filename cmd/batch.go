@@ -11,17 +11,12 @@ import (
 
 // batchCmd is `hermes batch`.
 type batchCmd struct {
-	Datasets          []string `arg:"" optional:"" name:"dataset" help:"JSONL, JSON, Parquet or CSV file (.gz, .zst), hf:owner/name, samples:tasks, or - for stdin."`
-	app.ModelFlags    `group:"Model and server:"`
-	app.SamplingFlags `group:"Sampling:"`
-	app.ProviderFlags `group:"OpenRouter:"`
-	app.PromptFlags   `group:"Prompts:"`
-	app.ToolFlags     `group:"Tools and boxes:"`
-	app.BudgetFlags   `group:"Budget and price:"`
-	app.ExactFlags    `group:"Exact tokens:"`
-	app.RowFlags      `group:"Rows:"`
-	app.RunFlags      `group:"The run:"`
-	app.RoleFlags     `group:"Other models:"`
+	Datasets []string `arg:"" optional:"" name:"dataset" help:"JSONL, JSON, Parquet or CSV file (.gz, .zst), hf:owner/name, samples:tasks, or - for stdin."`
+	app.PartsFlags
+	app.PromptFlags `group:"Prompts:"`
+	app.RowFlags    `group:"Rows:"`
+	app.RunFlags    `group:"The run:"`
+	app.RoleFlags   `group:"Other models:"`
 	detachFlags
 }
 
@@ -30,8 +25,7 @@ func (c *batchCmd) Run(h *host) error {
 	if away, err := c.detach(h, filepath.Join(c.Out, runName(c)), c.DryRun, c.Datasets); away || err != nil {
 		return err
 	}
-	b := app.Batch{Datasets: c.Datasets, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
-		PromptFlags: c.PromptFlags, ToolFlags: c.ToolFlags, BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
+	b := app.Batch{Datasets: c.Datasets, PartsFlags: c.PartsFlags, PromptFlags: c.PromptFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
 		Settings: h.Layers.Settings(h.parsed)}
 	books, err := b.Run(h.Ctx, h.app())
 	if err == nil || books.Planned > 0 && !isUsage(err) { // no books: the run was not opened

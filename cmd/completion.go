@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 
@@ -38,16 +39,22 @@ func completionScript(shell string) string {
 	case "bash":
 		return `# completion of hermes for bash: source <(hermes completion bash)
 _hermes() {
-	local word text
+	local word text at=${COMP_WORDS[COMP_CWORD]}
+	local plain=${at#[\"\']}
+	plain=${plain//\\/}
 	COMPREPLY=()
 	while IFS=$'\t' read -r word text; do
 		if [ "$word" = "` + filesToo + `" ]; then
 			compopt -o filenames 2>/dev/null
-			while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+			while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "${at#=}")
 		else
+			case $at in
+			[\"\']*) ;; # within quotes a name is written as it is
+			*) printf -v word %q "$word" ;;
+			esac
 			COMPREPLY+=("$word")
 		fi
-	done < <("${COMP_WORDS[0]}" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+	done < <("${COMP_WORDS[0]}" ` + completeWord + ` "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$plain" 2>/dev/null)
 }
 complete -F _hermes hermes
 `
@@ -85,10 +92,10 @@ complete -c hermes -f -a "(__hermes_complete)"
 `
 }
 
-// candidate is a word that may stand at the cursor.
+// candidate is a word that fits at the cursor.
 type candidate struct{ word, text string }
 
-// complete prints what may stand in place of the last of words: a line each, with a tab
+// complete prints what the last of words may become: a line each, with a tab
 // before what it is. A shell that asks in the middle of nonsense gets nothing.
 func (h *host) complete(words []string) error {
 	words = joinValues(words)
@@ -108,7 +115,7 @@ func (h *host) complete(words []string) error {
 	files := false
 	switch {
 	case flag != nil:
-		list, files = h.values(flag.Name, flag.Enum)
+		list, files = h.values(flag.Name, flag.Enum, words)
 	case isFlag(last):
 		list = flagsOf(at)
 	case len(at.Children) > 0:
@@ -119,10 +126,10 @@ func (h *host) complete(words []string) error {
 		}
 	case len(at.Positional) > 0:
 		p := at.Positional[min(args, len(at.Positional)-1)]
-		list, files = h.values(p.Name, p.Enum)
+		list, files = h.values(p.Name, p.Enum, words)
 	}
 	for _, c := range list {
-		if strings.HasPrefix(c.word, last) {
+		if strings.HasPrefix(c.word, last) && !strings.ContainsFunc(c.word, unicode.IsControl) { // a tab or line end in a name would be read as another candidate
 			text, _, _ := strings.Cut(c.text, "\n")
 			if _, err := fmt.Fprintf(h.Stdio.Out, "%s%s\t%s\n", before, c.word, text); err != nil {
 				return err
@@ -202,8 +209,8 @@ func flagsOf(at *kong.Node) (list []candidate) {
 }
 
 // values are what an argument or a flag may be, by its name, and whether names of files
-// are too.
-func (h *host) values(name, enum string) (list []candidate, files bool) {
+// are too. words are those before it.
+func (h *host) values(name, enum string, words []string) (list []candidate, files bool) {
 	add := func(names ...string) ([]candidate, bool) {
 		for _, n := range names {
 			if n != "" {
@@ -217,7 +224,7 @@ func (h *host) values(name, enum string) (list []candidate, files bool) {
 	}
 	switch name {
 	case "run":
-		return add(runNames("runs")...)
+		return add(runNames(outOf(words))...)
 	case "preset":
 		return add(configs.Presets()...)
 	case "suite":
@@ -246,6 +253,19 @@ func (h *host) values(name, enum string) (list []candidate, files bool) {
 		return list, false
 	}
 	return nil, true
+}
+
+// outOf is the parent of runs that the words name with --out.
+func outOf(words []string) string {
+	dir := "runs"
+	for i, w := range words {
+		if value, ok := strings.CutPrefix(w, "--out="); ok {
+			dir = value
+		} else if w == "--out" && i+1 < len(words) {
+			dir = words[i+1]
+		}
+	}
+	return dir
 }
 
 // runNames are the runs below a folder.

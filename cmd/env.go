@@ -188,16 +188,11 @@ func (c *envCheck) tell(h *host, l checkedEnv) error {
 
 type envProcess struct {
 	app.EnvFlags
-	Groups            int64 `range:"1:" default:"10" help:"Groups to roll out, one a row."`
-	Shuffle           bool  `help:"Seeded order of the rows."`
-	app.ModelFlags    `group:"Model and server:"`
-	app.SamplingFlags `group:"Sampling:"`
-	app.ProviderFlags `group:"OpenRouter:"`
-	app.ToolFlags     `group:"Tools and boxes:"`
-	app.BudgetFlags   `group:"Budget and price:"`
-	app.ExactFlags    `group:"Exact tokens:"`
-	app.RunFlags      `group:"The run:"`
-	app.RoleFlags     `group:"Other models:"`
+	Groups  int64 `range:"1:" default:"10" help:"Groups to roll out, one a row."`
+	Shuffle bool  `help:"Seeded order of the rows."`
+	app.PartsFlags
+	app.RunFlags  `group:"The run:"`
+	app.RoleFlags `group:"Other models:"`
 	detachFlags
 }
 
@@ -211,8 +206,7 @@ func (c *envProcess) Run(h *host) error {
 		return exitOf(err)
 	}
 	defer env.Close()
-	b := app.Batch{Env: env, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags, ToolFlags: c.ToolFlags,
-		BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RowFlags: app.RowFlags{Limit: c.Groups, Shuffle: c.Shuffle, BadRows: "fail"}, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
+	b := app.Batch{Env: env, PartsFlags: c.PartsFlags, RowFlags: app.RowFlags{Limit: c.Groups, Shuffle: c.Shuffle, BadRows: "fail"}, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
 		Settings: h.Layers.Settings(h.parsed)}
 	if c.Grader != "" {
 		return Usage("--grader %s: an environment scores by itself", c.Grader)

@@ -18,14 +18,9 @@ type envServe struct {
 	Envs []string `arg:"" name:"environment" help:"NAME or NAME=WEIGHT: environments, mixed by weight; may repeat."`
 	Set  []string `sep:"none" help:"KEY=VALUE: a setting of the environment; NAME.KEY=VALUE of several; may repeat." placeholder:"KEY=VALUE"`
 	app.ServeFlags
-	app.ModelFlags    `group:"Model and server:"`
-	app.SamplingFlags `group:"Sampling:"`
-	app.ProviderFlags `group:"OpenRouter:"`
-	app.ToolFlags     `group:"Tools and boxes:"`
-	app.BudgetFlags   `group:"Budget and price:"`
-	app.ExactFlags    `group:"Exact tokens:"`
-	app.RunFlags      `group:"The run:"`
-	app.RoleFlags     `group:"Other models:"`
+	app.PartsFlags
+	app.RunFlags  `group:"The run:"`
+	app.RoleFlags `group:"Other models:"`
 }
 
 // groupSize is that of a trainer's group where nobody says otherwise, as with Atropos.
@@ -47,8 +42,7 @@ func (c *envServe) Run(h *host) error {
 	if unset("faults") {
 		c.Faults = "show" // asking again for a better answer would bias the gradient
 	}
-	s := app.Serve{Envs: c.Envs, Set: c.Set, ServeFlags: c.ServeFlags, Batch: app.Batch{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
-		ToolFlags: c.ToolFlags, BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags, Settings: settings}}
+	s := app.Serve{Envs: c.Envs, Set: c.Set, ServeFlags: c.ServeFlags, Batch: app.Batch{PartsFlags: c.PartsFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags, Settings: settings}}
 	totals, books, err := s.Run(h.Ctx, h.app())
 	if totals.Envs != nil && !isUsage(err) {
 		tellServed(h, totals)

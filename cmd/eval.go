@@ -24,21 +24,15 @@ type evalCmd struct {
 
 // evalFlags are what evaluations of suites and environments have in common.
 type evalFlags struct {
-	Strict            bool `help:"No figure while a planned sample has no score; exit code 3 then."`
-	app.ModelFlags    `group:"Model and server:"`
-	app.SamplingFlags `group:"Sampling:"`
-	app.ProviderFlags `group:"OpenRouter:"`
-	app.ToolFlags     `group:"Tools and boxes:"`
-	app.BudgetFlags   `group:"Budget and price:"`
-	app.ExactFlags    `group:"Exact tokens:"`
-	app.RowFlags      `group:"Rows:"`
-	app.RunFlags      `group:"The run:"`
-	app.RoleFlags     `group:"Other models:"`
+	Strict bool `help:"No figure while a planned sample has no score; exit code 3 then."`
+	app.PartsFlags
+	app.RowFlags  `group:"Rows:"`
+	app.RunFlags  `group:"The run:"`
+	app.RoleFlags `group:"Other models:"`
 }
 
 func (c *evalFlags) batch(h *host) app.Batch {
-	return app.Batch{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags, ToolFlags: c.ToolFlags,
-		BudgetFlags: c.BudgetFlags, ExactFlags: c.ExactFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
+	return app.Batch{PartsFlags: c.PartsFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
 		Settings: h.Layers.Settings(h.parsed)}
 }
 

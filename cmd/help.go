@@ -64,7 +64,7 @@ func withHelp(args []string) []string {
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") }
 
-// Run is reached when flags stand before the word help.
+// Run is reached when flags come before the word help.
 func (c *helpCmd) Run(h *host) error {
 	return h.dispatch(append(slices.Clone(c.Words), "--help"), func(string) {})
 }

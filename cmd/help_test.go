@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,8 @@ func nodes(t *testing.T) []*kong.Node {
 // TestHelpOfEveryCommand: help is a result, exit 0, on stdout, whatever else is missing; a
 // page fits a screen, and --help-all shows every flag.
 func TestHelpOfEveryCommand(t *testing.T) {
+	home := t.TempDir()
+	write(t, filepath.Join(home, "config.yaml"), "a: [")
 	for _, n := range nodes(t) {
 		args := strings.Fields(n.Path())
 		help := func(environ []string, words ...string) string {
@@ -55,7 +58,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		if lines := strings.Count(short, "\n"); lines > screen {
 			t.Errorf("the help of %q has %d lines, more than the %d of a screen: name its usual flags in pages", n.Path(), lines, screen)
 		}
-		if again := help([]string{"HERMES_CONCURRENCY=nonsense"}, append([]string{"help"}, args...)...); again != short {
+		if again := help([]string{"HERMES_CONCURRENCY=nonsense", "HERMES_HOME=" + home}, append([]string{"help"}, args...)...); again != short {
 			t.Errorf("help %s: %q, want what --help shows", n.Path(), again)
 		}
 		whole := help(nil, append(slices.Clone(args), "--help-all")...)
@@ -121,7 +124,7 @@ func TestReference(t *testing.T) {
 }
 
 // reference is the page of all commands. A group of flags that several commands share
-// stands once, at the end.
+// is written once, at the end.
 func reference(t *testing.T) string {
 	examples, _ := cmd.HelpPages()
 	groups := map[string]string{} // tables by title

@@ -22,7 +22,7 @@ import (
 // callsTime bounds asking about system calls in a box.
 const callsTime = time.Minute
 
-// countedCalls is what a box does with system calls, as `sandbox check --json` tells it.
+// countedCalls is what a box does with system calls, as `sandbox check --json` prints it.
 type countedCalls struct {
 	Allowed int      `json:"allowed"`
 	Refused int      `json:"refused"` // EPERM, or another error for what was asked

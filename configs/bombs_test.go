@@ -54,7 +54,7 @@ func bombs() map[string]string {
 	}
 }
 
-// bombTime is ten times what the slowest takes on an idle machine: it is to tell a bomb from
+// bombTime is ten times what the slowest takes on an idle machine: it distinguishes a bomb from
 // a busy machine.
 const bombTime = 20 * time.Second
 
@@ -120,7 +120,7 @@ func TestYAMLIsReadBehindOneDoor(t *testing.T) {
 		}
 		seen++
 		if excused[name] == "" && !strings.Contains(text, "configs.CheckYAML(") {
-			t.Errorf("%s decodes YAML that nobody has checked: call configs.CheckYAML first", name)
+			t.Errorf("%s decodes unchecked YAML: call configs.CheckYAML first", name)
 		}
 		return nil
 	})

@@ -397,7 +397,8 @@ func TestSecretNames(t *testing.T) {
 type carrier struct{ Inner map[string]string }
 
 func TestRedaction(t *testing.T) {
-	env, err := configs.NewEnv([]string{`OPENAI_API_KEY=hunter22"x/y`, "MY_VAR=other-secret", "SHORT_TOKEN=ab", "PLAIN=visible"})
+	env, err := configs.NewEnv([]string{`OPENAI_API_KEY=hunter22"x/y`, "MY_VAR=other-secret", "SHORT_TOKEN=ab", "PLAIN=visible",
+		"HTTPS_PROXY=http://me:pr0xyword@h:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,9 +414,10 @@ func TestRedaction(t *testing.T) {
 		log := slog.New(r.Handler(h)).With("with", secret).WithGroup("g")
 		log.Info("key is "+secret, "err", errors.New("401 for "+secret), "map", carrier{map[string]string{"k": secret}}, "bytes", []byte(secret),
 			slog.Group("deep", "url", "http://x/?k=hunter22%22x%2Fy"), "api_key", "shorty", "var", "other-secret", "made", "made-at-start", "nil", nil,
+			"proxy", "it wants pr0xyword", "other", "http://who:unkn0wn@h/v1 and http://h/?api_key=unkn0wn",
 			"shape", "sk-abcdefghijklmnopqrstuvwx", "plain", "visible", "ab", "ab", slog.Any("ptr", &carrier{map[string]string{"k": secret}}))
 		out := buf.String()
-		for _, bad := range []string{"hunter22", "other-secret", "made-at-start", "shorty", "sk-abc", "aHVudGVy"} {
+		for _, bad := range []string{"hunter22", "other-secret", "made-at-start", "shorty", "sk-abc", "aHVudGVy", "pr0xyword", "unkn0wn"} {
 			if strings.Contains(out, bad) {
 				t.Errorf("%s: %q reached the log: %s", format, bad, out)
 			}

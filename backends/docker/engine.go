@@ -68,7 +68,7 @@ func usualSockets(runtimeDir string) []string {
 
 // dialEngine asks one engine what it is.
 func dialEngine(ctx context.Context, host, certs string) (*engine, error) {
-	if err := address.Check("DOCKER_HOST", host); err != nil {
+	if err := address.CheckURL("DOCKER_HOST", host); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	kind, address, _ := strings.Cut(host, "://")

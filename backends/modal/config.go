@@ -107,7 +107,7 @@ var (
 func (c Config) complete(at Surroundings) (Config, error) {
 	c.Server = strings.TrimSuffix(cmp.Or(c.Server, at.get("MODAL_SERVER_URL"), "https://api.modal.com"), "/")
 	c.Linger, c.Call = cmp.Or(c.Linger, 10*time.Minute), cmp.Or(c.Call, time.Minute)
-	if err := address.Check("MODAL_SERVER_URL", c.Server); err != nil {
+	if err := address.CheckURL("MODAL_SERVER_URL", c.Server); err != nil {
 		return c, err
 	}
 	if _, _, err := target(c.Server, true); err != nil {

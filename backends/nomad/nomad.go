@@ -115,7 +115,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 
 // connect makes a client, and what closes its connections, that takes nothing from the environment by itself.
 func connect(c Config, at Surroundings) (client *api.Client, hangUp func(), err error) {
-	if err := address.Check("NOMAD_ADDR", c.Address); err != nil {
+	if err := address.CheckURL("NOMAD_ADDR", c.Address); err != nil {
 		return nil, nil, err
 	}
 	token := at.Token

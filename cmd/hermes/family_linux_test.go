@@ -121,10 +121,16 @@ func TestProgramsLeaveNothing(t *testing.T) {
 // groupsHere reports whether hermes can make cgroups: then children cannot hide by
 // clearing their environment.
 func groupsHere(t *testing.T) bool {
-	for _, parent := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup/unified"} {
+	for _, parent := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids"} {
 		dir := filepath.Join(parent, fmt.Sprint("hermes-test-", os.Getpid()))
-		if os.Mkdir(dir, 0o755) == nil {
-			os.Remove(dir)
+		if os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		_, err := os.Stat(filepath.Join(dir, "cgroup.procs")) // else it is a folder beside the mounts of version 1
+		if rerr := os.Remove(dir); rerr != nil {
+			t.Error(rerr)
+		}
+		if err == nil {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // markEnv is the variable by which all processes of a program are known, wherever they have
-// gone: its value is the owner, as [backends.Owner] writes it, and what tells its programs apart.
+// gone: its value is the owner, as [backends.Owner] writes it, and a random part for each of its programs.
 const markEnv = "HERMES_PROGRAM"
 
 // groupPrefix begins the names of our cgroups; the value of the mark follows.

@@ -34,7 +34,7 @@ type web struct {
 }
 
 func newWeb(c Config) (*web, error) {
-	if err := address.Check("url", c.URL); err != nil {
+	if err := address.CheckURL("url", c.URL); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(c.URL)

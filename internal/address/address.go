@@ -3,6 +3,7 @@
 package address
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -15,10 +16,14 @@ const Hidden = "[redacted]"
 // scheme begins each URL of a text.
 var scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://`)
 
+// user is what [Secret] says of a user, with or without a password.
+const user = "a user or password"
+
 // Secret says what the URLs in a text hold that may be a secret: "a user or password",
 // "a query", or "" for nothing. It reads what no parser of URLs takes, too: a password with a
-// bare % or / is one all the same. Text with spaces is no address.
+// bare % or / is one all the same. Text with spaces within is no address.
 func Secret(text string) string {
+	text = strings.TrimSpace(text) // a reader of addresses does so too
 	if strings.ContainsAny(text, " \t\r\n") {
 		return ""
 	}
@@ -44,8 +49,8 @@ func heldIn(rest string) string {
 	_, port, cut := strings.Cut(host, ":")
 	odd := cut && !strings.HasPrefix(host, "[") && strings.Trim(port, "0123456789") != "" // no port: a password that goes on
 	switch {
-	case strings.Contains(host, "@"), odd && strings.Contains(rest, "@"):
-		return "a user or password"
+	case strings.Contains(host, "@"), strings.Contains(host, "%40"), odd && strings.Contains(rest, "@"):
+		return user
 	case strings.Contains(rest, "?"):
 		return "a query"
 	}
@@ -62,23 +67,41 @@ func remedies() map[string]string {
 	}
 }
 
-// Check refuses an address that holds a user, a password or a query: it would stand
-// in run.yaml, in logs and in the list of processes. name is what it was given as, such as
+// Check refuses an address that holds a user, a password or a query: it would be written
+// to run.yaml, logs and the list of processes. name is what it was given as, such as
 // --base-url or HF_ENDPOINT; the message does not repeat the secret.
 func Check(name, text string) error {
 	what := Secret(text)
 	if what == "" {
 		return nil
 	}
-	remedy := remedies()[strings.TrimPrefix(name, "--")]
-	if remedy == "" {
-		remedy = "write the address alone; keys and passwords come from separate variables, in the environment or $HERMES_HOME/.env"
+	return fmt.Errorf("%s %s holds %s, which does not belong into an address: %s", name, Hide(strings.TrimSpace(text)), what, remedy(name))
+}
+
+func remedy(name string) string {
+	return cmp.Or(remedies()[strings.TrimPrefix(name, "--")],
+		"write the address alone; keys and passwords come from separate variables, in the environment or $HERMES_HOME/.env")
+}
+
+// begin is how an address begins, or what is meant as one: with too few slashes, with
+// backslashes, with a scheme alone. A user without a scheme is taken for a scheme, but its
+// password and the @ are left.
+var begin = regexp.MustCompile(`^\s*(?:[A-Za-z][A-Za-z0-9+.-]*:)?[/\\]*`)
+
+// CheckURL is [Check] for a text that can be nothing but one address: it finds what may be a
+// secret also where the scheme is missing or written badly, or where a password holds a space.
+func CheckURL(name, text string) error {
+	if err := Check(name, text); err != nil {
+		return err
 	}
-	return fmt.Errorf("%s %s holds %s, which does not belong into an address: %s", name, Hide(text), what, remedy)
+	if what := heldIn(begin.ReplaceAllString(text, "")); what != "" {
+		return fmt.Errorf("%s holds %s, which does not belong into an address: %s", name, what, remedy(name))
+	}
+	return nil
 }
 
 var (
-	userInURL  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'<>]*@`)
+	userInURL  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'<>]*(?:@|%40)`)
 	tokenInURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>/?#]*/t/)[^\s"'<>/?#]+`)
 	queryInURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>?#]*\?)[^\s"'<>]+`)
 	keyInURL   = regexp.MustCompile(`(?i)([?&][a-z0-9_.-]*(?:key|token|secret|password|passwd|pwd|sig|signature|auth|credential)=)[^\s"'<>&#]+`)
@@ -95,7 +118,12 @@ func HideKeys(text string) string {
 	if !strings.Contains(text, "://") {
 		return text
 	}
-	text = userInURL.ReplaceAllString(text, "${1}"+Hidden+"@")
+	text = userInURL.ReplaceAllStringFunc(text, func(found string) string {
+		if Secret(found) != user {
+			return found // the @ is one of a path
+		}
+		return scheme.FindString(found) + Hidden + "@"
+	})
 	text = tokenInURL.ReplaceAllString(text, "${1}"+Hidden)
 	return keyInURL.ReplaceAllString(text, "${1}"+Hidden)
 }
@@ -105,10 +133,13 @@ func HideKeys(text string) string {
 func Passwords(value string) []string {
 	var out []string
 	for _, m := range userInURL.FindAllStringSubmatch(value, -1) {
-		user := strings.TrimSuffix(strings.TrimPrefix(m[0], m[1]), "@")
-		_, word, ok := strings.Cut(user, ":")
+		if Secret(m[0]) != user {
+			continue // the @ is one of a path
+		}
+		info := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(m[0], m[1]), "@"), "%40")
+		_, word, ok := strings.Cut(info, ":")
 		if !ok {
-			word = user
+			word = info
 		}
 		plain, err := url.PathUnescape(word)
 		if err == nil && plain != word {

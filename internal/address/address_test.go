@@ -11,7 +11,7 @@ import (
 	"hermes/internal/address"
 )
 
-// canary stands for the secret of each address; no message may repeat it.
+// canary is the secret of each address; no message may repeat it.
 const canary = "s3cr3tC4n4ry"
 
 // TestSecret: what may be a secret in an address is found, also where no parser of
@@ -30,7 +30,15 @@ func TestSecret(t *testing.T) {
 		"https://h/a@b":               "",
 		"https://h/#part":             "",
 
+		"https://h/a%40b":             "",
+		"unix:///run/a@b.sock":        "",
+		"http://[fe80::1%25eth0]:80/": "",
+
 		"http://u:" + canary + "@h/v1":               user,
+		"\thttp://u:" + canary + "@h/v1 \n":          user,
+		"http://u:" + canary + "%40h/v1":             user,
+		"http://u%3A" + canary + "%40h/v1":           user,
+		"http://u:" + canary + "@[::1]:80/":          user,
 		"http://" + canary + "@h":                    user,
 		"http://u:p%" + canary + "@h":                user,
 		"http://u:p/" + canary + "@h/v1":             user,
@@ -49,6 +57,25 @@ func TestSecret(t *testing.T) {
 		}
 		err := address.Check("--base-url", text)
 		if (err != nil) != (want != "") || err != nil && (strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), "--api-key-env")) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestCheckURL: an address that is written badly holds no secret either, and is not repeated.
+func TestCheckURL(t *testing.T) {
+	for _, text := range []string{
+		"http://127.0.0.1:8000/v1", "localhost:8000/v1", "127.0.0.1:8000", "h.example/v1", "", "http:/h/v1", "http://h/a@b", "[::1]:80", "m", "ftp://x",
+	} {
+		if err := address.CheckURL("--base-url", text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		"http://u:" + canary + "@h", "u:" + canary + "@h:80/v1", canary + "@h", "//u:" + canary + "@h", "http:/u:" + canary + "@h", "http:u:" + canary + "@h",
+		`http:\\u:` + canary + "@h", "http://u:a " + canary + "@h", "u:" + canary + "%40h", "h:80/v1?key=" + canary, "http://h/v1?a b=" + canary,
+	} {
+		if err := address.CheckURL("--base-url", text); err == nil || strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), "--api-key-env") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -106,7 +133,10 @@ func TestHide(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain text":                              "plain text",
 		"GET http://u:" + canary + "@h/v1 now":    "GET http://[redacted]@h/v1 now",
+		"http://u:" + canary + "%40h/v1":          "http://[redacted]@h/v1",
 		"http://h/t/" + canary + "/batch":         "http://h/t/[redacted]/batch",
+		"GET https://h/@scope/x@1: 404":           "GET https://h/@scope/x@1: 404",
+		"m@http://h:1/v1,n@http://g":              "m@http://h:1/v1,n@http://g",
 		"http://h/x?a=1&api_key=" + canary + "&b": "http://h/x?[redacted]",
 	} {
 		if got := address.Hide(text); got != want {
@@ -116,14 +146,15 @@ func TestHide(t *testing.T) {
 	if got, want := address.HideKeys("http://h/x?a=1&api_key="+canary+"&b=2"), "http://h/x?a=1&api_key=[redacted]&b=2"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for value, want := range map[string]string{"http://u:" + canary + "@h:1": "[" + canary + "]", "http://h:1": "[]", "http://u:a%2Fb@h": "[a/b a%2Fb]", "http://" + canary + "@h": "[" + canary + "]"} {
+	for value, want := range map[string]string{"http://u:" + canary + "@h:1": "[" + canary + "]", "http://h:1": "[]", "http://u:a%2Fb@h": "[a/b a%2Fb]", "http://" + canary + "@h": "[" + canary + "]",
+		"https://registry.example/@scope": "[]", "http://h:8000/models@main": "[]"} {
 		if got := fmt.Sprint(address.Passwords(value)); got != want {
 			t.Errorf("%s: %s, want %s", value, got, want)
 		}
 	}
 }
 
-// TestHider: a secret is hidden however it is written, whatever stands before it; short ones
+// TestHider: a secret is hidden however it is written, whatever is before it; short ones
 // are left, and the causes of an error are still known.
 func TestHider(t *testing.T) {
 	const secret = "q7/Zx&k+22wt=A1"

@@ -14,7 +14,7 @@ import (
 const least = 8
 
 // Spellings lists a secret as it is, as JSON and URLs write it, in hex, and in base64, where
-// of what stands beside other bytes only the part is meant that these do not change. The
+// of what is beside other bytes only the part is meant that these do not change. The
 // longest come first.
 func Spellings(secret string) []string {
 	quoted, _ := json.Marshal(secret) // a text can be written

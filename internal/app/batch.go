@@ -40,13 +40,8 @@ import (
 // Batch is everything that `hermes batch` can be told.
 type Batch struct {
 	Datasets []string
-	ModelFlags
-	SamplingFlags
-	ProviderFlags
+	PartsFlags
 	PromptFlags
-	ToolFlags
-	BudgetFlags
-	ExactFlags
 	RowFlags
 	RunFlags
 	RoleFlags
@@ -77,8 +72,7 @@ type batch struct {
 
 // Run does the whole job and returns its books. The error, if any, is an *Error.
 func (b Batch) Run(ctx context.Context, h Host) (stats.Statistics, error) {
-	r := &batch{Batch: b, parts: newParts(h, asked{ModelFlags: b.ModelFlags, SamplingFlags: b.SamplingFlags, ProviderFlags: b.ProviderFlags,
-		ToolFlags: b.ToolFlags, BudgetFlags: b.BudgetFlags, ExactFlags: b.ExactFlags, requests: b.Concurrency, watch: true, seed: b.Seed, usual: b.Env.toolsets()})}
+	r := &batch{Batch: b, parts: newParts(h, asked{PartsFlags: b.PartsFlags, requests: b.Concurrency, watch: true, seed: b.Seed, usual: b.Env.toolsets()})}
 	own := b.tracked == nil
 	if own {
 		r.tracked = &tracked{}

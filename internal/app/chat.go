@@ -51,8 +51,8 @@ var errTurn = errors.New("interrupted by the user")
 // Run holds the conversation, or answers the one question. The error, if any, is an
 // *Error, or the cause of ctx.
 func (c Chat) Run(ctx context.Context, h Host) error {
-	r := &chat{flags: c.ChatFlags, all: c.Yes, parts: newParts(h, asked{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
-		ToolFlags: ToolFlags{Toolsets: c.Toolsets, MissingTools: "drop", Backend: c.Backend, Image: c.Image}, requests: 4})}
+	r := &chat{flags: c.ChatFlags, all: c.Yes, parts: newParts(h, asked{PartsFlags: PartsFlags{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
+		ToolFlags: ToolFlags{Toolsets: c.Toolsets, MissingTools: "drop", Backend: c.Backend, Image: c.Image}}, requests: 4})}
 	defer r.closeAll()
 	for _, step := range []func(context.Context) error{r.check, r.openModel, r.openBoxes, r.openTools, r.openLoop} {
 		if err := step(ctx); err != nil {

@@ -51,7 +51,7 @@ type Compress struct {
 
 // Run does the work and returns its books. The error, if any, is an *Error.
 func (c Compress) Run(ctx context.Context, h Host) (compress.Metrics, error) {
-	b := newParts(h, asked{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, BudgetFlags: c.BudgetFlags, requests: c.Concurrency, offline: c.Offline})
+	b := newParts(h, asked{PartsFlags: PartsFlags{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, BudgetFlags: c.BudgetFlags}, requests: c.Concurrency, offline: c.Offline})
 	defer b.closeAll()
 	inputs, err := compress.Find(c.Inputs)
 	if err != nil {

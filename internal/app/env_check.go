@@ -38,7 +38,7 @@ func (f EnvFlags) Open(ctx context.Context, h Host) (*ChosenEnv, error) {
 // player opens boxes and tools for words that are put into a model's mouth. Call closing
 // afterwards.
 func player(ctx context.Context, h Host, env *ChosenEnv, tools ToolFlags, seed int64) (p play.Player, isolated bool, closing func(), err error) {
-	r := newParts(h, asked{ToolFlags: tools, seed: seed, usual: env.toolsets()})
+	r := newParts(h, asked{PartsFlags: PartsFlags{ToolFlags: tools}, seed: seed, usual: env.toolsets()})
 	for _, step := range []func(context.Context) error{r.openBoxes, func(context.Context) error { return r.chooseTools() },
 		func(ctx context.Context) error { return r.tools.fit(ctx, r.boxes.backend, tools.Image) }} {
 		if err := step(ctx); err != nil {

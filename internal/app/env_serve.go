@@ -217,8 +217,7 @@ func (r *server) openOne(ctx context.Context, env *ChosenEnv) error {
 	if b.RunFlags.Run == "" {
 		b.RunFlags.Run = "serve-" + strings.Join(r.names(), "-")
 	}
-	b.parts = newParts(r.host, asked{ModelFlags: b.ModelFlags, SamplingFlags: b.SamplingFlags, ProviderFlags: b.ProviderFlags,
-		ToolFlags: b.ToolFlags, BudgetFlags: b.BudgetFlags, ExactFlags: b.ExactFlags, requests: b.Concurrency, watch: true, seed: b.Seed, usual: env.toolsets()})
+	b.parts = newParts(r.host, asked{PartsFlags: b.PartsFlags, requests: b.Concurrency, watch: true, seed: b.Seed, usual: env.toolsets()})
 	steps := []func(context.Context) error{b.check, b.openData, b.openModel, b.openRoles, b.openBoxes, b.openTools}
 	if len(r.parts) > 0 {
 		first := r.parts[0]

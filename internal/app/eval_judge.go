@@ -49,8 +49,8 @@ func openJudges(ctx context.Context, h Host, f JudgeFlags, file string) (*judges
 	if j.roles, err = parseRoles(f.RoleFlags); err != nil {
 		return nil, err
 	}
-	j.parts = newParts(h, asked{ModelFlags: ModelFlags{BaseURL: f.BaseURL, APIKeyEnv: f.APIKeyEnv, Server: "auto", Affinity: "rollout", PromptCache: "auto",
-		RequestTimeout: 10 * time.Minute, IdleTimeout: 2 * time.Minute, RequestRetries: 5, Stream: true}, BudgetFlags: f.BudgetFlags, requests: f.Concurrency})
+	j.parts = newParts(h, asked{PartsFlags: PartsFlags{ModelFlags: ModelFlags{BaseURL: f.BaseURL, APIKeyEnv: f.APIKeyEnv, Server: "auto", Affinity: "rollout", PromptCache: "auto",
+		RequestTimeout: 10 * time.Minute, IdleTimeout: 2 * time.Minute, RequestRetries: 5, Stream: true}, BudgetFlags: f.BudgetFlags}, requests: f.Concurrency})
 	m := &models{}
 	j.parts.model = m
 	if m.prices, err = parsePrices(f.Price); err != nil {

@@ -9,14 +9,19 @@ import (
 	"hermes/rollout/policy/wire"
 )
 
+// PartsFlags are the flags that model, boxes and tools are made from, by the groups of the help.
+type PartsFlags struct {
+	ModelFlags    `group:"Model and server:"`
+	SamplingFlags `group:"Sampling:"`
+	ProviderFlags `group:"OpenRouter:"`
+	ToolFlags     `group:"Tools and boxes:"`
+	BudgetFlags   `group:"Budget and price:"`
+	ExactFlags    `group:"Exact tokens:"`
+}
+
 // asked is what model, boxes and tools are made from.
 type asked struct {
-	ModelFlags
-	SamplingFlags
-	ProviderFlags
-	ToolFlags
-	BudgetFlags
-	ExactFlags
+	PartsFlags
 	runDir   string // of a run; empty: none
 	offline  bool   // the hub is not asked
 	requests int    // to the model at once

@@ -124,7 +124,7 @@ func replayExact(ctx context.Context, f identityOf, config map[string]string, o 
 	var all []policy.Policy
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, "@")
-		one, err := m.policy(w, name, replayContext, &parts{asked: asked{ModelFlags: ModelFlags{ExtraBody: f.text("extra-body")}, SamplingFlags: SamplingFlags{MaxTokens: o.MaxTokens}}}, nil, nil)
+		one, err := m.policy(w, name, replayContext, &parts{asked: asked{PartsFlags: PartsFlags{ModelFlags: ModelFlags{ExtraBody: f.text("extra-body")}, SamplingFlags: SamplingFlags{MaxTokens: o.MaxTokens}}}}, nil, nil)
 		if err != nil {
 			return p, errors.Join(fmt.Errorf("model %q: %w", name, err), w.Close())
 		}

@@ -83,7 +83,7 @@ func Open(kind Kind, name string, o Options) (*Repo, error) {
 		o.Endpoint = "https://huggingface.co"
 	}
 	o.Endpoint = strings.TrimRight(o.Endpoint, "/")
-	if err := address.Check("HF_ENDPOINT", o.Endpoint); err != nil {
+	if err := address.CheckURL("HF_ENDPOINT", o.Endpoint); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
 	r := &Repo{o: o, name: name, api: "/api/" + string(kind) + "/" + name, page: "/" + name,

@@ -196,6 +196,15 @@ func TestFallback(t *testing.T) {
 	bad, dead := fake(t, fakellm.Options{Faults: map[string]float64{"500": 1}})
 	_, locked := fake(t, fakellm.Options{Key: "k"})
 	quick := wire.Options{Retries: -1}
+	const key = "sk-A1b2C3d4E5f6G7h8"
+	thief := wire.Options{Keys: []string{key}, Transport: &fixed{`{"choices":[{"index":0,"message":{"content":"` + key + `"},"finish_reason":"stop"}]}`}}
+	after, err := policy.NewFallback(policy.FallbackOptions{}, chatAt(t, "http://thief.invalid/v1", thief, policy.ChatOptions{Model: "t"}), chatAt(t, good, quick, policy.ChatOptions{Model: "c"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turn, err := next(t, after, policy.Options{}, "x", nil); err != nil || turn.Sampled.Message.Content() != "second" {
+		t.Errorf("after a server that answered with the key: %v, %q", err, turn.Sampled.Message.Content())
+	}
 	list := []policy.Policy{chatAt(t, locked, quick, policy.ChatOptions{Model: "a"}), chatAt(t, dead, quick, policy.ChatOptions{Model: "b"}), chatAt(t, good, quick, policy.ChatOptions{Model: "c"})}
 	p, err := policy.NewFallback(policy.FallbackOptions{}, list...)
 	if err != nil {

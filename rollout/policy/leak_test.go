@@ -45,7 +45,7 @@ func TestLeaked(t *testing.T) {
 		"id of a call": func(k string) string {
 			return `"content":"","tool_calls":[{"index":0,"id":` + text(k) + `,"type":"function","function":{"name":"ls","arguments":"{}"}}]`
 		},
-		"a field that nobody reads": func(k string) string { return `"content":"x","note":` + text(k) },
+		"a field that is not read": func(k string) string { return `"content":"x","note":` + text(k) },
 	}
 	spelled := map[string]func(string) string{
 		"plain":  func(k string) string { return k },
@@ -56,7 +56,7 @@ func TestLeaked(t *testing.T) {
 		for how, spell := range spelled {
 			for _, way := range []string{"whole", "escaped", "stream", "stream of pieces"} {
 				for _, k := range []string{key, "sk-no-key-required"} {
-					if place == "a field that nobody reads" && way == "stream of pieces" {
+					if place == "a field that is not read" && way == "stream of pieces" {
 						continue // it has none
 					}
 					t.Run(strings.Join([]string{place, how, way, k[:5]}, "/"), func(t *testing.T) {

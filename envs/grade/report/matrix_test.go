@@ -107,6 +107,12 @@ func TestMatrixWithoutItsFirstRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Finish()
+	m.Suite = "s\x1b[2J\u202e"
+	var page bytes.Buffer
+	if err := m.HTML(&page); err != nil || strings.ContainsAny(page.String(), "\x1b\u202e") {
+		t.Errorf("what steers a terminal is in the page: %v", err)
+	}
+	m.Suite = "s"
 	var b bytes.Buffer
 	if err := errors.Join(m.Markdown(&b), m.HTML(&b), m.Text(&b)); err != nil || len(m.Comparison) != 0 || strings.Contains(b.String(), "Against") {
 		t.Errorf("%v\n%s", err, &b)

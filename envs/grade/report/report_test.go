@@ -118,7 +118,7 @@ func TestClusters(t *testing.T) {
 
 // TestPages: JSON has the keys that programs read; text from outside is escaped.
 func TestPages(t *testing.T) {
-	const evil = `<script>alert(1)</script>|x`
+	const evil = "<script>alert(1)</script>|x\x1b[2J\u202e"
 	b := report.New(report.Head{Suite: evil, Model: evil})
 	for i := range 12 {
 		s := sample(fmt.Sprint(evil, i/3), i%3, float64(i%2))
@@ -153,6 +153,9 @@ func TestPages(t *testing.T) {
 		}
 		if strings.Contains(page.String(), "<script") {
 			t.Errorf("%s: text of the run is not escaped", name)
+		}
+		if name == "html" && strings.ContainsAny(page.String(), "\x1b\u202e") {
+			t.Error("what steers a terminal is in the page")
 		}
 		if name == "html" && strings.Count(page.String(), "<svg") != 5 {
 			t.Errorf("%d plots, want metrics, curve, cost, failures, turns", strings.Count(page.String(), "<svg"))

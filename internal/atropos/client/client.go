@@ -81,7 +81,7 @@ func local(host string) bool {
 
 // New checks the address, such as http://127.0.0.1:8000 or http://host:8000/t/TOKEN.
 func New(base string, o Options) (*Client, error) {
-	if err := address.Check("--api", base); err != nil {
+	if err := address.CheckURL("--api", base); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(base)

@@ -251,7 +251,7 @@ func (r *Run) Close(code int) error {
 
 // NewServer reads an address and a key.
 func NewServer(base, key string) (*Server, error) {
-	if err := address.Check("WANDB_BASE_URL", base); err != nil {
+	if err := address.CheckURL("WANDB_BASE_URL", base); err != nil {
 		return nil, fmt.Errorf("address of W&B: %w", err)
 	}
 	u, err := url.Parse(strings.TrimRight(base, "/"))

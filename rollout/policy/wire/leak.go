@@ -20,7 +20,7 @@ const (
 	minSigns = 8
 )
 
-// telling reports whether nobody writes this key by chance.
+// telling reports whether this key is not written by chance.
 func telling(key string) bool {
 	signs := []rune(key)
 	slices.Sort(signs)
@@ -42,7 +42,7 @@ type spelled struct {
 	name string
 }
 
-// newLeaks looks for the keys that nobody writes by chance; names are those of their variables.
+// newLeaks looks for the keys that are not written by chance; names are those of their variables.
 func newLeaks(keys, names []string) *Leaks {
 	l := &Leaks{}
 	for i, key := range keys {

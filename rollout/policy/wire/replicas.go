@@ -39,7 +39,7 @@ var routes = []string{"/chat/completions", "/completions", "/models", "/response
 
 // checkBase reads a base URL; its errors say what to write instead.
 func checkBase(base string) (*url.URL, error) {
-	if err := address.Check("--base-url", base); err != nil {
+	if err := address.CheckURL("--base-url", base); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(base)

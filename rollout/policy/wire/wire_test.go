@@ -465,10 +465,38 @@ func TestCassette(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for _, bases := range [][]string{nil, {"localhost:8000"}, {"ftp://x"}, {"http://u:secret@"}, {"@/does/not/exist"},
+		{"u:secret@h:8000/v1"}, {"secret@h:80"}, {"//u:secret@h/v1"}, {"http:/u:secret@h/v1"}, {"http:u:secret@h/v1"}, {`http:\\u:secret@h`},
+		{"http://u:the secret@h/v1"}, {"http://u:secret%40h/v1"}, {"http://u%3Asecret%40h/v1"}, {"h:80/v1?key=secret"}, {" http://u:secret@h/v1 "},
 		{"http://a/v1?api-version=1"}, {"http://u:secret@h/v1"}, {"http://secret@h/v1"}, {"http://h/v1?key=secret"}, {"http://u:se%zzcret@h"}, {"http://u:secret/@h"}, {"http://u:secret@a/v1#x"}, {"http://a/v1,http://u:secret@b/v1"}, {"http://a/v1?"}} {
 		_, err := wire.New(wire.Options{Bases: bases})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", bases, err)
+		}
+	}
+}
+
+// TestErrorsHoldNoKey: what a server or the way to it says of our key is in no error, wherever
+// the text is cut, and a list of models with the key in it is no answer.
+func TestErrorsHoldNoKey(t *testing.T) {
+	const key = "sk-A1b2C3d4E5f6G7h8"
+	for before := 0; before < 1200; before += 7 {
+		text := strings.Repeat("x", before) + key
+		for _, status := range []int{0, 200, 400} {
+			tr := &trip{f: func(int, *http.Request) (*http.Response, error) {
+				if status == 0 {
+					return nil, errors.New("the proxy says " + text)
+				}
+				return respond(status, text), nil
+			}}
+			c := client(t, tr, wire.Options{Keys: []string{key}, Retries: -1})
+			_, did := c.Do(t.Context(), &wire.Request{}, fetch)
+			_, got := c.Get(t.Context(), "/models")
+			for _, err := range []error{did, got} {
+				var e *wire.Error
+				if !errors.As(err, &e) || (e.Kind == wire.Leaked) != (status == 200) || strings.Contains(err.Error(), key[:8]) {
+					t.Fatalf("%d with the key behind %d bytes: %v", status, before, err)
+				}
+			}
 		}
 	}
 }
