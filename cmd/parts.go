@@ -8,7 +8,7 @@ import (
 	"hermes/backends/slotd"
 	"hermes/backends/ssh/station"
 	"hermes/envs"
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/rollout/tool"
 	"hermes/rollout/tool/box"
 )
@@ -28,9 +28,9 @@ type Parts struct {
 // Builtin are the parts that ship with hermes.
 func Builtin() Parts {
 	return Parts{
-		Backends: app.Backends(nil),
+		Backends: build.Backends(nil),
 		Tools:    box.Builtin(),
-		Envs:     app.Envs(),
+		Envs:     build.Envs(),
 		Guises:   map[string]func([]string) int{slotd.Name: inBox},
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"syscall"
 
 	"hermes/datasets"
-	"hermes/internal/app"
+	"hermes/internal/build"
+	"hermes/internal/settings"
 )
 
 // rowOptions turns the flags about rows and the environment into options of datasets.
-func (h *host) rowOptions(f app.RowFlags, seed int64) (datasets.Options, error) {
-	o := datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit, Stdin: h.stdin(), Hub: app.Hub(h.Env.Get, f.Offline)}
+func (h *host) rowOptions(f settings.RowFlags, seed int64) (datasets.Options, error) {
+	o := datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit, Stdin: h.stdin(), Hub: build.Hub(h.Env.Get, f.Offline)}
 	o.Hub.Log = func(text string) { h.Log.Info(text) }
 	if f.Limit < 0 {
 		return o, Usage("--limit %d: want 0 (all) or more", f.Limit)
