@@ -2,7 +2,6 @@ package settings
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -147,41 +146,6 @@ func (j *Job) readPrompts() error {
 		j.Preamble = string(raw)
 	}
 	return nil
-}
-
-func readPrefill(name string) ([]trajectory.Message, error) {
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("--prefill: %w", err)
-	}
-	var list []struct {
-		Role    trajectory.Role `json:"role"`
-		Content string          `json:"content"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("--prefill %s: want a list of {role, content}: %w", name, err)
-	}
-	var out []trajectory.Message
-	for i, m := range list {
-		if m.Role != trajectory.User && m.Role != trajectory.Assistant {
-			return nil, fmt.Errorf("--prefill %s: message %d: role %q is neither user nor assistant", name, i, m.Role)
-		}
-		out = append(out, trajectory.Text(m.Role, m.Content))
-	}
-	return out, nil
-}
-
-// SystemText is a system prompt, read from a file where it is @FILE.
-func SystemText(text string) (string, error) {
-	name, ok := strings.CutPrefix(text, "@")
-	if !ok {
-		return text, nil
-	}
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		return "", fmt.Errorf("system prompt: %w", err)
-	}
-	return strings.TrimSpace(string(raw)), nil
 }
 
 // stem is the name of the run when none is given.

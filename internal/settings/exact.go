@@ -13,6 +13,14 @@ import (
 	"hermes/rollout/rundir"
 )
 
+// Tokenizers and the template that need no file: for the scripted model, tests and
+// demonstrations.
+const (
+	BuiltinTokenizer = "builtin:words" // a byte of prose is a token
+	BenchTokenizer   = "builtin:prose" // the same with pieces of the benchmark's text: about three bytes a token, as models have
+	BuiltinTemplate  = "builtin:chatml"
+)
+
 // ExactFlags roll out with the exact tokens.
 type ExactFlags struct {
 	Exact          bool   `help:"Record the exact tokens and log-probs; send tokens, never text that was tokenized again."`

@@ -102,19 +102,6 @@ func (f ToolFlags) Of(m rundir.Manifest) ToolFlags {
 	return f
 }
 
-// ChatFlags say how a conversation is held.
-type ChatFlags struct {
-	Query       *string  `short:"q" help:"Answer this one question on stdout and exit." placeholder:"TEXT"`
-	System      string   `help:"System prompt, or @FILE." placeholder:"TEXT"`
-	Toolsets    []string `help:"Toolsets (default: terminal,file,todo,code_execution); what cannot be served is left out, with its reason."`
-	Backend     string   `default:"auto" help:"Where the box lives: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
-	Image       string   `help:"Image of the box." placeholder:"IMAGE"`
-	ResultChars int      `name:"result-chars" default:"100000" help:"Longest tool result; the rest is kept in the box."`
-	TurnChars   int      `name:"turn-chars" default:"200000" help:"Longest results of one turn together."`
-	MaxTurns    int      `name:"max-turns" default:"90" help:"Model answers to one message of the user."`
-	Yes         bool     `help:"Allow every command outside of a sandbox without asking."`
-}
-
 // BudgetFlags end a run early, resumable.
 type BudgetFlags struct {
 	BudgetUSD    float64       `name:"budget-usd" help:"Dollars."`
@@ -166,4 +153,15 @@ type RunFlags struct {
 	WandbFlags       `group:"Weights & Biases:"`
 	Metrics          string `help:"Serve Prometheus metrics on this loopback address." placeholder:"ADDR"`
 	JSON             bool   `name:"json" nokey:"" help:"Print the books as JSON."`
+}
+
+// WandbFlags tell Weights & Biases of a run.
+type WandbFlags struct {
+	Wandb       string   `enum:"off,offline,online" default:"off" help:"Tell Weights & Biases of the run: off, offline (a file for 'wandb sync') or online."`
+	WandbProj   string   `name:"wandb-project" help:"Project (default: WANDB_PROJECT, else hermes)." placeholder:"NAME"`
+	WandbEntity string   `name:"wandb-entity" help:"User or team that the run belongs to (default: WANDB_ENTITY, else the key's)." placeholder:"NAME"`
+	WandbName   string   `name:"wandb-name" help:"Name of the run there (default: that of the run directory)." placeholder:"NAME"`
+	WandbGroup  string   `name:"wandb-group" help:"Group of runs that it belongs to." placeholder:"NAME"`
+	WandbTags   []string `name:"wandb-tags" help:"Tags." placeholder:"TAG"`
+	WandbKeyEnv string   `name:"wandb-api-key-env" default:"WANDB_API_KEY" help:"Environment variable that holds the key." placeholder:"NAME"`
 }

@@ -26,14 +26,6 @@ const (
 	Oracle   = "oracle"   // it plays each task of an environment perfectly
 )
 
-// Tokenizers and the template that need no file: for the scripted model, tests and
-// demonstrations.
-const (
-	BuiltinTokenizer = "builtin:words" // a byte of prose is a token
-	BenchTokenizer   = "builtin:prose" // the same with pieces of the benchmark's text: about three bytes a token, as models have
-	BuiltinTemplate  = "builtin:chatml"
-)
-
 // NoTools is what --toolsets names to have none at all.
 const NoTools = "none"
 
