@@ -228,7 +228,7 @@ func knownKeys(name string, n *yaml.Node, o options) error {
 			found = found || k == key.Value
 		}
 		if !found {
-			return fmt.Errorf("grader %s, line %d: unknown key %s%s", name, key.Line, key.Value, nearest.Hint(key.Value, keys))
+			return fmt.Errorf("grader %s, line %d: unknown key %s%s; have %s", name, key.Line, key.Value, nearest.Hint(key.Value, keys), strings.Join(keys, ", "))
 		}
 	}
 	return nil
