@@ -6,12 +6,6 @@ import (
 	"strings"
 )
 
-// The values of Profile.Cache.
-const (
-	cacheAsked  = "asked"
-	cacheClaude = "claude"
-)
-
 // PromptCache says how long servers that want prompts marked keep them: "" or "auto" (5
 // minutes, where server and model are known to want it), "off", "5m" or "1h".
 type PromptCache string
@@ -22,7 +16,7 @@ type PromptCache string
 func (c PromptCache) marker(p Profile, model string) (json.RawMessage, error) {
 	switch c {
 	case "", "auto":
-		if p.Cache != cacheClaude || !strings.Contains(strings.ToLower(model), "claude") {
+		if p.Cache != CacheClaude || !strings.Contains(strings.ToLower(model), "claude") {
 			return nil, nil
 		}
 		return json.RawMessage(`{"type":"ephemeral"}`), nil

@@ -173,9 +173,6 @@ func (a *answer) call(c *called, whole bool) error {
 	if at == nil {
 		at = &partial{index: c.Index}
 		a.calls = append(a.calls, at)
-		if a.on != nil && name != "" && a.leaks.Tail(name) == 0 && a.leaks.Check(name) == nil {
-			a.on(Chunk{Call: name})
-		}
 	}
 	a.pieces++
 	a.open = at

@@ -115,5 +115,3 @@ func (e experts) since(from, n int) ([]byte, []int, error) {
 	}
 	return e.raw[from*width:], append([]int{n - from}, slices.Clone(shape)...), nil
 }
-
-func nan() float32 { return float32(math.NaN()) }

@@ -7,57 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"hermes/rollout/policy"
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
-
-// model is a server that answers with fixed bodies and keeps what it was sent.
-type model struct {
-	*httptest.Server
-	mu      sync.Mutex // guards bodies: nothing but the network orders requests and tests
-	bodies  []string
-	answers []string // one a request; the last one again
-	status  []int
-	header  http.Header
-}
-
-func serve(t *testing.T, answers ...string) *model {
-	t.Helper()
-	m := &model{answers: answers, header: http.Header{}}
-	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		raw, err := io.ReadAll(r.Body)
-		if err != nil || r.URL.Path != "/v1/chat/completions" {
-			t.Errorf("%s %s: %v", r.Method, r.URL, err)
-		}
-		m.mu.Lock()
-		n := len(m.bodies)
-		m.bodies = append(m.bodies, string(raw))
-		m.mu.Unlock()
-		a := m.answers[min(n, len(m.answers)-1)]
-		if !strings.HasPrefix(a, "{") {
-			w.Header().Set("Content-Type", "text/event-stream")
-		}
-		if n < len(m.status) && m.status[n] != 0 {
-			w.WriteHeader(m.status[n])
-		}
-		io.WriteString(w, a)
-	}))
-	t.Cleanup(m.Close)
-	return m
-}
-
-// sent are the bodies that came.
-func (m *model) sent() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.bodies)
-}
 
 func open(t *testing.T, m *model, co policy.ChatOptions, o policy.Options, tools ...trajectory.ToolSpec) policy.Sampler {
 	t.Helper()
@@ -81,22 +37,6 @@ func open(t *testing.T, m *model, co policy.ChatOptions, o policy.Options, tools
 }
 
 const hello = `{"model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":1},"cost":0.25}}`
-
-func user(s string) []trajectory.Message {
-	return []trajectory.Message{trajectory.Text(trajectory.User, s)}
-}
-
-func ask(t *testing.T, s policy.Sampler, tr *trajectory.Trace, pending []trajectory.Message, on func(policy.Chunk)) trajectory.Turn {
-	t.Helper()
-	turn, err := s.Next(t.Context(), tr.Prefix(), pending, on)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.Commit(turn); err != nil {
-		t.Fatal(err)
-	}
-	return turn
-}
 
 func TestChatSendsAndReads(t *testing.T) {
 	m := serve(t, hello)
@@ -169,22 +109,6 @@ func TestChatFollowsRewind(t *testing.T) {
 	}
 }
 
-func sse(docs ...string) string {
-	var b strings.Builder
-	b.WriteString(": hello\n\n")
-	for _, d := range docs {
-		fmt.Fprintf(&b, "data: %s\n\n", d)
-	}
-	return b.String() + "data: [DONE]\n\n"
-}
-
-func delta(d, finish string) string {
-	if finish != "" {
-		finish = `,"finish_reason":"` + finish + `"`
-	}
-	return `{"choices":[{"index":0,"delta":` + d + finish + `}]}`
-}
-
 func TestChatStream(t *testing.T) {
 	m := serve(t, sse(delta(`{"role":"assistant","content":null,"reasoning_content":"hm"}`, ""), delta(`{"content":"he"}`, ""), delta(`{"content":"y"}`, ""),
 		delta(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ls","arguments":""}}]}`, ""),
@@ -193,12 +117,12 @@ func TestChatStream(t *testing.T) {
 	s := open(t, m, policy.ChatOptions{}, policy.Options{})
 	tr := trajectory.New(trajectory.ModeText, nil)
 	var seen strings.Builder
-	turn := ask(t, s, tr, user("x"), func(c policy.Chunk) { fmt.Fprintf(&seen, "[%s|%s|%s]", c.Content, c.Reasoning, c.Call) })
+	turn := ask(t, s, tr, user("x"), func(c policy.Chunk) { fmt.Fprintf(&seen, "[%s|%s]", c.Content, c.Reasoning) })
 	msg := turn.Sampled.Message
 	if msg.Content() != "hey" || msg.Reasoning != "hm" || len(msg.Calls) != 1 || msg.Calls[0] != (trajectory.Call{ID: "c1", Name: "ls", Arguments: `{"a":1}`}) {
 		t.Errorf("message %+v", msg)
 	}
-	if turn.Finish != trajectory.FinishCalls || turn.Usage.Completion != 4 || seen.String() != "[|hm|][he||][y||][||ls]" {
+	if turn.Finish != trajectory.FinishCalls || turn.Usage.Completion != 4 || seen.String() != "[|hm][he|][y|]" {
 		t.Errorf("finish %s usage %+v seen %s", turn.Finish, turn.Usage, seen.String())
 	}
 	ask(t, s, tr, []trajectory.Message{{Role: trajectory.Tool, CallID: "c1", Parts: []trajectory.Part{{Kind: trajectory.PartText, Text: "out"}}}}, nil)
@@ -207,30 +131,6 @@ func TestChatStream(t *testing.T) {
 			t.Errorf("body lacks %s: %s", part, m.sent()[1])
 		}
 	}
-}
-
-// tape is a Tape in memory. Like the journal's, a look-up with another digest ends it.
-type tape struct {
-	digests [][32]byte
-	answers [][]byte
-	next    int
-}
-
-func (t *tape) Lookup(d [32]byte) ([]byte, bool) {
-	if !t.Peek(d) {
-		t.next = len(t.digests)
-		return nil, false
-	}
-	t.next++
-	return t.answers[t.next-1], true
-}
-
-func (t *tape) Peek(d [32]byte) bool { return t.next < len(t.digests) && t.digests[t.next] == d }
-
-func (t *tape) Store(d [32]byte, a []byte) error {
-	t.digests, t.answers = append(t.digests, d), append(t.answers, a)
-	t.next = len(t.digests)
-	return nil
 }
 
 // A resumed rollout buys nothing that is stored, and a stored stream serves a plain request.

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
@@ -59,7 +58,8 @@ func (s *chatIDsSampler) Next(ctx context.Context, p trajectory.Prefix, pending 
 	return s.ask(ctx, p, pending, on, false)
 }
 
-func (s *chatIDsSampler) stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
+// Stored answers from the tape or not at all: wire.ErrNotTaped.
+func (s *chatIDsSampler) Stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
 	return s.ask(ctx, p, pending, on, true)
 }
 
@@ -126,8 +126,7 @@ func (t *chatTokens) read(raw []byte) error {
 			return err
 		}
 	}
-	f := form{name: "chat", start: "the server must honour logprobs"}
-	if err := c.check(nil, &f, Capture{}); err != nil {
+	if err := c.CheckChat(); err != nil {
 		return err
 	}
 	t.prompt, t.sampled, t.logProbs = a.Prompt, c.Tokens, c.LogProbs
@@ -168,29 +167,4 @@ func (t *chatTokens) into(turn *trajectory.Turn, p trajectory.Prefix, pending []
 		turn.Given[0].Tokens, turn.Given[0].Given = new, len(new)
 	}
 	turn.Sampled.Tokens, turn.Sampled.LogProbs, turn.Sampled.Versions = t.sampled, t.logProbs, t.versions
-}
-
-// ProbeExact asks for one token with the run's tools, to learn before anything is spent
-// whether the server returns tokens and log-probs that can be trusted. Where no tools are
-// known and the template works with tools only, it is asked with a tool of ours.
-func ProbeExact(ctx context.Context, p Policy, tools []trajectory.ToolSpec) error {
-	err := probeExact(ctx, p, tools)
-	if len(tools) == 0 && errors.Is(err, errTemplate) {
-		return probeExact(ctx, p, probeTool())
-	}
-	return err
-}
-
-func probeExact(ctx context.Context, p Policy, tools []trajectory.ToolSpec) error {
-	s, err := p.Open(tools, Options{MaxTokens: 1})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	turn, err := s.Next(ctx, trajectory.New(trajectory.ModeExact, nil).Prefix(), []trajectory.Message{trajectory.Text(trajectory.User, "Hello")}, nil)
-	if err != nil {
-		return err
-	}
-	_, err = trajectory.New(trajectory.ModeExact, nil).Commit(turn)
-	return err
 }

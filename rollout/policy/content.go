@@ -113,17 +113,6 @@ func (t *partText) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// arguments reads a JSON string, or anything else as it is spelled.
-func arguments(raw json.RawMessage) (string, error) {
-	if !present(raw) {
-		return "", nil
-	}
-	if raw[0] != '"' {
-		return string(raw), nil
-	}
-	return unquote(raw), nil
-}
-
 // listOf is a list of reasoning details: an object is a list of one, what is neither is none.
 func listOf(raw json.RawMessage) json.RawMessage {
 	switch {

@@ -40,10 +40,6 @@ type answer struct {
 	leak     error     // what was to be shown held a key
 }
 
-func malformed(format string, args ...any) *Error {
-	return &Error{Kind: Malformed, Status: http.StatusOK, Err: fmt.Errorf(format, args...)}
-}
-
 // read takes one document: a whole answer or a piece.
 func (a *answer) read(raw []byte) error {
 	r, err := readReply(raw)

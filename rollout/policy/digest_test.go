@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"hermes/rollout/policy"
@@ -101,40 +100,6 @@ func TestSeedsOfTurns(t *testing.T) {
 	a, b := run(), run()
 	if !slices.Equal(a, b) || a[0] == a[1] || len(a[0]) > 10 {
 		t.Errorf("seeds %v and %v", a, b)
-	}
-}
-
-func TestProfiles(t *testing.T) {
-	temp := 1.0
-	tests := []struct {
-		profile string
-		co      policy.ChatOptions
-		has     []string
-	}{
-		{"openai", policy.ChatOptions{}, []string{`"max_completion_tokens":5`, `"reasoning_effort":"low"`}},
-		{"vllm", policy.ChatOptions{}, []string{`"max_tokens":5`, `"temperature":1`}},
-		{"openrouter", policy.ChatOptions{Routing: policy.Routing{Order: []string{"a", "b"}, Sort: "price", DataCollection: "deny", RequireParameters: true}},
-			[]string{`"reasoning":{"effort":"low"}`, `"usage":{"include":true}`, `"provider":{"order":["a","b"],"sort":"price","data_collection":"deny","require_parameters":true}`}},
-	}
-	for _, tt := range tests {
-		p, err := policy.ProfileNamed(tt.profile)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := serve(t, hello)
-		tt.co.Profile = &p
-		s := open(t, m, tt.co, policy.Options{MaxTokens: 5, ReasoningEffort: "low", Temperature: &temp})
-		ask(t, s, trajectory.New(trajectory.ModeText, nil), user("x"), nil)
-		for _, part := range tt.has {
-			if !strings.Contains(m.sent()[0], part) {
-				t.Errorf("%s: %s lacks %s", tt.profile, m.sent()[0], part)
-			}
-		}
-	}
-	for base, want := range map[string]string{"https://api.openai.com/v1": "openai", "https://openrouter.ai/api/v1": "openrouter", "http://localhost:11434/v1": "ollama", "http://x:8000/v1": "generic"} {
-		if got := policy.ProfileOf(base).Name; got != want {
-			t.Errorf("%s is %s, want %s", base, got, want)
-		}
 	}
 }
 

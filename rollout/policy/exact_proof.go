@@ -212,7 +212,7 @@ func (t *proof) follow(past []trajectory.Message, prompt, answer []trajectory.To
 	if err != nil {
 		return Differs, err.Error()
 	}
-	at := differ(sum, whole)
+	at := FirstDifference(sum, whole)
 	if at == len(sum) && at == len(whole) {
 		return Same, ""
 	}

@@ -23,7 +23,7 @@ type exactSampler struct {
 	key    string
 	tools  []trajectory.ToolSpec
 	line   Line
-	prompt *Prompt
+	prompt *prompt
 	cache  map[string][]trajectory.Token // spellings of special pieces
 
 	path  []trajectory.NodeID // what msgs holds
@@ -65,8 +65,8 @@ func (s *exactSampler) Next(ctx context.Context, p trajectory.Prefix, pending []
 	return s.next(ctx, p, pending, on, false)
 }
 
-// stored answers from the tape or not at all: wire.ErrNotTaped.
-func (s *exactSampler) stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
+// Stored answers from the tape or not at all: wire.ErrNotTaped.
+func (s *exactSampler) Stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
 	return s.next(ctx, p, pending, on, true)
 }
 
@@ -204,7 +204,7 @@ func (s *exactSampler) sample(ctx context.Context, taped bool) (Completion, []tr
 	defer func() { s.prompt.cut(base) }()
 	var seed *uint64
 	if s.o.Seed != nil {
-		n := turnSeed(s.prompt.sum, *s.o.Seed, s.turn)
+		n := s.prompt.sum.TurnSeed(*s.o.Seed, s.turn)
 		seed = &n
 	}
 	for part := 0; ; part++ {
@@ -242,20 +242,6 @@ func (s *exactSampler) sample(ctx context.Context, taped bool) (Completion, []tr
 	}
 }
 
-// with is c with what follows it.
-func (c Completion) with(next Completion) Completion {
-	if c.Tokens == nil {
-		return next
-	}
-	took := c.Took + next.Took
-	next.Tokens = append(c.Tokens, next.Tokens...)
-	next.LogProbs = append(c.LogProbs, next.LogProbs...)
-	next.Top = append(c.Top, next.Top...)
-	next.Masked = append(c.Masked, shifted(next.Masked, len(c.Tokens))...)
-	next.Cached, next.Took, next.Replayed = c.Cached, took, c.Replayed && next.Replayed
-	return next
-}
-
 // fresh refuses an answer whose weights are too far from those of earlier tokens.
 func (s *exactSampler) fresh(p trajectory.Prefix, fork bool, spans []trajectory.Span) error {
 	if s.p.MaxStaleness == 0 || len(spans) == 0 {
@@ -289,8 +275,8 @@ func (s *exactSampler) finish(turn *trajectory.Turn, got Completion, spans []tra
 	if err != nil {
 		return err
 	}
-	if g, ok := s.p.Generator.(*server); ok {
-		if err := leaked(g.w.Leaks(), r.message); err != nil {
+	if g, ok := s.p.Generator.(interface{ Leaks() *wire.Leaks }); ok {
+		if err := leaked(g.Leaks(), r.message); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,60 +25,6 @@ type rig struct {
 	policy policy.Policy
 	server *fakellm.Server
 	tok    tokenizer.Tokenizer
-}
-
-// ids adapts a tokenizer for the fake server.
-type ids struct {
-	tokenizer.Tokenizer
-	end string
-}
-
-func (t ids) Encode(text string) []int32 {
-	list, err := t.Tokenizer.Encode(text, tokenizer.Options{Special: true})
-	if err != nil {
-		panic(err)
-	}
-	out := make([]int32, len(list))
-	for i, id := range list {
-		out[i] = int32(id)
-	}
-	return out
-}
-
-func (t ids) Decode(list []int32) string {
-	var b strings.Builder
-	s := t.Stream(tokenizer.StreamOptions{})
-	for _, id := range list {
-		text, err := s.Push(trajectory.Token(id))
-		if err != nil {
-			continue // made up by a fault
-		}
-		b.WriteString(text)
-	}
-	return b.String() + s.Finish()
-}
-
-func (t ids) End() int32 {
-	id, _ := t.ID(t.end)
-	return int32(id)
-}
-
-func chatML(t testing.TB, o chattemplate.Options) (*chattemplate.Template, tokenizer.Tokenizer) {
-	t.Helper()
-	src, err := os.ReadFile("testdata/chatml.jinja")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tok, err := words.New([]string{"<tool_call>", "</tool_call>", "<think>", "</think>", "assistant", "user", "function", " the"}, []string{"<|im_end|>", "<|im_start|>"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Source = string(src)
-	tmpl, err := chattemplate.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tmpl, tok
 }
 
 func newRig(t testing.TB, form string, fake fakellm.Options, change func(*policy.Parts, *policy.GeneratorOptions)) *rig {
@@ -164,18 +109,6 @@ func (r *rig) talk(t testing.TB, o policy.Options) *trajectory.Trace {
 	t.Fatal("the script has no end")
 	return nil
 }
-
-func tokens(tr *trajectory.Trace) []int32 {
-	var list []int32
-	for ts := range tr.Prefix().Tokens() {
-		for _, id := range ts {
-			list = append(list, int32(id))
-		}
-	}
-	return list
-}
-
-func forms() []string { return []string{"sglang", "vllm", "vllm-completions", "llamacpp"} }
 
 // On every wire form the trace is what the server was sent and what it returned, each
 // request beginning with the one before and its answer.

@@ -1,13 +1,7 @@
 package policy_test
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -18,67 +12,6 @@ import (
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
-
-// canned answers requests with fixed bodies, the last one again, and keeps the requests.
-type canned struct {
-	answers []string
-	sent    []string
-}
-
-// RoundTrip answers one request.
-func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	c.sent = append(c.sent, r.URL.Path+" "+string(raw))
-	a := c.answers[min(len(c.sent), len(c.answers))-1]
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(a)), ContentLength: int64(len(a)), Request: r}, nil
-}
-
-// exactOver opens a sampler whose server gives canned answers.
-func exactOver(t testing.TB, form string, c http.RoundTripper, base string, change func(*policy.Parts, *policy.GeneratorOptions)) policy.Sampler {
-	t.Helper()
-	tmpl, tok := chatML(t, chattemplate.Options{})
-	w, err := wire.New(wire.Options{Bases: []string{base}, Transport: c, Retries: 1, Backoff: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.Close() })
-	parts := policy.Parts{Renderer: tmpl, Tokenizer: tok, Family: parsers.Hermes, Model: "m", MaxTokens: 50}
-	o := policy.GeneratorOptions{Model: "m"}
-	if change != nil {
-		change(&parts, &o)
-	}
-	o.Capture = parts.Capture
-	if parts.Generator, err = policy.NewGenerator(w, form, o); err != nil {
-		t.Fatal(err)
-	}
-	p, err := policy.NewExact(parts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := p.Open(nil, policy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func first(t testing.TB, s policy.Sampler) (trajectory.Turn, error) {
-	t.Helper()
-	return s.Next(t.Context(), trajectory.New(trajectory.ModeExact, nil).Prefix(), user("go"), nil)
-}
-
-// sgl is an answer of SGLang with the tokens of ids.
-func sgl(finish, version string, ids ...int) string {
-	var lps []string
-	for _, id := range ids {
-		lps = append(lps, fmt.Sprintf("[-0.25,%d,null]", id))
-	}
-	list, _ := json.Marshal(ids)
-	return fmt.Sprintf(`{"text":"","output_ids":%s,"meta_info":{"finish_reason":%s,"weight_version":%s,"output_token_logprobs":[%s]}}`, list, finish, version, strings.Join(lps, ","))
-}
 
 // An answer that is aborted amid new weights goes on behind its tokens; each version is
 // noted with its first token, and the limit of tokens counts what was written.
@@ -104,50 +37,6 @@ func TestExactVersionsOfAnAbortedAnswer(t *testing.T) {
 	}
 	if !strings.Contains(c.sent[2], ",72,101,108],") {
 		t.Errorf("the third request does not end with what was sampled: %s", c.sent[2])
-	}
-}
-
-func TestSGLangShapes(t *testing.T) {
-	good := sgl(`{"type":"stop"}`, `"v"`, 72, 264)
-	wrapped, _ := json.Marshal(good)
-	twice, _ := json.Marshal(string(wrapped))
-	tests := []struct {
-		name, answer string
-		kind         policy.ErrorKind
-		says         string
-	}{
-		{name: "an object", answer: good},
-		{name: "a list of one", answer: "[" + good + "]"},
-		{name: "wrapped once", answer: string(wrapped)},
-		{name: "wrapped twice", answer: string(twice)},
-		{name: "a bare word as the finish", answer: sgl(`"stop"`, `"v"`, 72, 264)},
-		{name: "two answers", answer: "[" + good + "," + good + "]", kind: policy.Malformed, says: "2 answers"},
-		{name: "no finish", answer: sgl(`null`, `"v"`, 72), kind: policy.Malformed, says: "finish_reason"},
-		{name: "null log-prob", answer: strings.Replace(good, "[-0.25,264", "[null,264", 1), kind: policy.Inexact, says: "log-prob 1 is NaN"},
-		{name: "positive log-prob", answer: strings.Replace(good, "[-0.25,264", "[0.5,264", 1), kind: policy.Inexact, says: "log-prob 1 is 0.5"},
-		{name: "ids differ", answer: strings.Replace(good, "[-0.25,264", "[-0.25,263", 1), kind: policy.Inexact, says: "differ at token 1"},
-		{name: "too few log-probs", answer: strings.Replace(good, ",[-0.25,264,null]", "", 1), kind: policy.Inexact, says: "differ at token 1"},
-		{name: "id outside", answer: sgl(`{"type":"stop"}`, `"v"`, 72, 99999), kind: policy.Inexact, says: "token 99999 is not in the tokenizer's vocabulary"},
-		{name: "negative id", answer: sgl(`{"type":"stop"}`, `"v"`, -5), kind: policy.Malformed, says: "not a token id"},
-		{name: "another prompt", answer: strings.Replace(good, `"meta_info":{`, `"meta_info":{"prompt_tokens":3,`, 1), kind: policy.Inexact, says: "counts 3 tokens"},
-		{name: "text only", answer: `{"text":"hi","meta_info":{"finish_reason":{"type":"stop"}}}`, kind: policy.Inexact, says: "output_ids"},
-		{name: "no log-probs", answer: `{"output_ids":[72],"meta_info":{"finish_reason":{"type":"stop"}}}`, kind: policy.Inexact, says: "return_logprob"},
-		{name: "an error under 200", answer: `{"error":{"message":"overloaded"}}`, kind: policy.Limited, says: "overloaded"},
-		{name: "an abort that is an error", answer: sgl(`{"type":"abort","message":"input is too long for context length","status_code":400}`, `"v"`), kind: policy.Overlong, says: "too long"},
-		{name: "aborted before the first token", answer: sgl(`{"type":"abort"}`, `"v"`), kind: policy.Unavailable, says: "before its first token"},
-		{name: "no JSON", answer: "<html>", kind: policy.Malformed, says: "no JSON"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := first(t, exactOver(t, "sglang", &canned{answers: []string{tt.answer}}, "http://judge.invalid/v1", nil))
-			var e *policy.Error
-			switch {
-			case tt.kind == "" && err != nil:
-				t.Error(err)
-			case tt.kind != "" && (!errors.As(err, &e) || e.Kind != tt.kind || !strings.Contains(err.Error(), tt.says)):
-				t.Errorf("got %v, want %s: %q", err, tt.kind, tt.says)
-			}
-		})
 	}
 }
 
@@ -198,93 +87,6 @@ func TestExactRequests(t *testing.T) {
 			t.Errorf("%s: an extra body may ask for a stream", form)
 		}
 		w.Close()
-	}
-}
-
-// vLLM's routed experts are an array in NumPy's format.
-func TestVLLMRoutedExperts(t *testing.T) {
-	c := &canned{}
-	head := "{'descr': '|u1', 'fortran_order': False, 'shape': (%d, 2, 3), }"
-	capture, err := policy.ParseCapture("routed_experts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := exactOver(t, "vllm", c, "http://judge.invalid/v1", func(p *policy.Parts, _ *policy.GeneratorOptions) { p.Capture = capture })
-	npy := func(rows int) string {
-		h := fmt.Sprintf(head, rows)
-		h += strings.Repeat(" ", (64-(10+len(h)+1)%64)%64) + "\n"
-		b := append([]byte("\x93NUMPY\x01\x00"), byte(len(h)), byte(len(h)>>8))
-		return base64.StdEncoding.EncodeToString(append(append(b, h...), bytes.Repeat([]byte{7}, 6*rows)...))
-	}
-	answer := func(rows int) string {
-		return `{"choices":[{"token_ids":[72,264],"finish_reason":"stop","logprobs":{"content":[{"logprob":-1},{"logprob":-2}]},"routed_experts":"` + npy(rows) + `"}]}`
-	}
-	c.answers = []string{answer(1)}
-	if _, err := first(t, s); err == nil || !strings.Contains(err.Error(), "no rows") {
-		t.Errorf("an array of one row is taken: %v", err)
-	}
-	_, body, _ := strings.Cut(c.sent[0], `"token_ids":[`)
-	ids, _, _ := strings.Cut(body, "]")
-	n := strings.Count(ids, ",") + 1
-	c.answers, c.sent = []string{answer(n + 1)}, nil
-	turn, err := first(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x := turn.Sampled.Extras; len(x) != 1 || x[0].Dtype != "uint8" || !slices.Equal(x[0].Shape, []int{n + 1, 2, 3}) || len(x[0].Blob) != 64 {
-		t.Errorf("extras %+v", x)
-	}
-	c.answers, c.sent = []string{strings.Replace(answer(2), "-2", "-9999", 1)}, nil
-	if _, err := first(t, s); err == nil || !strings.Contains(err.Error(), "NaN") {
-		t.Errorf("vLLM's missing log-prob is taken: %v", err)
-	}
-}
-
-// A chat server that tells its ids: appended where its prompt begins with the trace, else
-// a fork.
-func TestChatIDs(t *testing.T) {
-	answer := func(prompt, ids string) string {
-		return `{"model":"m","prompt_token_ids":` + prompt + `,"choices":[{"index":0,"finish_reason":"stop","token_ids":` + ids +
-			`,"message":{"role":"assistant","content":"hi"},"logprobs":{"content":[{"token":"a","logprob":-0.5},{"token":"b","logprob":-0.25}]}}]}`
-	}
-	m := serve(t, answer("[1,2,3]", "[4,5]"), answer("[1,2,3,4,5,6,7]", "[8,9]"), answer("[1,2,6]", "[8,9]"), hello)
-	w, err := wire.New(wire.Options{Bases: []string{m.URL + "/v1"}, Backoff: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	p, err := policy.NewChatIDs(w, policy.ChatOptions{Model: "m", Extra: json.RawMessage(`{"own":1}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := p.Open(nil, policy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := trajectory.New(p.Info().Mode, nil)
-	ask(t, s, tr, user("a"), nil)
-	ask(t, s, tr, user("b"), nil)
-	if got := tokens(tr); !slices.Equal(got, []int32{1, 2, 3, 4, 5, 6, 7, 8, 9}) {
-		t.Errorf("tokens %v", got)
-	}
-	if turn := ask(t, s, tr, user("c"), nil); !turn.Fork || len(turn.Given) != 5 {
-		t.Errorf("a rewritten past is no fork: %+v", turn)
-	}
-	if got := tokens(tr); !slices.Equal(got, []int32{1, 2, 6, 8, 9}) {
-		t.Errorf("tokens of the fork %v", got)
-	}
-	_, err = s.Next(t.Context(), tr.Prefix(), user("d"), nil)
-	var e *policy.Error
-	if !errors.As(err, &e) || e.Kind != policy.Inexact || !strings.Contains(err.Error(), "return_token_ids") {
-		t.Errorf("an answer without ids: %v", err)
-	}
-	for _, part := range []string{`"logprobs":true`, `"return_token_ids":true`, `"own":1`} {
-		if !strings.Contains(m.bodies[0], part) {
-			t.Errorf("the request lacks %s: %s", part, m.bodies[0])
-		}
-	}
-	if strings.Contains(m.bodies[0], `"stream":true`) {
-		t.Error("the request asks for a stream")
 	}
 }
 
@@ -340,17 +142,6 @@ func ask2(b *testing.B, s policy.Sampler, tr *trajectory.Trace, pending []trajec
 		b.Fatal(err)
 	}
 	return turn
-}
-
-// fixed answers every request alike.
-type fixed struct{ answer string }
-
-// RoundTrip answers one request.
-func (f *fixed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return nil, err
-	}
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(f.answer)), ContentLength: int64(len(f.answer)), Request: r}, nil
 }
 
 // TestPaddingOfTheVocabulary: an id between the tokenizer's and the model's size can be

@@ -29,7 +29,15 @@ type Generator interface {
 type Line interface {
 	// Generate returns what follows the prompt. An answer whose tokens, log-probs and
 	// prompt cannot be trusted to the last one is an *Error of kind Inexact.
-	Generate(ctx context.Context, p *Prompt, a Ask) (Completion, error)
+	Generate(ctx context.Context, p Prompt, a Ask) (Completion, error)
+}
+
+// Prompt is the growing sequence of one rollout.
+type Prompt interface {
+	Len() int                // tokens
+	IDs() []trajectory.Token // a copy
+	// Body makes readers of a request: head, the ids as a JSON list without its brackets, tail.
+	Body(head, tail []byte) func() wire.Body
 }
 
 // Ask is what differs from request to request.
@@ -132,6 +140,9 @@ type server struct {
 
 // Form names the wire form.
 func (s *server) Form() string { return s.form.name }
+
+// Leaks are the keys that no answer may hold.
+func (s *server) Leaks() *wire.Leaks { return s.w.Leaks() }
 
 // line holds the parts of a rollout's requests that do not change.
 type line struct {
@@ -250,7 +261,7 @@ func (s *server) extra(body, sampling *object, own json.RawMessage) error {
 }
 
 // body is a fresh reader of one request.
-func (l *line) body(p *Prompt, a Ask) func() wire.Body {
+func (l *line) body(p Prompt, a Ask) func() wire.Body {
 	tail := strconv.AppendInt(slices.Clip(l.tail), int64(a.Limit), 10)
 	if f := l.s.form; a.Seed != nil && f.seed != "" {
 		tail = append(trajectory.AppendQuoted(append(tail, ','), f.seed), ':')
@@ -260,16 +271,11 @@ func (l *line) body(p *Prompt, a Ask) func() wire.Body {
 		tail = append(tail, '}')
 	}
 	tail = append(tail, '}')
-	list := p.pieces(l.head, tail)
-	return func() wire.Body {
-		b := newParts(list...)
-		p.sent.Add(b.Len())
-		return b
-	}
+	return p.Body(l.head, tail)
 }
 
 // Generate asks once, with the wire's retries.
-func (l *line) Generate(ctx context.Context, p *Prompt, a Ask) (Completion, error) {
+func (l *line) Generate(ctx context.Context, p Prompt, a Ask) (Completion, error) {
 	f := l.s.form
 	var c Completion
 	var began time.Time
@@ -323,19 +329,19 @@ func unwrap(raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// inexact is an answer that cannot be used for training: to ask the same again is no use.
-func inexact(format string, args ...any) *Error {
-	return &Error{Kind: Inexact, Err: fmt.Errorf(format, args...)}
+// CheckChat compares the answer of a chat server, which made the prompt itself, with itself.
+func (c *Completion) CheckChat() error {
+	return c.check(nil, &form{name: "chat", start: "the server must honour logprobs"}, Capture{})
 }
 
 // check compares an answer with the prompt and with itself.
-func (c *Completion) check(p *Prompt, f *form, want Capture) error {
+func (c *Completion) check(p Prompt, f *form, want Capture) error {
 	switch {
 	case p == nil: // a chat server made the prompt
 	case c.Prompt >= 0 && c.Prompt != p.Len():
 		return inexact("%s: the server counts %d tokens in the prompt, %d were sent: it does not answer to this prompt (does it add a token at the beginning?)", f.name, c.Prompt, p.Len())
 	case c.Echo != nil && !slices.Equal(c.Echo, p.IDs()):
-		return inexact("%s: the server's prompt differs from the one that was sent at token %d", f.name, differ(c.Echo, p.IDs()))
+		return inexact("%s: the server's prompt differs from the one that was sent at token %d", f.name, FirstDifference(c.Echo, p.IDs()))
 	}
 	switch {
 	case c.Finish == trajectory.FinishAborted && len(c.Tokens) == 0:
@@ -364,7 +370,9 @@ func (c *Completion) check(p *Prompt, f *form, want Capture) error {
 	return nil
 }
 
-func differ(a, b []trajectory.Token) int {
+// FirstDifference is the first place at which two lists differ: the length of the shorter one
+// where they do not.
+func FirstDifference(a, b []trajectory.Token) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
 			return i

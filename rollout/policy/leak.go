@@ -1,10 +1,5 @@
 package policy
 
-import (
-	"hermes/rollout/policy/wire"
-	"hermes/trajectory"
-)
-
 // safe is what may be shown of a piece of the answer's reasoning (0) or content (1): never a
 // key. What may be the beginning of one waits for the next piece.
 func (a *answer) safe(which int, text string) string {
@@ -38,16 +33,4 @@ func (a *answer) leaked() error {
 		}
 	}
 	return a.leaks.Check(texts...)
-}
-
-// leaked says whether a message that was decoded from tokens holds a key of ours.
-func leaked(l *wire.Leaks, m trajectory.Message) error {
-	if l == nil {
-		return nil
-	}
-	texts := []string{m.Content(), m.Reasoning}
-	for _, c := range m.Calls {
-		texts = append(texts, c.Name, c.Arguments)
-	}
-	return l.Check(texts...)
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -78,55 +77,6 @@ func digits(raw []byte) (n int, ok bool) {
 		n = 10*n + int(c-'0')
 	}
 	return n, len(raw) > 0 && len(raw) < 10
-}
-
-// looseReply is a reply whose books or calls are not of the types that they should be.
-type looseReply struct {
-	reply
-	Usage   json.RawMessage `json:"usage"`
-	Choices []struct {
-		choice
-		Message *looseSaid `json:"message"`
-		Delta   *looseSaid `json:"delta"`
-	} `json:"choices"`
-}
-
-type looseSaid struct {
-	said
-	Calls json.RawMessage `json:"tool_calls"`
-}
-
-func (s *looseSaid) plain() (*said, error) {
-	if s == nil {
-		return nil, nil
-	}
-	var err error
-	s.said.Calls, err = readCalls(s.Calls)
-	return &s.said, err
-}
-
-// readReply reads a document: at once, or where that fails, what can be read of it.
-func readReply(raw []byte) (reply, error) {
-	var r reply
-	if json.Unmarshal(raw, &r) == nil {
-		return r, nil
-	}
-	var l looseReply
-	if err := json.Unmarshal(raw, &l); err != nil {
-		return r, err
-	}
-	r = l.reply
-	r.Usage, r.Choices = readUsage(l.Usage), nil
-	for _, c := range l.Choices {
-		var errs [2]error
-		c.choice.Message, errs[0] = c.Message.plain()
-		c.choice.Delta, errs[1] = c.Delta.plain()
-		if err := errors.Join(errs[:]...); err != nil {
-			return r, err
-		}
-		r.Choices = append(r.Choices, c.choice)
-	}
-	return r, nil
 }
 
 // unquote reads a JSON string that is known to be one, as the library does, but keeps half
@@ -217,4 +167,45 @@ func surrogate(s string) (rune, bool) {
 		return 0, false
 	}
 	return rune(s[0]&0xf)<<12 | rune(s[1]&0x3f)<<6 | rune(s[2]&0x3f), true
+}
+
+// arguments reads a JSON string, or anything else as it is spelled.
+func arguments(raw json.RawMessage) (string, error) {
+	if !present(raw) {
+		return "", nil
+	}
+	if raw[0] != '"' {
+		return string(raw), nil
+	}
+	return unquote(raw), nil
+}
+
+func present(raw json.RawMessage) bool {
+	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
+}
+
+// plainASCII is the text of a JSON string without escapes, which is what stands in it.
+func plainASCII(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	raw = raw[1 : len(raw)-1]
+	for _, c := range raw {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(raw), true
+}
+
+// plainText is a JSON string's text, or the raw JSON; null is empty.
+func plainText(raw json.RawMessage) string {
+	if s, ok := plainASCII(raw); ok {
+		return s
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return strings.Trim(string(raw), `" `)
 }

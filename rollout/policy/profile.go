@@ -15,17 +15,24 @@ type Profile struct {
 	Learn     bool   // send reasoning back in the field in which it came
 	Effort    string // how effort is asked for: a name, or "reasoning.effort"
 	Routing   bool   // takes provider routing and tells costs when asked
-	Cache     string // prompts are cached where they are marked: "claude" for such models, "asked" when told to
+	Cache     string // prompts are cached where they are marked: a Cache… constant
 	Metrics   bool   // may have /metrics with the length of its queue
 	Local     bool   // usually without a key
 }
 
+// How servers of a kind keep prompts: the values of Profile.Cache beside "", for those that
+// do so by themselves.
+const (
+	CacheAsked  = "asked"  // where the user asks for it
+	CacheClaude = "claude" // for Claude's models, and where the user asks for it
+)
+
 // Profiles lists the kinds of servers that hermes knows.
 func Profiles() []Profile {
 	return []Profile{
-		{Name: "generic", Learn: true, Cache: cacheAsked, Metrics: true},
+		{Name: "generic", Learn: true, Cache: CacheAsked, Metrics: true},
 		{Name: "openai", MaxTokens: "max_completion_tokens"},
-		{Name: "openrouter", Reasoning: "reasoning", Effort: "reasoning.effort", Routing: true, Cache: cacheClaude},
+		{Name: "openrouter", Reasoning: "reasoning", Effort: "reasoning.effort", Routing: true, Cache: CacheClaude},
 		{Name: "vllm", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
 		{Name: "sglang", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
 		{Name: "llamacpp", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
@@ -77,32 +84,4 @@ func profileOwned(owner string) (Profile, bool) {
 	}
 	p, err := ProfileNamed(name)
 	return p, err == nil
-}
-
-// Routing chooses providers behind OpenRouter: the --provider-* flags.
-type Routing struct {
-	Order             []string `json:"order,omitempty"`
-	Only              []string `json:"only,omitempty"`
-	Ignore            []string `json:"ignore,omitempty"`
-	Sort              string   `json:"sort,omitempty"`            // price, throughput, latency
-	DataCollection    string   `json:"data_collection,omitempty"` // allow, deny
-	RequireParameters bool     `json:"require_parameters,omitempty"`
-}
-
-func (r Routing) empty() bool {
-	return len(r.Order)+len(r.Only)+len(r.Ignore) == 0 && r.Sort == "" && r.DataCollection == "" && !r.RequireParameters
-}
-
-func (r Routing) check() error {
-	switch r.Sort {
-	case "", "price", "throughput", "latency":
-	default:
-		return fmt.Errorf("provider sort %q (want price, throughput or latency)", r.Sort)
-	}
-	switch r.DataCollection {
-	case "", "allow", "deny":
-	default:
-		return fmt.Errorf("provider data collection %q (want allow or deny)", r.DataCollection)
-	}
-	return nil
 }

@@ -9,11 +9,11 @@ import (
 	"hermes/trajectory"
 )
 
-// Prompt is the growing sequence of one rollout: its tokens, which are those of the
+// prompt is the growing sequence of one rollout: its tokens, which are those of the
 // trace, and their spelling as JSON. A token is spelled once and never copied; what was
 // spelled is never changed, because a broken request may still be read by the transport
 // when the next one is built.
-type Prompt struct {
+type prompt struct {
 	at      []place
 	rest    []place // what belongs to no message: an answer that the server aborted
 	n       int     // tokens
@@ -35,13 +35,13 @@ type place struct {
 	chain  [32]byte
 }
 
-func newPrompt(seed [32]byte) *Prompt { return &Prompt{seed: seed, sum: wire.NewDigest("")} }
+func newPrompt(seed [32]byte) *prompt { return &prompt{seed: seed, sum: wire.NewDigest("")} }
 
 // Len is the number of tokens.
-func (p *Prompt) Len() int { return p.n }
+func (p *prompt) Len() int { return p.n }
 
 // IDs are the tokens, a copy.
-func (p *Prompt) IDs() []trajectory.Token {
+func (p *prompt) IDs() []trajectory.Token {
 	out := make([]trajectory.Token, 0, p.n)
 	for _, list := range [][]place{p.at, p.rest} {
 		for _, x := range list {
@@ -52,7 +52,7 @@ func (p *Prompt) IDs() []trajectory.Token {
 }
 
 // last is the last token.
-func (p *Prompt) last() (trajectory.Token, bool) {
+func (p *prompt) last() (trajectory.Token, bool) {
 	for i := len(p.at) - 1; i >= 0; i-- {
 		if n := len(p.at[i].tokens); n > 0 {
 			return p.at[i].tokens[n-1], true
@@ -62,7 +62,7 @@ func (p *Prompt) last() (trajectory.Token, bool) {
 }
 
 // committed is the number of tokens of the first n messages.
-func (p *Prompt) committed(n int) int {
+func (p *prompt) committed(n int) int {
 	if n == 0 {
 		return 0
 	}
@@ -70,7 +70,7 @@ func (p *Prompt) committed(n int) int {
 }
 
 // chain is the digest of all tokens, by messages.
-func (p *Prompt) chain() [32]byte {
+func (p *prompt) chain() [32]byte {
 	if len(p.at) == 0 {
 		return p.seed
 	}
@@ -79,7 +79,7 @@ func (p *Prompt) chain() [32]byte {
 
 // hold makes the i-th message that of node id with these tokens, which must not change any
 // more. It keeps what is there if that is the same, else it cuts there.
-func (p *Prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
+func (p *prompt) hold(i int, id trajectory.NodeID, tokens []trajectory.Token) {
 	if i < len(p.at) {
 		if p.at[i].node == id && id != trajectory.None {
 			return
@@ -104,7 +104,7 @@ func same(a, b []trajectory.Token) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-func (p *Prompt) hash(list ...place) {
+func (p *prompt) hash(list ...place) {
 	n := 0
 	for _, x := range list {
 		n += 4 * len(x.tokens)
@@ -121,7 +121,7 @@ func (p *Prompt) hash(list ...place) {
 }
 
 // spell is the place of tokens behind all others.
-func (p *Prompt) spell(tokens []trajectory.Token) place {
+func (p *prompt) spell(tokens []trajectory.Token) place {
 	text := make([]byte, 0, 1+trajectory.DecimalLen(tokens))
 	if p.n > 0 && len(tokens) > 0 {
 		text = append(text, ',')
@@ -133,29 +133,34 @@ func (p *Prompt) spell(tokens []trajectory.Token) place {
 }
 
 // goOn appends tokens that belong to no message yet.
-func (p *Prompt) goOn(tokens []trajectory.Token) { p.rest = append(p.rest, p.spell(tokens)) }
+func (p *prompt) goOn(tokens []trajectory.Token) { p.rest = append(p.rest, p.spell(tokens)) }
 
 // cut drops messages from the i-th on, and tokens that belong to none.
-func (p *Prompt) cut(i int) {
+func (p *prompt) cut(i int) {
 	i = min(i, len(p.at))
 	clear(p.at[i:])
 	p.at, p.rest, p.n = p.at[:i], nil, p.committed(i)
 }
 
-// pieces are head, the spelling of all tokens, and tail.
-func (p *Prompt) pieces(head, tail []byte) [][]byte {
+// Body is a fresh reader of a request: head, the spelling of all tokens, tail.
+func (p *prompt) Body(head, tail []byte) func() wire.Body {
 	list := append(make([][]byte, 0, len(p.at)+len(p.rest)+2), head)
 	for _, places := range [][]place{p.at, p.rest} {
 		for _, x := range places {
 			list = append(list, x.text)
 		}
 	}
-	return append(list, tail)
+	list = append(list, tail)
+	return func() wire.Body {
+		b := newParts(list...)
+		p.sent.Add(b.Len())
+		return b
+	}
 }
 
 // digest names the request for what follows the present tokens, part of the turn's
 // answer being among them.
-func (p *Prompt) digest(turn, part int, seed *uint64) [32]byte {
+func (p *prompt) digest(turn, part int, seed *uint64) [32]byte {
 	chain := p.chain()
 	p.sum.Reset("request")
 	p.sum.Digest(chain)

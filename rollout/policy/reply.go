@@ -44,10 +44,6 @@ type said struct {
 	Function         *function       `json:"function_call"` // the older form
 }
 
-func present(raw json.RawMessage) bool {
-	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
-}
-
 // failure reports whether the error of a document says that something failed: some servers
 // write an empty one, or one that says that all went well, beside each answer.
 func failure(raw json.RawMessage) bool {

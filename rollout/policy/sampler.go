@@ -45,8 +45,8 @@ func (s *sampler) Next(ctx context.Context, p trajectory.Prefix, pending []traje
 	return s.finish(got, pending)
 }
 
-// stored answers from the tape or not at all: wire.ErrNotTaped.
-func (s *sampler) stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
+// Stored answers from the tape or not at all: wire.ErrNotTaped.
+func (s *sampler) Stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error) {
 	got, err := s.get(ctx, p, pending, on, true)
 	if err != nil {
 		return trajectory.Turn{}, err
@@ -104,7 +104,7 @@ func (s *sampler) get(ctx context.Context, p trajectory.Prefix, pending []trajec
 func (s *sampler) request(stream bool) *wire.Request {
 	var seed *uint64
 	if s.o.Seed != nil {
-		n := turnSeed(s.body.sum, *s.o.Seed, s.turn)
+		n := s.body.sum.TurnSeed(*s.o.Seed, s.turn)
 		seed = &n
 	}
 	head := s.heads.plain

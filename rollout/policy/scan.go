@@ -311,7 +311,7 @@ func (s *scan) tokens(room int) (list []trajectory.Token, ok bool) {
 // logProb reads a log-probability; null, which stands for one that is not finite, is NaN.
 func (s *scan) logProb() (float32, bool) {
 	if s.space(); s.at < len(s.b) && s.b[s.at] == 'n' {
-		return nan(), s.null()
+		return float32(math.NaN()), s.null()
 	}
 	if v, ok := s.fraction(); ok {
 		return v, true

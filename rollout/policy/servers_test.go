@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -303,32 +305,85 @@ func TestExactSamplingIsExplicit(t *testing.T) {
 	}
 }
 
-// overChatIDs is a sampler that takes its tokens out of chat answers.
-func overChatIDs(t *testing.T, o wire.Options) policy.Sampler {
-	t.Helper()
-	w, err := wire.New(o)
-	if err != nil {
-		t.Fatal(err)
+func TestSGLangShapes(t *testing.T) {
+	good := sgl(`{"type":"stop"}`, `"v"`, 72, 264)
+	wrapped, _ := json.Marshal(good)
+	twice, _ := json.Marshal(string(wrapped))
+	tests := []struct {
+		name, answer string
+		kind         policy.ErrorKind
+		says         string
+	}{
+		{name: "an object", answer: good},
+		{name: "a list of one", answer: "[" + good + "]"},
+		{name: "wrapped once", answer: string(wrapped)},
+		{name: "wrapped twice", answer: string(twice)},
+		{name: "a bare word as the finish", answer: sgl(`"stop"`, `"v"`, 72, 264)},
+		{name: "two answers", answer: "[" + good + "," + good + "]", kind: policy.Malformed, says: "2 answers"},
+		{name: "no finish", answer: sgl(`null`, `"v"`, 72), kind: policy.Malformed, says: "finish_reason"},
+		{name: "null log-prob", answer: strings.Replace(good, "[-0.25,264", "[null,264", 1), kind: policy.Inexact, says: "log-prob 1 is NaN"},
+		{name: "positive log-prob", answer: strings.Replace(good, "[-0.25,264", "[0.5,264", 1), kind: policy.Inexact, says: "log-prob 1 is 0.5"},
+		{name: "ids differ", answer: strings.Replace(good, "[-0.25,264", "[-0.25,263", 1), kind: policy.Inexact, says: "differ at token 1"},
+		{name: "too few log-probs", answer: strings.Replace(good, ",[-0.25,264,null]", "", 1), kind: policy.Inexact, says: "differ at token 1"},
+		{name: "id outside", answer: sgl(`{"type":"stop"}`, `"v"`, 72, 99999), kind: policy.Inexact, says: "token 99999 is not in the tokenizer's vocabulary"},
+		{name: "negative id", answer: sgl(`{"type":"stop"}`, `"v"`, -5), kind: policy.Malformed, says: "not a token id"},
+		{name: "another prompt", answer: strings.Replace(good, `"meta_info":{`, `"meta_info":{"prompt_tokens":3,`, 1), kind: policy.Inexact, says: "counts 3 tokens"},
+		{name: "text only", answer: `{"text":"hi","meta_info":{"finish_reason":{"type":"stop"}}}`, kind: policy.Inexact, says: "output_ids"},
+		{name: "no log-probs", answer: `{"output_ids":[72],"meta_info":{"finish_reason":{"type":"stop"}}}`, kind: policy.Inexact, says: "return_logprob"},
+		{name: "an error under 200", answer: `{"error":{"message":"overloaded"}}`, kind: policy.Limited, says: "overloaded"},
+		{name: "an abort that is an error", answer: sgl(`{"type":"abort","message":"input is too long for context length","status_code":400}`, `"v"`), kind: policy.Overlong, says: "too long"},
+		{name: "aborted before the first token", answer: sgl(`{"type":"abort"}`, `"v"`), kind: policy.Unavailable, says: "before its first token"},
+		{name: "no JSON", answer: "<html>", kind: policy.Malformed, says: "no JSON"},
 	}
-	t.Cleanup(func() { w.Close() })
-	p, err := policy.NewChatIDs(w, policy.ChatOptions{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := first(t, exactOver(t, "sglang", &canned{answers: []string{tt.answer}}, "http://judge.invalid/v1", nil))
+			var e *policy.Error
+			switch {
+			case tt.kind == "" && err != nil:
+				t.Error(err)
+			case tt.kind != "" && (!errors.As(err, &e) || e.Kind != tt.kind || !strings.Contains(err.Error(), tt.says)):
+				t.Errorf("got %v, want %s: %q", err, tt.kind, tt.says)
+			}
+		})
 	}
-	s, err := p.Open(nil, policy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
-// SGLang tells the ids of a chat answer in fields of its own.
-func TestChatIDsOfSGLang(t *testing.T) {
-	c := &canned{answers: []string{`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop","prompt_token_ids":[1,2,3],"response_token_ids":[72,105],` +
-		`"logprobs":{"content":[{"token":"H","logprob":-0.5},{"token":"i","logprob":-0.25}]},"weight_versions":[{"version":"3","start":0,"end":2}]}]}`}}
-	turn, err := first(t, overChatIDs(t, wire.Options{Bases: []string{"http://judge.invalid/v1"}, Transport: c}))
-	if err != nil || !slices.Equal(turn.Sampled.Tokens, []trajectory.Token{72, 105}) || !slices.Equal(turn.Given[0].Tokens, []trajectory.Token{1, 2, 3}) ||
-		!slices.Equal(turn.Sampled.Versions, []trajectory.Span{{Version: "3"}}) {
-		t.Errorf("%+v, %v", turn, err)
+// vLLM's routed experts are an array in NumPy's format.
+func TestVLLMRoutedExperts(t *testing.T) {
+	c := &canned{}
+	head := "{'descr': '|u1', 'fortran_order': False, 'shape': (%d, 2, 3), }"
+	capture, err := policy.ParseCapture("routed_experts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := exactOver(t, "vllm", c, "http://judge.invalid/v1", func(p *policy.Parts, _ *policy.GeneratorOptions) { p.Capture = capture })
+	npy := func(rows int) string {
+		h := fmt.Sprintf(head, rows)
+		h += strings.Repeat(" ", (64-(10+len(h)+1)%64)%64) + "\n"
+		b := append([]byte("\x93NUMPY\x01\x00"), byte(len(h)), byte(len(h)>>8))
+		return base64.StdEncoding.EncodeToString(append(append(b, h...), bytes.Repeat([]byte{7}, 6*rows)...))
+	}
+	answer := func(rows int) string {
+		return `{"choices":[{"token_ids":[72,264],"finish_reason":"stop","logprobs":{"content":[{"logprob":-1},{"logprob":-2}]},"routed_experts":"` + npy(rows) + `"}]}`
+	}
+	c.answers = []string{answer(1)}
+	if _, err := first(t, s); err == nil || !strings.Contains(err.Error(), "no rows") {
+		t.Errorf("an array of one row is taken: %v", err)
+	}
+	_, body, _ := strings.Cut(c.sent[0], `"token_ids":[`)
+	ids, _, _ := strings.Cut(body, "]")
+	n := strings.Count(ids, ",") + 1
+	c.answers, c.sent = []string{answer(n + 1)}, nil
+	turn, err := first(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := turn.Sampled.Extras; len(x) != 1 || x[0].Dtype != "uint8" || !slices.Equal(x[0].Shape, []int{n + 1, 2, 3}) || len(x[0].Blob) != 64 {
+		t.Errorf("extras %+v", x)
+	}
+	c.answers, c.sent = []string{strings.Replace(answer(2), "-2", "-9999", 1)}, nil
+	if _, err := first(t, s); err == nil || !strings.Contains(err.Error(), "NaN") {
+		t.Errorf("vLLM's missing log-prob is taken: %v", err)
 	}
 }

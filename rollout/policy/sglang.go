@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"hermes/rollout/policy/wire"
@@ -76,7 +75,7 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 				n, ok = s.int()
 				m.Cached = count(max(0, n))
 			case 3:
-				m.LogProbs, ok = s.triples(len(a.IDs))
+				m.LogProbs, ok = readTriples(&s, len(a.IDs))
 			case 5:
 				m.Version, ok = s.raw()
 			case 6:
@@ -90,8 +89,8 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 	return a, ok && s.end()
 }
 
-// triples reads a list of [log-prob, id, text or null]; room is about how many they are.
-func (s *scan) triples(room int) (t triples, ok bool) {
+// readTriples reads a list of [log-prob, id, text or null]; room is about how many they are.
+func readTriples(s *scan, room int) (t triples, ok bool) {
 	t.ids, t.logProbs = make([]trajectory.Token, 0, room), make([]float32, 0, room)
 	if !s.next('[') {
 		return triples{}, false
@@ -152,8 +151,8 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 		return c, inexact("sglang: the answer has neither output_ids nor output_token_logprobs: is this a server that speaks SGLang's /generate?")
 	case len(a.IDs) > 0 && len(c.Tokens) == 0:
 		return c, inexact("sglang: the answer has %d tokens but no output_token_logprobs; the server must honour return_logprob", len(a.IDs))
-	case a.IDs != nil && (len(a.IDs) != len(c.Tokens) || differ(a.IDs, c.Tokens) < len(a.IDs)):
-		return c, inexact("sglang: output_ids and output_token_logprobs differ at token %d", differ(a.IDs, c.Tokens))
+	case a.IDs != nil && (len(a.IDs) != len(c.Tokens) || FirstDifference(a.IDs, c.Tokens) < len(a.IDs)):
+		return c, inexact("sglang: output_ids and output_token_logprobs differ at token %d", FirstDifference(a.IDs, c.Tokens))
 	}
 	if c.Versions, err = readVersions(a.Meta.Versions, len(c.Tokens)); err != nil {
 		return c, err
@@ -204,32 +203,6 @@ func scanFinish(raw []byte) (word string, ok bool) {
 		return ok && word != "abort"
 	})
 	return word, ok && s.end()
-}
-
-// plainASCII is the text of a JSON string without escapes, which is what stands in it.
-func plainASCII(raw []byte) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
-		return "", false
-	}
-	raw = raw[1 : len(raw)-1]
-	for _, c := range raw {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return "", false
-		}
-	}
-	return string(raw), true
-}
-
-// plainText is a JSON string's text, or the raw JSON; null is empty.
-func plainText(raw json.RawMessage) string {
-	if s, ok := plainASCII(raw); ok {
-		return s
-	}
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return strings.Trim(string(raw), `" `)
 }
 
 // idList is a list of token ids.

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -198,7 +199,7 @@ func (l *chatLogProbs) read(c *Completion, want Capture) error {
 // known is a log-prob, or NaN where vLLM has none: it then says -9999.
 func known(p *float32) float32 {
 	if p == nil || *p <= -9999 {
-		return nan()
+		return float32(math.NaN())
 	}
 	return *p
 }
