@@ -6,30 +6,32 @@ import (
 
 	"hermes/internal/fakellm"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
+	"hermes/rollout/policy/policytest"
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
 
 func TestFallback(t *testing.T) {
-	_, good := fake(t, fakellm.Options{Default: []fakellm.Turn{{Content: "second", Repeat: true}}})
-	bad, dead := fake(t, fakellm.Options{Faults: map[string]float64{"500": 1}})
-	_, locked := fake(t, fakellm.Options{Key: "k"})
+	_, good := policytest.Fake(t, fakellm.Options{Default: []fakellm.Turn{{Content: "second", Repeat: true}}})
+	bad, dead := policytest.Fake(t, fakellm.Options{Faults: map[string]float64{"500": 1}})
+	_, locked := policytest.Fake(t, fakellm.Options{Key: "k"})
 	quick := wire.Options{Retries: -1}
 	const key = "sk-A1b2C3d4E5f6G7h8"
-	thief := wire.Options{Keys: []string{key}, Transport: &fixed{`{"choices":[{"index":0,"message":{"content":"` + key + `"},"finish_reason":"stop"}]}`}}
-	after, err := policy.NewFallback(policy.FallbackOptions{}, chatAt(t, "http://thief.invalid/v1", thief, policy.ChatOptions{Model: "t"}), chatAt(t, good, quick, policy.ChatOptions{Model: "c"}))
+	thief := wire.Options{Keys: []string{key}, Transport: &policytest.Fixed{Answer: `{"choices":[{"index":0,"message":{"content":"` + key + `"},"finish_reason":"stop"}]}`}}
+	after, err := policy.NewFallback(policy.FallbackOptions{}, policytest.Chat(t, "http://thief.invalid/v1", thief, chat.Options{Model: "t"}), policytest.Chat(t, good, quick, chat.Options{Model: "c"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if turn, err := next(t, after, policy.Options{}, "x", nil); err != nil || turn.Sampled.Message.Content() != "second" {
+	if turn, err := policytest.Next(t, after, policy.Options{}, "x", nil); err != nil || turn.Sampled.Message.Content() != "second" {
 		t.Errorf("after a server that answered with the key: %v, %q", err, turn.Sampled.Message.Content())
 	}
-	list := []policy.Policy{chatAt(t, locked, quick, policy.ChatOptions{Model: "a"}), chatAt(t, dead, quick, policy.ChatOptions{Model: "b"}), chatAt(t, good, quick, policy.ChatOptions{Model: "c"})}
+	list := []policy.Policy{policytest.Chat(t, locked, quick, chat.Options{Model: "a"}), policytest.Chat(t, dead, quick, chat.Options{Model: "b"}), policytest.Chat(t, good, quick, chat.Options{Model: "c"})}
 	p, err := policy.NewFallback(policy.FallbackOptions{}, list...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tp := &tape{}
+	tp := &policytest.Tape{}
 	run := func() (answers string, notes []string) {
 		s, err := p.Open(nil, policy.Options{Tape: tp, Notes: func(n string) { notes = append(notes, n) }})
 		if err != nil {
@@ -37,7 +39,7 @@ func TestFallback(t *testing.T) {
 		}
 		tr := trajectory.New(trajectory.ModeText, nil)
 		for range 2 {
-			answers += ask(t, s, tr, user("x"), nil).Sampled.Message.Content()
+			answers += policytest.Ask(t, s, tr, policytest.User("x"), nil).Sampled.Message.Content()
 		}
 		return answers, notes
 	}
@@ -45,7 +47,7 @@ func TestFallback(t *testing.T) {
 	if answers != "secondsecond" || len(notes) != 2 || !strings.Contains(notes[0], "model a to b: model request auth") || len(bad.Entries()) != 1 {
 		t.Errorf("%q, notes %q, %d requests at the dead server", answers, notes, len(bad.Entries()))
 	}
-	tp.next = 0
+	tp.Next = 0
 	if again, notes := run(); again != answers || len(notes) != 1 || !strings.Contains(notes[0], "a to c") || len(bad.Entries()) != 1 {
 		t.Errorf("resumed: %q, notes %q", again, notes)
 	}
@@ -53,13 +55,13 @@ func TestFallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := next(t, none, policy.Options{}, "x", nil); errorKind(err) != policy.Unavailable || !strings.Contains(err.Error(), "401") {
+	if _, err := policytest.Next(t, none, policy.Options{}, "x", nil); policytest.Kind(err) != policy.Unavailable || !strings.Contains(err.Error(), "401") {
 		t.Errorf("when all fail: %v", err)
 	}
 }
 
 func TestBudget(t *testing.T) {
-	srv, base := fake(t, fakellm.Options{Default: []fakellm.Turn{{Content: "hello", Repeat: true}}})
+	srv, base := policytest.Fake(t, fakellm.Options{Default: []fakellm.Turn{{Content: "hello", Repeat: true}}})
 	tests := []struct {
 		limits policy.Limits
 		price  *policy.Price
@@ -74,19 +76,19 @@ func TestBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := chatAt(t, base, wire.Options{}, policy.ChatOptions{Budget: b, Price: tt.price})
-		tp := &tape{}
+		p := policytest.Chat(t, base, wire.Options{}, chat.Options{Budget: b, Price: tt.price})
+		tp := &policytest.Tape{}
 		if tt.limits.Time == 0 {
-			if turn, err := next(t, p, policy.Options{Tape: tp}, "x", nil); err != nil || turn.Usage.Prompt == 0 || b.Used() != turn.Usage {
+			if turn, err := policytest.Next(t, p, policy.Options{Tape: tp}, "x", nil); err != nil || turn.Usage.Prompt == 0 || b.Used() != turn.Usage {
 				t.Errorf("%s: first %+v, %v, used %+v", tt.word, turn.Usage, err, b.Used())
 			}
 		}
 		before := len(srv.Entries())
-		if _, err := next(t, p, policy.Options{}, "y", nil); errorKind(err) != policy.Budget || !strings.Contains(err.Error(), tt.word) || len(srv.Entries()) != before {
+		if _, err := policytest.Next(t, p, policy.Options{}, "y", nil); policytest.Kind(err) != policy.Budget || !strings.Contains(err.Error(), tt.word) || len(srv.Entries()) != before {
 			t.Errorf("%s: %v", tt.word, err)
 		}
-		if tp.next = 0; tt.limits.Time == 0 {
-			if _, err := next(t, p, policy.Options{Tape: tp}, "x", nil); err != nil {
+		if tp.Next = 0; tt.limits.Time == 0 {
+			if _, err := policytest.Next(t, p, policy.Options{Tape: tp}, "x", nil); err != nil {
 				t.Errorf("%s: a stored answer costs nothing, but: %v", tt.word, err)
 			}
 		}

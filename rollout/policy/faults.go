@@ -9,18 +9,18 @@ import (
 	"hermes/trajectory"
 )
 
-// stateOf is what a family's parser says of a call.
-func stateOf(s parsers.State) trajectory.CallState {
+// StateOf is what a family's parser says of a call.
+func StateOf(s parsers.State) trajectory.CallState {
 	if s == parsers.Complete {
 		return trajectory.CallComplete
 	}
 	return trajectory.CallState(s)
 }
 
-// faultsOf are the faults that a family's parser found in text. Of an answer without a call
+// FaultsOf are the faults that a family's parser found in text. Of an answer without a call
 // those are left out that are a tag which prose speaks of, or JSON that names no tool: an
 // answer in JSON is an answer.
-func faultsOf(out parsers.Parsed, text func() string) []trajectory.Fault {
+func FaultsOf(out parsers.Parsed, text func() string) []trajectory.Fault {
 	if len(out.Faults) == 0 {
 		return nil
 	}
