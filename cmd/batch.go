@@ -28,6 +28,7 @@ func (c *batchCmd) Run(h *host) error {
 		return err
 	}
 	books, err := batch.Run(h.Ctx, h.build(), rollouts.Request{Batch: c.Batch, Layers: h.Layers.Settings(h.parsed)})
+	h.flushLogs()
 	if err == nil || books.Planned > 0 && !exit.IsUsage(err) { // no books: the run was not opened
 		summary(h.Stdio.Err, books)
 		if c.JSON {
@@ -66,7 +67,7 @@ func summary(w io.Writer, s stats.Statistics) {
 // build is what the library behind a command gets of this process.
 func (h *host) build() build.Host {
 	return build.Host{Env: h.Env.Get, Section: h.Layers.Section, In: h.stdin(), Out: h.Stdio.Out, Err: h.Stdio.Err, Screen: h.Stdio.Screen, Width: h.Stdio.Width,
-		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Envs: h.Parts.Envs, Version: BuildInfo().Version, Opened: h.opened}
+		Drain: h.Signals.Drain(), Terminal: h.Stdio.InTerminal, Intercept: h.Signals.Intercept, Log: h.Log, Handler: h.handler, Backends: h.Parts.Backends, Tools: h.Parts.Tools, Envs: h.Parts.Envs, Version: BuildInfo().Version, Opened: h.opened}
 }
 
 // exitOf gives an error of the library its exit code.

@@ -200,6 +200,7 @@ func (c *envProcess) Run(h *host) error {
 		return Usage("--grader %s: an environment scores by itself", c.Grader)
 	}
 	books, groups, err := batch.Process(h.Ctx, h.build(), rollouts.Request{Batch: c.Batch(), Layers: h.Layers.Settings(h.parsed), Env: env})
+	h.flushLogs()
 	if err == nil || books.Planned > 0 && !exit.IsUsage(err) {
 		summary(h.Stdio.Err, books)
 		for _, text := range groups.Void {

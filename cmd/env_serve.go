@@ -38,6 +38,7 @@ func (c *envServe) Run(h *host) error {
 		c.Faults = "show" // asking again for a better answer would bias the gradient
 	}
 	totals, books, err := serve.Run(h.Ctx, h.build(), c.Serve, layers)
+	h.flushLogs()
 	if totals.Envs != nil && !exit.IsUsage(err) {
 		tellServed(h, totals)
 		if c.JSON {

@@ -35,6 +35,7 @@ func (h *host) evaluate(e eval.Eval) error {
 		return m.Text(h.Stdio.Out)
 	}
 	return exitOf(e.Run(h.Ctx, h.build(), func(done eval.Evaluated) error {
+		h.flushLogs()
 		summary(h.Stdio.Err, done.Books)
 		if done.Report == nil {
 			return nil

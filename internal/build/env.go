@@ -29,8 +29,8 @@ import (
 	"hermes/envs/toolapi"
 	"hermes/envs/webresearch"
 	"hermes/internal/exit"
+	"hermes/internal/nearest"
 	"hermes/internal/settings"
-	"hermes/rollout/tool"
 	"hermes/trajectory"
 )
 
@@ -75,7 +75,7 @@ func OpenEnv(ctx context.Context, name string, split envs.Split, set []string, s
 	}
 	k, err := envs.Find(kinds, name)
 	if err != nil {
-		if near := tool.Nearest(name, envs.Names(kinds)); near != "" {
+		if near := nearest.Name(name, envs.Names(kinds)); near != "" {
 			err = fmt.Errorf("%w, did you mean %s?", err, near)
 		}
 		return nil, err

@@ -18,6 +18,9 @@ import (
 	"hermes/parsers/tokenizer"
 	"hermes/rollout/journal"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
+	"hermes/rollout/policy/exact"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 	"hermes/rollout/rundir"
 	"hermes/trajectory"
@@ -37,7 +40,7 @@ type Exact struct {
 	vocab     int                   // rows of its output, padding included; 0: unknown
 
 	TokenizerID, TemplateID string // SHA-256 of what was read
-	capture                 policy.Capture
+	capture                 servers.Capture
 	dialect                 parsers.Dialect
 }
 
@@ -56,7 +59,7 @@ func (m *Exact) Probs() string {
 func OpenExact(ctx context.Context, f settings.ExactFlags, hub hfhub.Options, now time.Time) (*Exact, error) {
 	m := &Exact{flags: f, Form: f.Wire, now: now}
 	var err error
-	if m.capture, err = policy.ParseCapture(f.Capture); err != nil {
+	if m.capture, err = servers.ParseCapture(f.Capture); err != nil {
 		return nil, fmt.Errorf("--capture: %w", err)
 	}
 	if m.dialect, err = parsers.ParseDialect(f.Dialect); err != nil {
@@ -127,17 +130,17 @@ func (m *Exact) Policy(w *wire.Client, b settings.Parts, model string, context i
 		if err != nil {
 			return nil, err
 		}
-		return policy.NewChatIDs(w, policy.ChatOptions{Model: model, Calls: unread, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
+		return chat.NewIDs(w, chat.Options{Model: model, Calls: unread, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
 			Extra: json.RawMessage(b.ExtraBody), MaxTokens: b.MaxTokens, Context: context})
 	}
-	gen, err := policy.NewGenerator(w, m.Form, policy.GeneratorOptions{Model: model, ByGroup: b.Affinity == "group", Extra: json.RawMessage(b.ExtraBody),
+	gen, err := servers.New(w, m.Form, servers.Options{Model: model, ByGroup: b.Affinity == "group", Extra: json.RawMessage(b.ExtraBody),
 		Salt: m.flags.CacheSalt, Capture: m.capture, Budget: budget})
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.Template, Tokenizer: m.Tokenizer, Family: m.family, Dialect: m.dialect, Vocab: m.vocab, Ends: m.ends, Tools: m.tools,
+	return exact.New(exact.Parts{Generator: gen, Renderer: m.Template, Tokenizer: m.Tokenizer, Family: m.family, Dialect: m.dialect, Vocab: m.vocab, Ends: m.ends, Tools: m.tools,
 		Model: model, Context: context, MaxTokens: b.MaxTokens, Identity: m.TemplateID + m.TokenizerID, Extra: json.RawMessage(b.ExtraBody),
-		Capture: m.capture, Budget: budget, Price: price, VersionFrom: policy.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
+		Capture: m.capture, Budget: budget, Price: price, VersionFrom: exact.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
 		Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -156,7 +159,7 @@ func (m *Model) exact(ctx context.Context, s served) (policy.Policy, error) {
 	}
 	name, length, price := s.name, x.length, s.price
 	if m.from.Cassette == "" {
-		found, err := policy.Probe(ctx, w, name)
+		found, err := servers.Probe(ctx, w, name)
 		if err != nil {
 			return nil, err
 		}
@@ -172,21 +175,21 @@ func (m *Model) exact(ctx context.Context, s served) (policy.Policy, error) {
 	}
 	if m.from.Cassette == "" {
 		err = x.ask(ctx, p)
-		if x.Form == "vllm" && policy.NoDoor(err) {
+		if x.Form == "vllm" && servers.NoEndpoint(err) {
 			x.Form = "vllm-completions" // a vLLM older than /inference/v1/generate, or one that keeps it closed
 			fmt.Fprintf(m.host.Err, "POST /inference/v1/generate is not open (%v): asking POST /v1/completions\n", err)
 			if p, err = x.Policy(w, m.from, name, length, s.budget, price); err == nil {
 				err = x.ask(ctx, p)
 			}
 		}
-		if policy.NoDoor(err) {
-			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w; %s", err, policy.Door(x.Form))
+		if servers.NoEndpoint(err) {
+			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w; %s", err, servers.Endpoint(x.Form))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w", err)
 		}
 	}
-	if proved, ok := p.(interface{ Proof() policy.Proof }); ok {
+	if proved, ok := p.(interface{ Proof() exact.Proof }); ok {
 		m.Proofs = append(m.Proofs, proved.Proof())
 		fmt.Fprintf(m.host.Err, "exact tokens over %s: %s; log-probs are %s\n", x.Form, proved.Proof(), x.Probs())
 	} else {
@@ -199,12 +202,12 @@ func (m *Model) exact(ctx context.Context, s served) (policy.Policy, error) {
 // offered tools: it is offered them only where its template wants them.
 func (m *Exact) ask(ctx context.Context, p policy.Policy) error {
 	if m.Form != "chat" {
-		return policy.ProbeExact(ctx, p, m.tools)
+		return exact.Probe(ctx, p, m.tools)
 	}
-	err := policy.ProbeExact(ctx, p, nil)
+	err := exact.Probe(ctx, p, nil)
 	var e *policy.Error
 	if len(m.tools) > 0 && errors.As(err, &e) && e.Kind == policy.Rejected {
-		return policy.ProbeExact(ctx, p, m.tools)
+		return exact.Probe(ctx, p, m.tools)
 	}
 	return err
 }

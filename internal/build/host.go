@@ -29,6 +29,7 @@ type Host struct {
 	// Intercept has f asked about every further interrupt; what f takes does not count.
 	// nil: there are no interrupts.
 	Intercept func(f func() bool)
+	Log       *slog.Logger // to Err; nil: one is made with Handler
 	Handler   func(io.Writer) slog.Handler
 	Backends  []backends.Kind
 	Tools     []tool.Def
@@ -48,7 +49,12 @@ func (h Host) Bar() io.Writer {
 }
 
 // Logger logs to Err.
-func (h Host) Logger() *slog.Logger { return slog.New(h.Handler(h.Err)) }
+func (h Host) Logger() *slog.Logger {
+	if h.Log != nil {
+		return h.Log
+	}
+	return slog.New(h.Handler(h.Err))
+}
 
 // Closers are what is to be closed, the last first. The zero value is empty.
 type Closers []func() error

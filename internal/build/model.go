@@ -13,6 +13,9 @@ import (
 	"hermes/internal/hfhub"
 	"hermes/internal/settings"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
+	"hermes/rollout/policy/exact"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 )
 
@@ -21,8 +24,8 @@ type Model struct {
 	Name   string
 	Policy policy.Policy
 	Budget *policy.Spending
-	Exact  *Exact         // nil: text
-	Proofs []policy.Proof // of what was opened with exact tokens
+	Exact  *Exact        // nil: text
+	Proofs []exact.Proof // of what was opened with exact tokens
 
 	host    Host
 	from    settings.Parts
@@ -195,18 +198,18 @@ func (m *Model) chat(ctx context.Context, s served) (policy.Policy, error) {
 		return nil, err
 	}
 	m.closers.Add(w.Close)
-	o := policy.ChatOptions{Model: s.name, Stream: m.from.Stream, ByGroup: m.from.Affinity == "group", Budget: s.budget, Price: s.price}
+	o := chat.Options{Model: s.name, Stream: m.from.Stream, ByGroup: m.from.Affinity == "group", Budget: s.budget, Price: s.price}
 	if s.rolls {
 		if o.Calls, err = m.from.Unread(); err != nil {
 			return nil, err
 		}
 		o.Extra, o.MaxTokens = json.RawMessage(m.from.ExtraBody), m.from.MaxTokens
-		o.Routing = policy.Routing{Order: m.from.ProviderOrder, Only: m.from.ProviderOnly, Ignore: m.from.ProviderIgnore, Sort: m.from.ProviderSort,
+		o.Routing = chat.Routing{Order: m.from.ProviderOrder, Only: m.from.ProviderOnly, Ignore: m.from.ProviderIgnore, Sort: m.from.ProviderSort,
 			DataCollection: m.from.ProviderDataCollection, RequireParameters: m.from.RequireParameters}
 	}
 	m.known(w)
 	if m.from.Cassette == "" {
-		found, err := policy.Probe(ctx, w, s.name)
+		found, err := servers.Probe(ctx, w, s.name)
 		if err != nil {
 			return nil, err
 		}
@@ -221,17 +224,17 @@ func (m *Model) chat(ctx context.Context, s served) (policy.Policy, error) {
 		if server == "auto" {
 			server = ""
 		}
-		p, err := policy.ProfileNamed(server)
+		p, err := servers.Named(server)
 		if err != nil {
 			return nil, err
 		}
 		o.Profile = &p
 	}
 	m.follow(ctx, w, *o.Profile)
-	if o.Cache = policy.PromptCache(m.from.PromptCache); o.Cache != "off" && !s.rolls {
+	if o.Cache = chat.PromptCache(m.from.PromptCache); o.Cache != "off" && !s.rolls {
 		o.Cache = "auto"
 	}
-	return policy.NewChat(w, o)
+	return chat.New(w, o)
 }
 
 // known keeps the first model's servers as the run's own.
@@ -244,7 +247,7 @@ func (m *Model) known(w *wire.Client) {
 }
 
 // follow lets the requests follow the length of the queue of a server that tells it.
-func (m *Model) follow(ctx context.Context, w *wire.Client, p policy.Profile) {
+func (m *Model) follow(ctx context.Context, w *wire.Client, p servers.Profile) {
 	if m.from.Watch && p.Metrics && w.Watch(ctx, time.Second) {
 		m.log.Debug("requests follow the length of the server's queue", "server", w.Bases()[0])
 	}
@@ -271,7 +274,7 @@ func (m *Model) wire(ctx context.Context, s served) (*wire.Client, error) {
 			return nil, fmt.Errorf("--cassette: %w", err)
 		}
 	case len(bases) == 0:
-		found, err := policy.Discover(ctx, policy.LocalBases(), wire.Options{Log: m.log})
+		found, err := servers.Discover(ctx, servers.LocalBases(), wire.Options{Log: m.log})
 		if err != nil && len(found) == 0 {
 			return nil, fmt.Errorf("no --base-url, and no model server on this machine answers: %w", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"hermes/parsers"
-	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
 	"hermes/rollout/rundir"
 )
 
@@ -68,15 +68,15 @@ func (f ExactFlags) Check() error {
 
 // Unread finds the calls that a server leaves in an answer's text: those of --family, or of
 // any family.
-func (f ExactFlags) Unread() (policy.Unread, error) {
+func (f ExactFlags) Unread() (chat.Unread, error) {
 	if f.Family == "" {
-		return policy.Unread{}, nil
+		return chat.Unread{}, nil
 	}
 	family, err := Family(f.Family)
 	if err != nil {
-		return policy.Unread{}, fmt.Errorf("--family: %w", err)
+		return chat.Unread{}, fmt.Errorf("--family: %w", err)
 	}
-	return policy.Unread{Family: family}, nil
+	return chat.Unread{Family: family}, nil
 }
 
 // Builtins gives the embedded model the parts that need no file.

@@ -22,9 +22,9 @@ import (
 	"hermes/trajectory"
 )
 
-// chat is one conversation: one trace, one box, one set of tools, one loop that runs
+// conversation is one conversation: one trace, one box, one set of tools, one loop that runs
 // once for each message of the user.
-type chat struct {
+type conversation struct {
 	flags  settings.ChatFlags
 	parts  settings.Parts
 	host   build.Host
@@ -55,7 +55,7 @@ var errTurn = errors.New("interrupted by the user")
 // Run holds the conversation, or answers the one question. The error, if any, has its
 // exit code, or is the cause of ctx.
 func Run(ctx context.Context, h build.Host, c settings.Chat) error {
-	r := &chat{flags: c.ChatFlags, all: c.Yes, host: h, log: h.Logger()}
+	r := &conversation{flags: c.ChatFlags, all: c.Yes, host: h, log: h.Logger()}
 	var err error
 	if r.parts, err = c.Parts(); err != nil {
 		return exit.Usage(err)
@@ -79,14 +79,14 @@ func Run(ctx context.Context, h build.Host, c settings.Chat) error {
 	return r.talk(ctx)
 }
 
-func (r *chat) closeAll() {
+func (r *conversation) closeAll() {
 	if err := r.closed.Close(); err != nil {
 		r.log.Warn("clean-up", "err", err)
 	}
 }
 
 // check reads everything that needs no part at all.
-func (r *chat) check(context.Context) error {
+func (r *conversation) check(context.Context) error {
 	if q := r.flags.Query; q != nil && strings.TrimSpace(*q) == "" {
 		return errors.New("--query: no question")
 	}
@@ -103,7 +103,7 @@ func (r *chat) check(context.Context) error {
 }
 
 // open makes the parts. Toolsets that cannot be served are left out, with the reason.
-func (r *chat) open(ctx context.Context) (err error) {
+func (r *conversation) open(ctx context.Context) (err error) {
 	if r.model, err = build.OpenModel(ctx, r.host, r.parts); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (r *chat) open(ctx context.Context) (err error) {
 }
 
 // openLoop makes the one loop of the conversation.
-func (r *chat) openLoop(context.Context) error {
+func (r *conversation) openLoop(context.Context) error {
 	key, backend := trajectory.NewKey(fmt.Sprintf("chat %x", rand.Uint64()), 0, 0, 0), r.boxes.Backend
 	box, closeBox := rollout.OneBox(backend, backends.Spec{Image: r.flags.Image, Labels: map[string]string{"rollout": key.String()}}, 5*time.Minute)
 	scope := &tool.Scope{Key: key, Box: box, Log: r.log, Now: time.Now, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
@@ -161,7 +161,7 @@ func grace(f func(context.Context) error) error {
 
 // after shows and keeps what became of a call, for a turn that is ended before all calls
 // are done.
-func (r *chat) after(key trajectory.Key) func(trajectory.Call, tool.Result, time.Duration) {
+func (r *conversation) after(key trajectory.Key) func(trajectory.Call, tool.Result, time.Duration) {
 	return func(c trajectory.Call, res tool.Result, took time.Duration) {
 		r.mu.Lock()
 		if r.ended != nil && c.ID != "" {
@@ -173,7 +173,7 @@ func (r *chat) after(key trajectory.Key) func(trajectory.Call, tool.Result, time
 }
 
 // interrupt ends the turn that runs, once.
-func (r *chat) interrupt() bool {
+func (r *conversation) interrupt() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stop == nil || r.flags.Query != nil {
@@ -186,7 +186,7 @@ func (r *chat) interrupt() bool {
 
 // send runs the loop for one message of the user. What no model has answered stays for
 // the next message.
-func (r *chat) send(ctx context.Context, text string) (trajectory.Stop, error) {
+func (r *conversation) send(ctx context.Context, text string) (trajectory.Stop, error) {
 	turn, cancel := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	r.stop, r.ended = func() { cancel(errTurn) }, map[string]tool.Result{}
@@ -230,7 +230,7 @@ func unanswered(p trajectory.Prefix, left []trajectory.Message, ended map[string
 }
 
 // once answers the one question: the answer alone goes to stdout.
-func (r *chat) once(ctx context.Context, question string) error {
+func (r *conversation) once(ctx context.Context, question string) error {
 	stop, err := r.send(ctx, question)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -253,7 +253,7 @@ func (r *chat) once(ctx context.Context, question string) error {
 }
 
 // failure gives an error of model server or box its exit code.
-func (r *chat) failure(err error) error {
+func (r *conversation) failure(err error) error {
 	var pe *policy.Error
 	if errors.As(err, &pe) && !r.had && (pe.Kind == policy.Auth || pe.Kind == policy.NoModel || pe.Kind == policy.NoTools || pe.Kind == policy.Leaked) {
 		return exit.Usage(err)
@@ -270,7 +270,7 @@ func reason(s trajectory.Stop) string {
 }
 
 // talk answers line by line until the input or the user ends it.
-func (r *chat) talk(ctx context.Context) error {
+func (r *conversation) talk(ctx context.Context) error {
 	for {
 		if r.host.Terminal {
 			r.screen.prompt("> ")
@@ -296,7 +296,7 @@ func (r *chat) talk(ctx context.Context) error {
 }
 
 // over is the end of a conversation. A person has seen what failed; a script must be told.
-func (r *chat) over() error {
+func (r *conversation) over() error {
 	if r.failed && !r.host.Terminal {
 		return exit.Failures(errors.New("some messages got no answer"))
 	}
@@ -304,7 +304,7 @@ func (r *chat) over() error {
 }
 
 // reply answers one message. An error ends the conversation.
-func (r *chat) reply(ctx context.Context, line string) error {
+func (r *conversation) reply(ctx context.Context, line string) error {
 	stop, err := r.send(ctx, line)
 	switch {
 	case ctx.Err() != nil:

@@ -22,7 +22,7 @@ import (
 	"hermes/internal/exit"
 	"hermes/internal/runs/rollouts"
 	"hermes/internal/settings"
-	"hermes/rollout/policy"
+	"hermes/rollout/policy/exact"
 	"hermes/trajectory/stats"
 )
 
@@ -216,7 +216,7 @@ func (r *server) keepsTokens() error {
 	if r.Forks == "last" {
 		return nil
 	}
-	forks := func(c policy.Continuation) bool { return c == policy.Forks || c == policy.Refused }
+	forks := func(c exact.Continuation) bool { return c == exact.Forks || c == exact.Refused }
 	for _, p := range r.parts[0].Model.Proofs {
 		for _, b := range r.parts {
 			_, speaks := b.Env.Bundled.(envs.Responder)
