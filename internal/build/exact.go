@@ -75,7 +75,7 @@ func OpenExact(ctx context.Context, f settings.ExactFlags, hub hfhub.Options, no
 	if m.Tokenizer, err = tokenizerOf(f, files); err != nil {
 		return nil, err
 	}
-	text, err := templateText(f.Template, files)
+	text, err := TemplateText(f.Template, files)
 	if err != nil {
 		return nil, fmt.Errorf("--template: %w", err)
 	}

@@ -13,12 +13,11 @@ import (
 	"hermes/rollout/policy"
 )
 
-// GraderSample is how many rows are looked at to choose a grader.
-const GraderSample = 100
+// graderSample is how many rows are looked at to choose a grader.
+const graderSample = 100
 
 // Grader reads what --grader names; with auto it chooses by the first rows and says so.
-// say may be nil.
-func Grader(text string, first func() ([]datasets.Row, error), say func(string)) (grade.Spec, error) {
+func Grader(text string, all iter.Seq2[datasets.Row, error], say func(string)) (grade.Spec, error) {
 	if text != "auto" {
 		s, err := grade.Load(text)
 		if err != nil {
@@ -26,17 +25,20 @@ func Grader(text string, first func() ([]datasets.Row, error), say func(string))
 		}
 		return s, err
 	}
-	some, err := first()
-	if err != nil {
-		return grade.Spec{}, err
+	var some []datasets.Row
+	for row, err := range all {
+		if err != nil {
+			return grade.Spec{}, err
+		}
+		if some = append(some, row); len(some) == graderSample {
+			break
+		}
 	}
 	s, why, err := grade.Auto(some)
 	if err != nil {
 		return s, fmt.Errorf("--grader auto: %w", err)
 	}
-	if say != nil {
-		say("hermes: grader " + why)
-	}
+	say("hermes: grader " + why)
 	return s, nil
 }
 

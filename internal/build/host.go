@@ -62,6 +62,13 @@ type Closers []func() error
 // Add has f called by Close.
 func (c *Closers) Add(f func() error) { *c = append(*c, f) }
 
+// Log calls Close and logs what fails: the results are written.
+func (c *Closers) Log(log *slog.Logger) {
+	if err := c.Close(); err != nil {
+		log.Warn("clean-up", "err", err)
+	}
+}
+
 // Close calls all and joins their errors. It does nothing the second time.
 func (c *Closers) Close() error {
 	var errs []error

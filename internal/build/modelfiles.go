@@ -127,9 +127,9 @@ func CountTokens(spec string) (func(string) (int, error), error) {
 	return Counter{tok}.Count, nil
 }
 
-// templateText is the source of the template that was asked for: a file, a name among the
+// TemplateText is the source of the template that was asked for: a file, a name among the
 // model's files, or builtin:chatml. The empty name is the model's own, for tools.
-func templateText(name string, files *modelfiles.Files) (string, error) {
+func TemplateText(name string, files *modelfiles.Files) (string, error) {
 	if name == settings.BuiltinTemplate {
 		return chatML, nil
 	}

@@ -20,7 +20,7 @@ func Renderer(ctx context.Context, modelFiles, template, kwargs string, hub hfhu
 	if err != nil {
 		return nil, err
 	}
-	text, err := templateText(template, files)
+	text, err := TemplateText(template, files)
 	if err != nil {
 		return nil, fmt.Errorf("--template: %w", err)
 	}

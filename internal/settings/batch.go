@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hermes/datasets"
 	"hermes/rollout"
 	"hermes/rollout/policy"
 	"hermes/rollout/sink"
@@ -33,6 +34,20 @@ func (b Batch) Name() string {
 	}
 	name, _ := stem(b.Datasets[0]) // Resolve has the error
 	return name
+}
+
+// RowOptions is how the rows are read, but for the hub and stdin.
+func (f RowFlags) RowOptions(seed int64) (o datasets.Options, err error) {
+	o = datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit}
+	if o.Map, err = datasets.ParseMap(strings.Join(f.Map, ",")); err != nil {
+		return o, fmt.Errorf("--map: %w", err)
+	}
+	if f.Shard != "" {
+		if o.Shard, err = datasets.ParseShard(f.Shard); err != nil {
+			return o, fmt.Errorf("--shard: %w", err)
+		}
+	}
+	return o, nil
 }
 
 // Job is a [Batch] whose texts and rules were read. It does not change any more.

@@ -60,7 +60,7 @@ func Run(ctx context.Context, h build.Host, c settings.Chat) error {
 	if r.parts, err = c.Parts(); err != nil {
 		return exit.Usage(err)
 	}
-	defer r.closeAll()
+	defer r.closed.Log(r.log)
 	for _, step := range []func(context.Context) error{r.check, r.open, r.openLoop} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -77,12 +77,6 @@ func Run(ctx context.Context, h build.Host, c settings.Chat) error {
 		return r.once(ctx, *c.Query)
 	}
 	return r.talk(ctx)
-}
-
-func (r *conversation) closeAll() {
-	if err := r.closed.Close(); err != nil {
-		r.log.Warn("clean-up", "err", err)
-	}
 }
 
 // check reads everything that needs no part at all.

@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
+	"hermes/internal/build"
 	"hermes/internal/hfhub"
 	"hermes/internal/jinja"
 	"hermes/internal/modelcheck"
@@ -107,9 +106,12 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 	if err := m.loadTokenizer(files, o, say); err != nil {
 		return err
 	}
-	source, err := m.source(files)
-	if err != nil || source == "" {
-		return err
+	if m.Template == "" && len(files.Templates()) == 0 {
+		return nil
+	}
+	source, err := build.TemplateText(m.Template, files)
+	if err != nil {
+		return fmt.Errorf("--template: %w", err)
 	}
 	traits, err := files.Detect(source, o.Vars)
 	if err != nil {
@@ -148,30 +150,6 @@ func (m ModelCheck) loadTokenizer(files *modelfiles.Files, o *modelcheck.Options
 	o.Tokenizer = t
 	say("tokenizer: %s, %d ids, %d added tokens", path, t.Size(), len(t.Specials()))
 	return nil
-}
-
-// maxTemplate bounds a template's file, in bytes.
-const maxTemplate = 4 << 20
-
-// source finds the template's text; "" where there is none.
-func (m ModelCheck) source(files *modelfiles.Files) (string, error) {
-	if m.Template != "" {
-		info, err := os.Stat(m.Template)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && m.ModelFiles != "":
-			return files.Template(m.Template, true)
-		case err != nil:
-			return "", fmt.Errorf("--template: %w", err)
-		case info.Size() > maxTemplate || !info.Mode().IsRegular():
-			return "", fmt.Errorf("--template %s: not a file of at most %d bytes", m.Template, maxTemplate)
-		}
-		text, err := os.ReadFile(m.Template)
-		return string(text), err
-	}
-	if len(files.Templates()) == 0 {
-		return "", nil
-	}
-	return files.Template("", true)
 }
 
 func (m ModelCheck) templateName() string {

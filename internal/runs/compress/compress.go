@@ -59,11 +59,7 @@ func Run(ctx context.Context, h build.Host, flags settings.Compress) (compress.M
 			if err != nil {
 				return compress.Metrics{}, exit.Usage(err)
 			}
-			defer func() {
-				if err := m.Close(); err != nil {
-					h.Logger().Warn("clean-up", "err", err)
-				}
-			}()
+			defer (&build.Closers{m.Close}).Log(h.Logger())
 			o.Summarizer, o.Model = c.summarizer(m, p), m.Name
 			id.Summarizer = "model:" + o.Model
 		}

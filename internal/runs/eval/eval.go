@@ -210,10 +210,11 @@ func (e *Eval) first(ctx context.Context, h build.Host, n int64) (rows []dataset
 	if slices.Contains(e.Datasets, "-") {
 		return nil, errors.New("rows from stdin cannot be looked at twice: name a grader with --grader")
 	}
-	o := datasets.Options{PromptKey: e.PromptKey, Limit: n, Hub: build.Hub(h.Env, e.Offline)}
-	if o.Map, err = datasets.ParseMap(strings.Join(e.Map, ",")); err != nil {
+	o, err := settings.RowFlags{PromptKey: e.PromptKey, Limit: n, Map: e.Map}.RowOptions(0)
+	if err != nil {
 		return nil, err
 	}
+	o.Hub = build.Hub(h.Env, e.Offline)
 	d, err := build.OpenRows(ctx, o, e.Datasets...)
 	if err != nil {
 		return nil, err

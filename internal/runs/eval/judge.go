@@ -128,11 +128,7 @@ func (b *bench) rise(err error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for name, u := range b.used {
-		if j.used[name] == nil {
-			j.used[name] = &trajectory.Judged{Model: u.Model, Name: name}
-		}
-		j.used[name].Asked += u.Asked
-		j.used[name].Usage = j.used[name].Usage.Add(u.Usage)
+		j.add(name, u)
 	}
 	if b.tape == nil || err != nil {
 		return nil
@@ -152,12 +148,17 @@ func (j *judges) count(by *trajectory.Judged) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, u := range members {
-		if j.used[u.Name] == nil {
-			j.used[u.Name] = &trajectory.Judged{Model: u.Model, Name: u.Name}
-		}
-		j.used[u.Name].Asked += u.Asked
-		j.used[u.Name].Usage = j.used[u.Name].Usage.Add(u.Usage)
+		j.add(u.Name, &u)
 	}
+}
+
+// add counts what a judge did. The lock is held.
+func (j *judges) add(name string, u *trajectory.Judged) {
+	if j.used[name] == nil {
+		j.used[name] = &trajectory.Judged{Model: u.Model, Name: name}
+	}
+	j.used[name].Asked += u.Asked
+	j.used[name].Usage = j.used[name].Usage.Add(u.Usage)
 }
 
 // spent tells whether a scorer ended because a budget did.

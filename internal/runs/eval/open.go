@@ -12,6 +12,7 @@ import (
 	"hermes/envs"
 	"hermes/envs/rows"
 	"hermes/internal/build"
+	"hermes/internal/settings"
 )
 
 // open finds the rows that were asked and by what to judge, and sees to it that every
@@ -27,15 +28,12 @@ func (s *rescoring) open(ctx context.Context) error {
 	if s.seed, err = strconv.ParseInt(id("seed"), 10, 64); err != nil {
 		return fmt.Errorf("run.yaml: seed %q: %w", id("seed"), err)
 	}
-	d := datasets.Options{PromptKey: config["prompt-key"], Shuffle: config["shuffle"] == "true", Seed: uint64(s.seed), Limit: m.Extent.Limit, Hub: build.Hub(s.host.Env, false)}
-	if d.Map, err = datasets.ParseMap(config["map"]); err != nil {
+	f := settings.RowFlags{PromptKey: config["prompt-key"], Shuffle: config["shuffle"] == "true", Limit: m.Extent.Limit, Map: settings.List(config["map"]), Shard: m.Extent.Shard}
+	d, err := f.RowOptions(s.seed)
+	if err != nil {
 		return err
 	}
-	if m.Extent.Shard != "" {
-		if d.Shard, err = datasets.ParseShard(m.Extent.Shard); err != nil {
-			return err
-		}
-	}
+	d.Hub = build.Hub(s.host.Env, false)
 	if env, is := strings.CutPrefix(config["dataset"], "env:"); is {
 		err = s.openEnv(ctx, env, config, d)
 	} else {
@@ -113,16 +111,7 @@ func (s *rescoring) openGrader(ctx context.Context, was string, skip bool) error
 			}
 		}
 	}
-	first := func() (list []datasets.Row, err error) {
-		for row, err := range all {
-			if err != nil || len(list) == build.GraderSample {
-				return list, err
-			}
-			list = append(list, row)
-		}
-		return list, nil
-	}
-	spec, err := build.Grader(text, first, func(line string) { fmt.Fprintln(s.host.Err, line) })
+	spec, err := build.Grader(text, all, func(line string) { fmt.Fprintln(s.host.Err, line) })
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,7 @@ import (
 // what it takes, before any model is asked.
 func (r *Run) openGrader(ctx context.Context) error {
 	var err error
-	r.words.Grader, err = build.Grader(r.Grader, func() ([]datasets.Row, error) { return r.firstRows(ctx, build.GraderSample) },
-		func(line string) { fmt.Fprintln(r.Host.Err, line) })
+	r.words.Grader, err = build.Grader(r.Grader, r.Rows(ctx, r.Data), func(line string) { fmt.Fprintln(r.Host.Err, line) })
 	if err != nil {
 		return err
 	}
@@ -30,19 +29,6 @@ func (r *Run) openGrader(ctx context.Context) error {
 		}
 	}
 	return build.CheckGrader(r.words.Grader, r.Rows(ctx, r.Data), have)
-}
-
-func (r *Run) firstRows(ctx context.Context, n int) ([]datasets.Row, error) {
-	var out []datasets.Row
-	for row, err := range r.Rows(ctx, r.Data) {
-		if err != nil {
-			return nil, err
-		}
-		if out = append(out, row); len(out) == n {
-			break
-		}
-	}
-	return out, ctx.Err()
 }
 
 // checkJudge refuses judges whom nobody asks, and tells when rows would need one.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"hermes/backends"
 	"hermes/datasets"
@@ -15,16 +14,11 @@ import (
 
 // openData opens and validates the rows, and says how they are read.
 func (r *Run) openData(ctx context.Context) error {
-	o := datasets.Options{PromptKey: r.PromptKey, Shuffle: r.Shuffle, Seed: uint64(r.Seed), Limit: r.Limit, Stdin: r.Host.In, Hub: build.Hub(r.Host.Env, r.Offline)}
-	var err error
-	if o.Map, err = datasets.ParseMap(strings.Join(r.Map, ",")); err != nil {
+	o, err := r.RowOptions(r.Seed)
+	if err != nil {
 		return err
 	}
-	if r.Shard != "" {
-		if o.Shard, err = datasets.ParseShard(r.Shard); err != nil {
-			return err
-		}
-	}
+	o.Stdin, o.Hub = r.Host.In, build.Hub(r.Host.Env, r.Offline)
 	if r.Env != nil {
 		r.Data, err = r.Env.Rows(ctx, r.Env.Split, o)
 	} else {

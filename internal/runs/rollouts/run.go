@@ -86,12 +86,8 @@ func Open(ctx context.Context, h build.Host, q Request, beside *Run) (*Run, erro
 // Later has f called by Close, before what was opened earlier.
 func (r *Run) Later(f func() error) { r.closers.Add(f) }
 
-// Close gives everything back. What fails is logged: the results are written.
-func (r *Run) Close() {
-	if err := r.closers.Close(); err != nil {
-		r.Log.Warn("clean-up", "err", err)
-	}
-}
+// Close gives everything back. What fails is logged.
+func (r *Run) Close() { r.closers.Log(r.Log) }
 
 func (r *Run) resolve(context.Context) (err error) {
 	name := ""

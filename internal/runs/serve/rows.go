@@ -42,11 +42,7 @@ func epochs(r *rollouts.Run) func(context.Context, int) iter.Seq2[datasets.Row, 
 			return r.Rows(ctx, r.Data)
 		}
 		return func(yield func(datasets.Row, error) bool) {
-			o := datasets.Options{Shuffle: true, Seed: uint64(r.Seed) + uint64(n), Limit: r.Limit}
-			var err error
-			if r.Shard != "" {
-				o.Shard, err = datasets.ParseShard(r.Shard)
-			}
+			o, err := r.RowOptions(r.Seed + int64(n))
 			var data *datasets.Dataset
 			if err == nil {
 				data, err = r.Env.Rows(ctx, r.Env.Split, o)

@@ -94,10 +94,8 @@ func (r *server) check(context.Context) error {
 	if r.client, err = client.New(r.API, o); err != nil {
 		return fmt.Errorf("--api: %w", err)
 	}
-	for name, list := range map[string][]string{"--env-name": r.Envs} {
-		if r.EnvName != "" && len(list) > 1 {
-			return fmt.Errorf("%s is for one environment, and %d are named", name, len(list))
-		}
+	if r.EnvName != "" && len(r.Envs) > 1 {
+		return fmt.Errorf("--env-name is for one environment, and %d are named", len(r.Envs))
 	}
 	return nil
 }
