@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hermes/backends"
+	"hermes/internal/near"
 	"hermes/trajectory"
 )
 
@@ -172,3 +173,6 @@ func (s *Scope) Close(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Nearest is [near.Name].
+func Nearest(name string, names []string) string { return near.Name(name, names) }

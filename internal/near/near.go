@@ -1,13 +1,14 @@
-package tool
+// Package near finds the name that was probably meant.
+package near
 
 import (
 	"slices"
 	"strings"
 )
 
-// Nearest returns the name that was probably meant, or "". Case, dashes and a few wrong
+// Name returns the name that was probably meant, or "". Case, dashes and a few wrong
 // letters are forgiven; ties go to the first in alphabetical order.
-func Nearest(name string, names []string) string {
+func Name(name string, names []string) string {
 	best, bestDist := "", 0
 	n := plain(name)
 	for _, c := range slices.Sorted(slices.Values(names)) {

@@ -1,4 +1,4 @@
-package parsers
+package schema
 
 import (
 	"bytes"
@@ -6,67 +6,41 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"hermes/trajectory"
 )
 
-// tools is what the declared tools say about names and types.
-type tools struct {
-	specs  []trajectory.ToolSpec
-	parsed map[string]schema
+// Node is a decoded schema, or a part of one, as it was written. Its methods say which
+// types and members it declares, in whatever words; nil declares nothing.
+type Node map[string]any
+
+// ReadNode decodes a schema; what cannot be read is nil. Numbers keep their spelling.
+func ReadNode(raw []byte) Node {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var n Node
+	if d.Decode(&n) != nil {
+		return nil
+	}
+	return n
 }
 
-// schema is a decoded JSON schema; nil knows nothing.
-type schema map[string]any
-
-func newTools(specs []trajectory.ToolSpec) *tools { return &tools{specs: specs} }
-
-func (t *tools) known() bool { return len(t.specs) > 0 }
-
-func (t *tools) has(name string) bool {
-	return slices.ContainsFunc(t.specs, func(s trajectory.ToolSpec) bool { return s.Name == name })
-}
-
-// params is the schema of a tool's arguments.
-func (t *tools) params(name string) schema {
-	if s, ok := t.parsed[name]; ok {
-		return s
-	}
-	var s schema
-	for _, spec := range t.specs {
-		if spec.Name == name {
-			d := json.NewDecoder(bytes.NewReader(spec.Parameters))
-			d.UseNumber()
-			if d.Decode(&s) != nil {
-				s = nil
-			}
-			break
-		}
-	}
-	if t.parsed == nil {
-		t.parsed = map[string]schema{}
-	}
-	t.parsed[name] = s
-	return s
-}
-
-func (s schema) sub(key string) schema {
+// Sub is the object under a key, or nil.
+func (s Node) Sub(key string) Node {
 	m, _ := s[key].(map[string]any)
-	return schema(m)
+	return Node(m)
 }
 
-// prop is the schema of one property, references into $defs followed.
-func (s schema) prop(key string) schema {
-	return s.member(s, key)
+// Prop is the schema of one property, references into $defs followed.
+func (s Node) Prop(key string) Node {
+	return s.Member(s, key)
 }
 
-// declares says that s, the parameters of a tool, name a property key; a schema without
-// properties declares nothing and everything.
-func (s schema) declares(key string) bool {
-	return !s.any(s, "properties") || s.prop(key) != nil || s["additionalProperties"] == true || s.sub("additionalProperties") != nil
+// Declares says that s, the parameters of a tool, name a property key. A schema without
+// properties allows every key.
+func (s Node) Declares(key string) bool {
+	return !s.Any(s, "properties") || s.Prop(key) != nil || s["additionalProperties"] == true || s.Sub("additionalProperties") != nil
 }
 
-func (s schema) follow(root schema) schema {
+func (s Node) follow(root Node) Node {
 	for range 8 {
 		ref, ok := s["$ref"].(string)
 		if !ok {
@@ -82,7 +56,7 @@ func (s schema) follow(root schema) schema {
 }
 
 // at is what a reference like #/$defs/A points to, or nil.
-func (s schema) at(ref string) schema {
+func (s Node) at(ref string) Node {
 	var x any = map[string]any(s)
 	for _, step := range strings.Split(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
 		step = pointer.Replace(step)
@@ -106,19 +80,20 @@ func (s schema) at(ref string) schema {
 // pointer undoes the escapes of JSON pointers.
 var pointer = strings.NewReplacer("~1", "/", "~0", "~", "%20", " ")
 
-func (s schema) alternatives() []schema {
-	var out []schema
+func (s Node) alternatives() []Node {
+	var out []Node
 	for _, k := range []string{"anyOf", "oneOf", "allOf"} {
 		list, _ := s[k].([]any)
 		for _, x := range list {
 			if m, ok := x.(map[string]any); ok {
-				out = append(out, schema(m))
+				out = append(out, Node(m))
 			}
 		}
 	}
 	return out
 }
 
+// typeNames are names of types in Python, Go, SQL, C and Java.
 var typeNames = map[string]string{
 	"int8": "integer", "int16": "integer", "int32": "integer", "int64": "integer", "uint8": "integer", "uint16": "integer", "uint32": "integer", "uint64": "integer",
 	"float32": "number", "float64": "number", "decimal": "number", "unsigned int": "integer", "bigint": "integer",
@@ -127,9 +102,12 @@ var typeNames = map[string]string{
 	"str": "string", "text": "string", "varchar": "string", "char": "string", "enum": "string",
 	"dict": "object", "map": "object", "list": "array", "arr": "array", "tuple": "array", "sequence": "array",
 	"none": "null", "nil": "null",
+	"arraylist": "array", "queue": "array", "stack": "array", "hashmap": "object", "hashtable": "object", "byte": "integer",
 }
 
-func normalType(t string) string {
+// typeName is the standard's name for a type, whatever language its name is from; other
+// names are returned in small letters.
+func typeName(t string) string {
 	t = strings.ToLower(strings.TrimSpace(t))
 	if n, ok := typeNames[t]; ok {
 		return n
@@ -137,9 +115,10 @@ func normalType(t string) string {
 	return t
 }
 
-// looseType is normalType as SGLang has it: the beginning of a name decides.
-func looseType(t string) string {
-	t = normalType(t)
+// LooseType is the standard's name for a type as SGLang has it: the beginning of a name
+// decides.
+func LooseType(t string) string {
+	t = typeName(t)
 	for _, prefix := range []string{"int", "uint", "long", "short", "unsigned", "num", "float"} {
 		if strings.HasPrefix(t, prefix) {
 			return typeNames[prefix]
@@ -151,22 +130,25 @@ func looseType(t string) string {
 // maxRefs bounds references and alternatives inside one another.
 const maxRefs = 16
 
-// types lists the types that s allows, references into root followed; none means string.
-func (s schema) types(root schema) []string {
-	if out := s.allowed(root, 0); len(out) > 0 {
+// Types lists the types that s allows, references into root followed; none means string.
+func (s Node) Types(root Node) []string {
+	if out := s.Allowed(root); len(out) > 0 {
 		return out
 	}
 	return []string{"string"}
 }
 
-func (s schema) allowed(root schema, depth int) []string {
+// Allowed is Types without the default: empty where s says nothing of types.
+func (s Node) Allowed(root Node) []string { return s.allowed(root, 0) }
+
+func (s Node) allowed(root Node, depth int) []string {
 	s = s.follow(root)
 	if depth > maxRefs {
 		return nil
 	}
 	var out []string
 	add := func(t string) {
-		if t = normalType(t); !slices.Contains(out, t) {
+		if t = typeName(t); !slices.Contains(out, t) {
 			out = append(out, t)
 		}
 	}
@@ -207,7 +189,7 @@ func (s schema) allowed(root schema, depth int) []string {
 }
 
 // each calls see for s and everything inside its alternatives, references followed.
-func (s schema) each(root schema, depth int, see func(schema)) {
+func (s Node) each(root Node, depth int, see func(Node)) {
 	s = s.follow(root)
 	if s == nil || depth > maxRefs {
 		return
@@ -218,27 +200,27 @@ func (s schema) each(root schema, depth int, see func(schema)) {
 	}
 }
 
-// any says whether s or an alternative has the key.
-func (s schema) any(root schema, key string) (has bool) {
-	s.each(root, 0, func(t schema) { has = has || t[key] != nil })
+// Any says whether s or an alternative has the key.
+func (s Node) Any(root Node, key string) (has bool) {
+	s.each(root, 0, func(t Node) { has = has || t[key] != nil })
 	return has
 }
 
-// member is the schema of one member of an object that s describes: where alternatives
-// declare it, all of them count. nil is none.
-func (s schema) member(root schema, key string) schema {
-	return s.pick(root, func(t schema) schema { return t.sub("properties").sub(key) })
+// Member is the schema of one member of an object that s describes: where alternatives
+// declare it, all of them count. nil: none does.
+func (s Node) Member(root Node, key string) Node {
+	return s.pick(root, func(t Node) Node { return t.Sub("properties").Sub(key) })
 }
 
-// items is the schema of the items of a list that s describes.
-func (s schema) items(root schema) schema {
-	return s.pick(root, func(t schema) schema { return t.sub("items") })
+// Items is the schema of the items of a list that s describes.
+func (s Node) Items(root Node) Node {
+	return s.pick(root, func(t Node) Node { return t.Sub("items") })
 }
 
-func (s schema) pick(root schema, of func(schema) schema) schema {
-	var first schema
+func (s Node) pick(root Node, of func(Node) Node) Node {
+	var first Node
 	var all []any
-	s.each(root, 0, func(t schema) {
+	s.each(root, 0, func(t Node) {
 		if q := of(t); q != nil {
 			if first == nil {
 				first = q
@@ -247,17 +229,23 @@ func (s schema) pick(root schema, of func(schema) schema) schema {
 		}
 	})
 	if len(all) > 1 {
-		return schema{"anyOf": all}
+		return Node{"anyOf": all}
 	}
 	return first.follow(root)
 }
 
+// number is a float as JSON writes it.
+func number(f float64) json.Number { return json.Number(strconv.FormatFloat(f, 'f', -1, 64)) }
+
+// typeOf is the type of a decoded value; a number counts by its spelling.
 func typeOf(x any) string {
 	switch x := x.(type) {
 	case nil:
 		return "null"
 	case bool:
 		return "boolean"
+	case float64:
+		return typeOf(number(x))
 	case json.Number:
 		if strings.ContainsAny(x.String(), ".eE") {
 			return "number"
