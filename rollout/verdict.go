@@ -155,7 +155,7 @@ func (b *verdictReader) read(raw json.RawMessage) (said json.RawMessage, own boo
 			return nil, false, err
 		}
 	}
-	if err := b.schema.Check("the object", v); err != nil {
+	if err := b.schema.Check(v); err != nil {
 		return nil, false, fmt.Errorf("it does not fit: %w", err)
 	}
 	return raw, own, nil
@@ -204,7 +204,7 @@ func imitations(prompt string, raw json.RawMessage, s *schema.Schema) (planted [
 	prompt = html.UnescapeString(prompt)
 	for _, text := range []string{prompt, strings.ReplaceAll(prompt, `\`, "")} {
 		for _, o := range schema.Objects(text) {
-			if v, err := schema.Read(o); err == nil && s.Check("it", v) == nil {
+			if v, err := schema.Read(o); err == nil && s.Check(v) == nil {
 				planted = append(planted, decision(o))
 				prompt = strings.ReplaceAll(prompt, string(o), " ")
 			}

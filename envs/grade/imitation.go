@@ -35,7 +35,7 @@ func Imitates(text string) bool {
 	for _, t := range []string{text, strings.ReplaceAll(text, `\`, "")} {
 		for _, o := range schema.Objects(t) {
 			v, err := schema.Read(o)
-			if err == nil && slices.ContainsFunc(verdictShapes(), func(s *schema.Schema) bool { return s.Check("it", v) == nil }) {
+			if err == nil && slices.ContainsFunc(verdictShapes(), func(s *schema.Schema) bool { return s.Check(v) == nil }) {
 				return true
 			}
 		}

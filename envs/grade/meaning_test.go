@@ -59,7 +59,7 @@ func TestOneMeaning(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := s.Check("it", x) == nil; got != fits {
+				if got := s.Check(x) == nil; got != fits {
 					t.Errorf("%s: judge: %s fits: %v", tt.name, v, got)
 				}
 			}

@@ -47,7 +47,7 @@ func (o *jsonSchema) bind(row datasets.Row) (Grader, error) {
 		if err != nil {
 			return false, err.Error()
 		}
-		if err := s.Check("the value", got); err != nil {
+		if err := s.Check(got); err != nil {
 			return false, short(err.Error())
 		}
 		return true, "fits the schema"

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -12,15 +13,16 @@ import (
 )
 
 // Fit coerces a JSON value and checks it: see [Schema.Coerce] and [Schema.Check]. Numbers
-// keep their digits.
+// keep their digits. The error is for a model that is to try again: it names the field and
+// what was expected. root names the value itself in it: "arguments".
 func (s *Schema) Fit(root string, raw []byte) ([]byte, error) {
 	v, err := decode(raw)
 	if err != nil {
 		return nil, err
 	}
 	v = s.Coerce(v)
-	if err := s.Check(root, v); err != nil {
-		return nil, err
+	if err := s.Check(v); err != nil {
+		return nil, cmp.Or(explain(s.s, root, "", v, 0), err)
 	}
 	return []byte(text(v)), nil
 }

@@ -55,7 +55,7 @@ func TestExampleFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Check("it", v); err != nil {
+		if err := s.Check(v); err != nil {
 			t.Errorf("%s: the example %s: %v", raw, out, err)
 		}
 	}
@@ -73,8 +73,8 @@ func FuzzLenient(f *testing.F) {
 		if err != nil {
 			return
 		}
-		why := l.Check("it", v)
-		if s, err := schema.Compile([]byte(raw)); err == nil && strings.HasPrefix(strings.TrimSpace(raw), "{") && (s.Check("it", v) == nil) != (why == nil) {
+		why := l.Check(v)
+		if s, err := schema.Compile([]byte(raw)); err == nil && strings.HasPrefix(strings.TrimSpace(raw), "{") && (s.Check(v) == nil) != (why == nil) {
 			t.Fatalf("%s: %s: strict and lenient disagree: %v", raw, value, why)
 		}
 		once, err := l.Fit("it", []byte(value))

@@ -8,6 +8,11 @@
 // tools come with names of types from Python, with OpenAPI's nullable and with keywords of
 // older drafts. A schema refers to itself alone: a $ref to a file or an address is refused.
 // Values of this package do not change and are safe for concurrent use.
+//
+// The library compiles the drafts' own schemas when the program starts: 1.7 MB and 3 to
+// 9 ms, which cannot be put off. google/jsonschema-go starts in 0.05 ms, but takes a
+// json.Number for a text, finds 19.99 to be no multiple of 0.01, and overflows the stack
+// on {"$ref": "#"}. A wrong verdict costs more than these milliseconds.
 package schema
 
 import (
@@ -73,16 +78,10 @@ func Lenient(raw []byte) *Schema {
 	return s
 }
 
-// Check says in one line why a value does not fit; nil: it does. Numbers in v are
-// json.Number or float64. root names the value itself in the message: "arguments".
-func (s *Schema) Check(root string, v any) error {
+// Check says in one line why a value does not fit, in the library's words; nil: it does.
+// Numbers in v are json.Number or float64.
+func (s *Schema) Check(v any) error {
 	err := s.s.Validate(v)
-	if err == nil {
-		return nil
-	}
-	if why := explain(s.s, root, "", v, 0); why != nil {
-		return why
-	}
 	var why *jsonschema.ValidationError
 	if !errors.As(err, &why) {
 		return err
