@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"hermes/internal/near"
+	"hermes/internal/nearest"
 )
 
 // place is a value inside the one that is checked.
@@ -127,7 +127,7 @@ func meant(v any, enum []any) string {
 			names = append(names, name)
 		}
 	}
-	if n := near.Name(text, names); n != "" {
+	if n := nearest.Name(text, names); n != "" {
 		return fmt.Sprintf(" (did you mean %q?)", n)
 	}
 	return ""
@@ -197,7 +197,7 @@ func explainObject(s *jsonschema.Schema, p place, v map[string]any, depth int) e
 		}
 		if sub == nil && s.AdditionalProperties == false {
 			names := slices.Sorted(maps.Keys(s.Properties))
-			if n := near.Name(k, names); n != "" {
+			if n := nearest.Name(k, names); n != "" {
 				return fmt.Errorf("%s: unknown parameter (did you mean %s?)", p.member(k), n)
 			}
 			return fmt.Errorf("%s: unknown parameter, known are %s", p.member(k), strings.Join(names, ", "))
@@ -212,7 +212,7 @@ func explainObject(s *jsonschema.Schema, p place, v map[string]any, depth int) e
 // instead names an unknown key that was probably meant as the missing one.
 func instead(s *jsonschema.Schema, v map[string]any, missing string) string {
 	for _, k := range slices.Sorted(maps.Keys(v)) {
-		if _, known := s.Properties[k]; !known && near.Name(k, []string{missing}) != "" {
+		if _, known := s.Properties[k]; !known && nearest.Name(k, []string{missing}) != "" {
 			return fmt.Sprintf(" (got %s)", k)
 		}
 	}

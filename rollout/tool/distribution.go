@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"hermes/internal/near"
+	"hermes/internal/nearest"
 )
 
 // Distribution says how likely each toolset is given to a group of rollouts.
@@ -180,7 +180,7 @@ func (d *Distributions) Get(name string) (Distribution, error) {
 		}
 		names = append(names, x.Name)
 	}
-	if n := near.Name(name, names); n != "" {
+	if n := nearest.Name(name, names); n != "" {
 		return Distribution{}, fmt.Errorf("unknown distribution %q (did you mean %s?)", name, n)
 	}
 	return Distribution{}, fmt.Errorf("unknown distribution %q (have %s)", name, strings.Join(names, ", "))

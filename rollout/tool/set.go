@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"hermes/internal/near"
+	"hermes/internal/nearest"
 	"hermes/internal/schema"
 	"hermes/trajectory"
 )
@@ -248,8 +248,8 @@ func (e *entry) call(ctx context.Context, s *Scope, args json.RawMessage) (r Res
 
 func (s *Set) unknown(name string) Result {
 	text := fmt.Sprintf("Unknown tool: %s", name)
-	if meant := near.Name(name, slices.Collect(maps.Keys(s.byName))); meant != "" {
-		text += fmt.Sprintf(" (did you mean %s?)", meant)
+	if near := nearest.Name(name, slices.Collect(maps.Keys(s.byName))); near != "" {
+		text += fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	text += ". Available: " + cmp.Or(strings.Join(s.names, ", "), "none")
 	return Result{Text: JSON(map[string]string{"error": text}), Failed: true, Fault: FaultUnknown}

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"hermes/backends"
-	"hermes/internal/near"
 	"hermes/trajectory"
 )
 
@@ -173,6 +172,3 @@ func (s *Scope) Close(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
-
-// Nearest is [near.Name].
-func Nearest(name string, names []string) string { return near.Name(name, names) }
