@@ -21,11 +21,13 @@ const (
 	callTime   = 30 * time.Second
 	searchTime = 20 * time.Second
 	stallTime  = time.Minute
-	moveTime   = time.Hour
 	resetTime  = 5 * time.Minute
-	stdinTime  = 30 * time.Second
-	// What a client allows on top before it takes a server for lost.
-	answerTime = 30 * time.Second
+)
+
+// The bounds that only a server keeps.
+const (
+	moveTime  = time.Hour
+	stdinTime = 30 * time.Second
 
 	// Names: read by a search, of one folder by a list, of a tree that is copied out or in.
 	maxNames  = 400_000

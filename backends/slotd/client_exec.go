@@ -151,9 +151,7 @@ func fill(r *backends.Result, data []byte) error {
 	if err := json.Unmarshal(data, &x); err != nil {
 		return fmt.Errorf("exit frame: %w", err)
 	}
-	r.Code, r.Signal, r.TimedOut, r.OOM = x.Code, x.Signal, x.TimedOut, x.OOM
-	r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU = x.OutBytes, x.ErrBytes, x.Dropped, x.Took, x.CPU
-	r.Truncated, r.Report, r.Left, r.Ended = x.Dropped > 0, x.Report, x.Left, x.Ended
+	x.fill(r)
 	return nil
 }
 

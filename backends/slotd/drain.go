@@ -17,6 +17,9 @@ type stream struct {
 	settled chan struct{} // all that lay in the pipe at the command's end has been read
 }
 
+// pipeGrace is how long the output of a command is waited for after its end.
+const pipeGrace = 100 * time.Millisecond
+
 // chunk is how much of an output is read at once.
 const chunk = 16 << 10
 

@@ -80,6 +80,12 @@ func (h *Host) follow(ctx context.Context, t *task, limit time.Duration) (timedO
 	return timedOut, err
 }
 
+// finish waits for the end of an adopted command, as follow does.
+func (h *Host) finish(ctx context.Context, t *task, limit time.Duration) (backends.Result, error) {
+	timedOut, err := h.follow(ctx, t, limit)
+	return h.result(t, timedOut), err
+}
+
 func (h *Host) isClosed() bool {
 	select {
 	case <-h.closes:
@@ -125,7 +131,7 @@ func refused(c backends.Cmd, r refusal, began time.Time) backends.Result {
 
 // pipes are both ends of a command's streams.
 type pipes struct {
-	child   stdio
+	child   Files
 	in      *os.File // ours, for writing; nil without input
 	out, er *os.File // ours, for reading; er is nil when merged
 }

@@ -179,8 +179,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) error {
 func (s *server) adopt(ctx context.Context, a Adopted, t *task) error {
 	_, err := s.execs.begin(ctx, a.Exec, nil, func(ctx context.Context, e *execution) (backends.Result, error) {
 		e.task.Store(t)
-		timedOut, err := s.h.follow(ctx, t, a.Left)
-		return s.h.result(t, timedOut), err
+		return s.h.finish(ctx, t, a.Left)
 	})
 	return err
 }
@@ -217,7 +216,7 @@ func (s *server) signal(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if t := e.task.Load(); t != nil {
-		t.tree().signal(syscall.Signal(n))
+		t.signal(syscall.Signal(n))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

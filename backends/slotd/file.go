@@ -58,6 +58,22 @@ func (h *Host) openRegular(ctx context.Context, p string, limit int64) (*os.File
 	return f, st.Size, limit, nil
 }
 
+// content opens a file that is not longer than limit (0: the default). What is read of it ends one
+// byte beyond the limit, which shows that the file has grown.
+func (h *Host) content(ctx context.Context, p string, limit int64) (io.ReadCloser, error) {
+	type content struct {
+		io.Reader
+		io.Closer
+	}
+	return within(ctx, "read", p, callTime, func(ctx context.Context) (io.ReadCloser, error) {
+		f, size, limit, err := h.openRegular(ctx, p, limit)
+		if err != nil {
+			return nil, err
+		}
+		return content{sized(f, size, limit+1), f}, nil
+	}, func(f io.ReadCloser) { f.Close() })
+}
+
 // sized bounds a file to the size that it had when it was opened, however it grows while it is
 // read. Files of the kernel say that they are empty, and are not.
 func sized(f io.Reader, size, limit int64) io.Reader {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 
@@ -24,14 +23,7 @@ func (s *server) getFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	type file struct {
-		*os.File
-		size, limit int64
-	}
-	f, err := within(r.Context(), "read", pathOf(r), callTime, func(ctx context.Context) (file, error) {
-		f, size, limit, err := s.h.openRegular(ctx, pathOf(r), limit)
-		return file{f, size, limit}, err
-	}, func(f file) { f.Close() })
+	f, err := s.h.content(r.Context(), pathOf(r), limit)
 	if err != nil {
 		return err
 	}
@@ -40,7 +32,7 @@ func (s *server) getFile(w http.ResponseWriter, r *http.Request) error {
 	defer to.stop()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Trailer", errorTrailer)
-	_, err = io.Copy(to, sized(f, f.size, f.limit+1)) // one more byte tells that it is longer
+	_, err = io.Copy(to, f)
 	sendTrailer(w, pathError("read", pathOf(r), err))
 	return nil
 }
@@ -142,7 +134,7 @@ func (s *server) start(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, started{p.ID(), p.PID()})
+	return sendJSON(w, started{ID: p.ID(), PID: p.PID()})
 }
 
 func (s *server) process(r *http.Request) (*process, error) {
@@ -166,7 +158,7 @@ func (s *server) output(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data, first, lines := p.buf.from(off, most)
+	data, first, lines := p.since(off, most)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.Header().Set("X-First", strconv.FormatInt(first, 10))
@@ -180,8 +172,9 @@ func (s *server) wait(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if beatUntil(w, r, p.done) == nil {
-		sendResult(w, p.result, p.err)
+	if beatUntil(w, r, p.ended()) == nil {
+		result, err := p.Wait(context.Background()) // it has ended
+		sendResult(w, result, err)
 	}
 	return nil
 }
@@ -261,10 +254,10 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer c.Close()
-	if !s.h.streams.keep(c) {
+	if !s.h.keep(c) {
 		return nil
 	}
-	defer s.h.streams.drop(c)
+	defer s.h.drop(c)
 	c.SetDeadline(time.Time{})
 	fmt.Fprint(c, switching)
 	left := make(chan struct{}) // closed when the client has said all

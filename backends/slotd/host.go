@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,11 +27,10 @@ const MarkEnv = "HERMES_EXEC"
 // DefaultPath is where programs are looked for when Options.Env has no PATH.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Bounds of what a host keeps.
+// Bounds where a caller names none.
 const (
 	defaultOutput = 1 << 20  // bytes of each stream of a command
 	defaultRead   = 64 << 20 // bytes of a file
-	pipeGrace     = 100 * time.Millisecond
 )
 
 // Rlimit is a resource limit, soft and hard, of every command (unix.RLIMIT_…).
@@ -204,6 +204,12 @@ func (h *Host) alive(ctx context.Context, what string) error {
 		return nil
 	}
 }
+
+// keep remembers a connection of a caller, which Close and a reset close; false after Close.
+func (h *Host) keep(c io.Closer) bool { return h.streams.keep(c) }
+
+// drop closes a connection and forgets it.
+func (h *Host) drop(c io.Closer) { h.streams.drop(c) }
 
 // Close ends every process of the host, also those in the background.
 func (h *Host) Close(ctx context.Context) error {

@@ -140,7 +140,7 @@ func addLimit(o *Options, v string) error {
 	if err != nil || !ok {
 		return fmt.Errorf("%q is not LIMIT=NUMBER", v)
 	}
-	o.Rlimits = append(o.Rlimits, Rlimit{resource, n})
+	o.Rlimits = append(o.Rlimits, Rlimit{Resource: resource, Value: n})
 	return nil
 }
 
@@ -151,7 +151,7 @@ func setUser(o *Options, v string) error {
 	if err1 != nil || err2 != nil {
 		return fmt.Errorf("%q is not UID:GID", v)
 	}
-	o.User = &User{uint32(uid), uint32(gid)}
+	o.User = &User{UID: uint32(uid), GID: uint32(gid)}
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (h *Host) begin(ctx context.Context, c backends.Cmd, o backends.StartOption
 		p.t = &task{mark: h.mark(), done: make(chan struct{})}
 		close(p.t.done)
 		p.result = refused(c, r, began)
-		p.buf.Write([]byte(r.text + "\n"))
+		p.buf.Write([]byte(r.Error() + "\n"))
 		close(p.done)
 	case err != nil:
 		ours.close()
@@ -116,13 +116,13 @@ func streams(o backends.StartOptions) (ends, stdio, error) {
 			slave.Close()
 			return ends{}, stdio{}, err
 		}
-		return ends{master, master}, stdio{Files{In: slave, Out: slave, Err: slave}, true}, nil
+		return ends{master, master}, stdio{Files: Files{In: slave, Out: slave, Err: slave}, tty: true}, nil
 	}
 	p, err := newPipes(true, true)
 	if err != nil {
 		return ends{}, stdio{}, err
 	}
-	return ends{p.in, p.out}, p.child, nil
+	return ends{p.in, p.out}, stdio{Files: p.child}, nil
 }
 
 // follow collects output and the end of the process.
@@ -176,12 +176,21 @@ func (p *process) ID() string { return p.t.mark }
 // PID implements backends.Process.
 func (p *process) PID() int { return p.t.pid }
 
+// since returns output from an offset on, most bytes at most (0: all): where it begins, and how
+// many line feeds came before.
+func (p *process) since(off, most int64) (data []byte, first, lines int64) {
+	return p.buf.from(off, most)
+}
+
+// ended is closed when Wait has an answer.
+func (p *process) ended() <-chan struct{} { return p.done }
+
 // Output implements backends.Process.
 func (p *process) Output(ctx context.Context, off, max int64) (data []byte, first, next int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, 0, err
 	}
-	data, first, _ = p.buf.from(off, max)
+	data, first, _ = p.since(off, max)
 	return data, first, first + int64(len(data)), nil
 }
 

@@ -58,7 +58,7 @@ func Serve(ctx context.Context, l net.Listener, o ServerOptions) error {
 	}
 	s := &server{h: h, token: sha256.Sum256([]byte(o.Token)), open: o.Token == "", execs: newExecs(), boot: NewID(), began: time.Now()}
 	for i, a := range o.Adopt {
-		if err := s.adopt(ctx, a, h.adopted[i]); err != nil {
+		if err := s.adopt(ctx, a, h.adoptedTask(i)); err != nil {
 			l.Close()
 			return errors.Join(err, h.Close(context.WithoutCancel(ctx)))
 		}
@@ -370,7 +370,7 @@ func sendResult(w io.Writer, r backends.Result, err error) {
 		writeFrame(w, frameError, text)
 		return
 	}
-	text, _ := json.Marshal(exit{r.Code, r.Signal, r.TimedOut, r.OOM, r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU, r.Report, r.Left, r.Ended})
+	text, _ := json.Marshal(exitOf(r))
 	for kind, data := range map[byte][]byte{frameOut: r.Stdout, frameErr: r.Stderr, frameKept: r.Kept} {
 		for len(data) > 0 {
 			n := min(len(data), 1<<20)

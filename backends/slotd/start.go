@@ -41,6 +41,12 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.text }
 
+// exitCode is that of a shell that could not start the command.
+func (r refusal) exitCode() int { return r.code }
+
+// refuse is a refusal with its exit code.
+func refuse(code int, text string) error { return refusal{code, text} }
+
 // stdio are the files with which a command starts.
 type stdio struct {
 	Files
@@ -56,7 +62,7 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*task, erro
 	}
 	dir := at(h.dir, c.Dir)
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		return nil, refusal{126, fmt.Sprintf("%s: not a directory that can be entered", dir)}
+		return nil, refuse(126, fmt.Sprintf("%s: not a directory that can be entered", dir))
 	}
 	prog, err := lookup(argv[0], dir, env["PATH"])
 	if err != nil {
@@ -122,6 +128,9 @@ func (h *Host) adopt(a Adopted) {
 	go h.await(t)
 }
 
+// adoptedTask is the i-th of Options.Adopt.
+func (h *Host) adoptedTask(i int) *task { return h.adopted[i] }
+
 // await collects the command when it ends.
 func (h *Host) await(t *task) {
 	ended, used, _ := collect(t.pid)
@@ -136,7 +145,7 @@ func (h *Host) await(t *task) {
 func startFault(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the interpreter of a script is missing
-		return refusal{127, fmt.Sprintf("%s: cannot be run: %v", name, cause(err))}
+		return refuse(127, fmt.Sprintf("%s: cannot be run: %v", name, cause(err)))
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, errUnborn): // nobody but its commands has done that
 		return fmt.Errorf("start %q: %w: %w", name, backends.ErrBroken, err)
 	case errors.Is(err, os.ErrClosed):
@@ -144,7 +153,7 @@ func startFault(name string, err error) error {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOEXEC), errors.Is(err, unix.E2BIG),
 		errors.Is(err, unix.EINVAL), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.ELIBBAD),
 		errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.ENOTDIR):
-		return refusal{126, fmt.Sprintf("%s: cannot be run: %v", name, cause(err))}
+		return refuse(126, fmt.Sprintf("%s: cannot be run: %v", name, cause(err)))
 	}
 	return fmt.Errorf("start %q: %w", name, err)
 }
@@ -197,7 +206,7 @@ func words(c backends.Cmd, path string) ([]string, error) {
 		}
 		return []string{"sh", "-c", c.Shell}, nil
 	}
-	return nil, refusal{126, "a command needs exactly one of argv and shell"}
+	return nil, refuse(126, "a command needs exactly one of argv and shell")
 }
 
 func searchPath(path string) string {
@@ -218,14 +227,14 @@ func lookup(name, dir, path string) (string, error) {
 		if err == nil {
 			return full, nil
 		}
-		if r, ok := err.(refusal); ok && r.code == 126 && name != "" {
+		if r, ok := err.(refusal); ok && r.exitCode() == 126 && name != "" {
 			denied = err
 		}
 	}
 	if denied != nil {
 		return "", denied
 	}
-	return "", refusal{127, name + ": command not found"}
+	return "", refuse(127, name + ": command not found")
 }
 
 // Candidates are the files of which a command is the first that exists.
@@ -244,13 +253,13 @@ func runnable(name, full string) (string, error) {
 	st, err := os.Stat(full)
 	switch {
 	case err != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)):
-		return "", refusal{127, name + ": no such file"}
+		return "", refuse(127, name + ": no such file")
 	case err != nil:
-		return "", refusal{126, fmt.Sprintf("%s: %v", name, cause(err))}
+		return "", refuse(126, fmt.Sprintf("%s: %v", name, cause(err)))
 	case st.IsDir():
-		return "", refusal{126, name + ": is a directory"}
+		return "", refuse(126, name + ": is a directory")
 	case st.Mode()&0o111 == 0:
-		return "", refusal{126, name + ": permission denied"}
+		return "", refuse(126, name + ": permission denied")
 	}
 	return full, nil
 }
@@ -260,6 +269,9 @@ func (t *task) tree() *tree {
 	return &tree{since: t.since, roots: []int{t.pid}, known: map[int]uint64{},
 		match: func(m string) bool { return m == t.mark }}
 }
+
+// signal sends a signal to every process of the command.
+func (t *task) signal(s syscall.Signal) { t.tree().signal(s) }
 
 // end ends the whole tree of a command: TERM, grace, KILL.
 func (t *task) end(grace time.Duration) {

@@ -22,7 +22,7 @@ func (h *Host) Stream(ctx context.Context, c backends.Cmd, s backends.Streams) (
 		return backends.Result{}, fmt.Errorf("pipes of a command: %w", err)
 	}
 	out, errs := &gate{to: s.Out}, &gate{to: s.Err}
-	t, err := h.launch(ctx, c, p.child)
+	t, err := h.launch(ctx, c, stdio{Files: p.child})
 	p.closeChild()
 	if err != nil {
 		p.closeOurs()

@@ -26,6 +26,13 @@ type framer struct {
 	failed func(error) // called for the first error
 }
 
+// newFramer writes to a connection; failed is called for each error.
+func newFramer(to io.Writer, failed func(error)) *framer { return &framer{to: to, failed: failed} }
+
+// writer writes frames of one kind.
+func (f *framer) writer(kind byte) *chunks { return &chunks{f: f, kind: kind} }
+
+// send writes one frame.
 func (f *framer) send(kind byte, data []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,6 +64,13 @@ func (c *chunks) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
+// hangUp ends the writer that a frame of type frameHangUp names: the other end wants no more of it.
+func (c *chunks) hangUp(named []byte) {
+	if bytes.Equal(named, []byte{c.kind}) {
+		c.hungUp.Store(true)
+	}
+}
+
 // stream runs a command on a connection of its own: frames of input come in, frames of
 // output go out. The command ends with the connection.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
@@ -68,15 +82,15 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer conn.Close()
-	if !s.h.streams.keep(conn) {
+	if !s.h.keep(conn) {
 		return nil
 	}
-	defer s.h.streams.drop(conn)
+	defer s.h.drop(conn)
 	conn.SetDeadline(time.Time{})
 	fmt.Fprint(conn, switching)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	out := &framer{to: conn, failed: cancel}
+	out := newFramer(conn, cancel)
 	kind, body, err := readFrame(buf, 4+maxRequest)
 	if err != nil || kind != frameCommand {
 		return nil // whoever it is does not speak the protocol
@@ -87,7 +101,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	input, feed := io.Pipe()
-	stdout, stderr := &chunks{f: out, kind: frameOut}, &chunks{f: out, kind: frameErr}
+	stdout, stderr := out.writer(frameOut), out.writer(frameErr)
 	left := make(chan struct{}) // closed when the client is gone
 	go func() {
 		defer close(left)
@@ -138,9 +152,7 @@ func takeInput(from io.Reader, to *io.PipeWriter, outputs ...*chunks) error {
 			to.Close()
 		case kind == frameHangUp:
 			for _, o := range outputs {
-				if bytes.Equal(data, []byte{o.kind}) {
-					o.hungUp.Store(true)
-				}
+				o.hangUp(data)
 			}
 		}
 	}
@@ -182,7 +194,7 @@ func (c *Client) Stream(ctx context.Context, cmd backends.Cmd, s backends.Stream
 	defer conn.Close()
 	stop := context.AfterFunc(own, func() { conn.Close() })
 	defer stop()
-	out := &framer{to: conn, failed: func(error) {}}
+	out := newFramer(conn, func(error) {})
 	if out.send(frameCommand, body) == nil { // what is wrong shows when we read
 		go giveInput(out, s.In)
 	}
@@ -191,16 +203,24 @@ func (c *Client) Stream(ctx context.Context, cmd backends.Cmd, s backends.Stream
 
 func giveInput(to *framer, in io.Reader) {
 	if in != nil {
-		io.Copy(&chunks{f: to, kind: frameIn}, in)
+		io.Copy(to.writer(frameIn), in)
 	}
 	to.send(frameInEnd, nil)
+}
+
+// writerOr is w, or nowhere.
+func writerOr(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
 }
 
 // takeOutput passes the frames of a streamed command on to their writers.
 func (c *Client) takeOutput(ctx context.Context, what string, conn io.Reader, back *framer, s backends.Streams, silent func()) (r backends.Result, err error) {
 	watch := time.AfterFunc(silence, silent)
 	defer watch.Stop()
-	writers := map[byte]*gate{frameOut: {to: s.Out}, frameErr: {to: s.Err}}
+	writers := map[byte]io.Writer{frameOut: writerOr(s.Out), frameErr: writerOr(s.Err)}
 	broken := map[byte]bool{}
 	for {
 		kind, data, err := readFrame(conn, maxChunk)

@@ -13,6 +13,9 @@ import (
 // work is lost. The time is the server's own bound and answerTime on top; content that moves in
 // either direction starts it again.
 
+// answerTime is what a client allows on top before it takes a server for lost.
+const answerTime = 30 * time.Second
+
 // errSilent is why a server is taken for lost.
 var errSilent = errors.New("no answer within the bound of the call")
 

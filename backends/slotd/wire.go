@@ -81,6 +81,18 @@ type exit struct {
 	Ended    int           `json:"ended,omitempty"`
 }
 
+// exitOf is the exit of a result.
+func exitOf(r backends.Result) exit {
+	return exit{r.Code, r.Signal, r.TimedOut, r.OOM, r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU, r.Report, r.Left, r.Ended}
+}
+
+// fill puts the exit into a result that has its outputs.
+func (x exit) fill(r *backends.Result) {
+	r.Code, r.Signal, r.TimedOut, r.OOM = x.Code, x.Signal, x.TimedOut, x.OOM
+	r.OutBytes, r.ErrBytes, r.Dropped, r.Took, r.CPU = x.OutBytes, x.ErrBytes, x.Dropped, x.Took, x.CPU
+	r.Truncated, r.Report, r.Left, r.Ended = x.Dropped > 0, x.Report, x.Left, x.Ended
+}
+
 // wireFile is backends.FileInfo as it travels.
 type wireFile struct {
 	Path  []byte      `json:"path"`
