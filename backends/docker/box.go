@@ -24,15 +24,16 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/egress"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 )
 
 // box is a container with a slotd in it.
 type box struct {
-	*slotd.Client
+	*client.Client
 	back    *Backend
 	name    string
-	passage *slotd.Passage // nil: reached by exec
+	passage *wire.HostEnd // nil: reached by exec
 	token   string
 	proxy   *egress.Proxy // nil: none
 	door    *egress.Door  // nil: no proxy, or not yet
@@ -61,7 +62,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if err != nil {
 		return nil, err
 	}
-	setup := slotd.Setup{ID: x.name, Home: b.conf.Home, Dir: s.Dir, Env: maps.Clone(b.conf.Env), User: user, Reset: true}
+	setup := wire.Setup{ID: x.name, Home: b.conf.Home, Dir: s.Dir, Env: maps.Clone(b.conf.Env), User: user, Reset: true}
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
@@ -69,7 +70,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 		return nil, err
 	}
 	if x.proxy != nil {
-		setup.Door = egress.Port
+		setup.ProxyPort = egress.Port
 		maps.Copy(setup.Env, egress.Env())
 	}
 	maps.Copy(setup.Env, s.Env)
@@ -97,7 +98,7 @@ func (b *Backend) Narrow(network []string) error {
 }
 
 func (x *box) client() {
-	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.name, Token: x.token, Close: x.end, Fate: x.fate})
+	x.Client = client.New(x.dial, client.Options{ID: x.name, Token: x.token, Close: x.end, Cause: x.fate})
 }
 
 // undoTime bounds how long the opener of a box that came to nothing waits for its removal.
@@ -195,7 +196,7 @@ func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.C
 }
 
 // bind makes the box with slotd mounted into it, and its passage.
-func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config, host *container.HostConfig) error {
+func (x *box) bind(ctx context.Context, s wire.Setup, config *container.Config, host *container.HostConfig) error {
 	dir, err := os.MkdirTemp("", x.name+"-")
 	if err != nil {
 		return fmt.Errorf("folder for the socket: %w", err)
@@ -222,13 +223,13 @@ func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config,
 	if err != nil {
 		return err
 	}
-	x.passage = &slotd.Passage{Conn: conn}
+	x.passage = &wire.HostEnd{Conn: conn}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := introduce(conn, s); err != nil || s.Door == 0 {
+	if err := introduce(conn, s); err != nil || s.ProxyPort == 0 {
 		return err
 	}
-	out, err := slotd.ReceiveDoor(conn)
+	out, err := wire.ReceiveListener(conn)
 	if err != nil {
 		return err
 	}
@@ -241,17 +242,17 @@ func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config,
 }
 
 // introduce sends the setup and waits for slotd to be ready.
-func introduce(conn *net.UnixConn, s slotd.Setup) error {
+func introduce(conn *net.UnixConn, s wire.Setup) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
 	conn.SetDeadline(time.Now().Add(setupTime))
 	defer conn.SetDeadline(time.Time{})
-	if err := slotd.WriteMessage(conn, raw); err != nil {
+	if err := wire.WriteMessage(conn, raw); err != nil {
 		return fmt.Errorf("send its setup to slotd: %w", err)
 	}
-	answer, err := slotd.ReadMessage(conn, 64<<10)
+	answer, err := wire.ReadMessage(conn, 64<<10)
 	if err != nil {
 		return fmt.Errorf("slotd ended while it was set up: %w", err)
 	}
@@ -422,7 +423,7 @@ func blame(name string, s *container.State) error {
 	switch {
 	case s.OOMKilled:
 		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", name, backends.ErrBroken)
-	case s.Error == "" && slotd.FromInside(s.ExitCode):
+	case s.Error == "" && wire.EndedByCommands(s.ExitCode):
 		return fmt.Errorf("box %s: its server ended with exit code %d: %w", name, s.ExitCode, backends.ErrBroken)
 	}
 	return nil

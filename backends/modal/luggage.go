@@ -15,8 +15,8 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/modal/wire"
-	"hermes/backends/slotd"
 	"hermes/backends/slotd/program"
+	slotd "hermes/backends/slotd/wire"
 )
 
 // Where things of ours are in a sandbox.

@@ -29,7 +29,7 @@ import (
 	"sync/atomic"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	slotd "hermes/backends/slotd/wire"
 )
 
 // Name is the back-end's name in configuration and traits.

@@ -19,7 +19,8 @@ import (
 	"hermes/backends"
 	"hermes/backends/egress"
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 )
 
 // setupTime bounds how long a box may take to get ready on a loaded machine.
@@ -34,11 +35,11 @@ type box struct {
 	back    *Backend
 	proc    *os.Process
 	first   *pid1.Conn
-	passage slotd.Passage
+	passage wire.HostEnd
 	group   *boxGroup
 	plan    plan          // once it is built
 	proxy   *egress.Proxy // behind its door; nil: there is none
-	client  *slotd.Client
+	client  *client.Client
 	key     string           // of the plan that it was built to ahead
 	mu      sync.Mutex       // of group, door, ended and failed
 	door    *egress.Door     // nil: no way out of the box
@@ -130,7 +131,7 @@ func (b *Backend) clone() (*box, error) {
 
 // launch clones pid 1 of the box. It waits for what it is to do.
 func (x *box) launch(owner int) error {
-	ours, theirs, err := slotd.Pair()
+	ours, theirs, err := wire.Pair()
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		return fmt.Errorf("set up the box: %w", err)
 	}
 	x.plan = p
-	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Fate: x.fate, Called: x.called, Silent: x.goOn})
+	x.client = client.New(x.dial, client.Options{ID: x.id, Close: x.end, Cause: x.fate, Called: x.called, Silent: x.goOn})
 	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
 		return x.wake(own)
 	}

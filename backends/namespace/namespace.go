@@ -31,7 +31,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/egress"
 	"hermes/backends/namespace/unpack"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/pipes"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -54,7 +54,7 @@ type Backend struct {
 
 	store   *unpack.Store // of images; nil: there is no place for one
 	lists   lists
-	streams *slotd.Streams // of commands that pid 1 of a box has started
+	streams *pipes.Streams // of commands that pid 1 of a box has started
 
 	held    backends.Held[*box]
 	spares  sync.WaitGroup
@@ -80,7 +80,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 		return nil, unavailable(err)
 	}
 	c.Limits = ids.share(c.Limits, asked)
-	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: slotd.NewStreams()}
+	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: pipes.New()}
 	if b.store, err = openStore(c); err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 )
 
 // state is what a slot is good for.
@@ -35,7 +36,7 @@ type slot struct {
 	alloc string
 	node  string
 	index int
-	admin *slotd.Client
+	admin *client.Client
 	links *links
 	over  chan struct{} // closed when why is set
 
@@ -44,7 +45,7 @@ type slot struct {
 
 	state  state
 	since  time.Time // of being idle
-	lease  slotd.Lease
+	lease  wire.Lease
 	doomed error // what is wrong with its node
 	found  error // what fate found
 	why    error // why it is gone
@@ -53,7 +54,7 @@ type slot struct {
 func newSlot(g *group, a *api.AllocationListStub) *slot {
 	s := &slot{g: g, alloc: a.ID, node: a.NodeID, index: indexOf(a.Name), over: make(chan struct{})}
 	s.links = &links{open: map[net.Conn]bool{}, dial: g.b.at.Dial}
-	s.admin = slotd.NewClient(s.links.connect, slotd.ClientOptions{Token: g.token, ID: a.ID})
+	s.admin = client.New(s.links.connect, client.Options{Token: g.token, ID: a.ID})
 	return s
 }
 
@@ -88,7 +89,7 @@ func (s *slot) bring(ctx context.Context) {
 			s.g.ready(s)
 			return
 		}
-		if errors.Is(last, slotd.ErrRetired) {
+		if errors.Is(last, client.ErrRetired) {
 			s.g.retire(s, last)
 			return
 		}
@@ -126,7 +127,7 @@ func (s *slot) answer(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	l, err := s.admin.Lease(ctx, slotd.LeaseRequest{Key: s.alloc, Owner: s.g.b.owner.String(), TTL: s.g.b.conf.TTL})
+	l, err := s.admin.Lease(ctx, wire.LeaseRequest{Key: s.alloc, Owner: s.g.b.owner.String(), TTL: s.g.b.conf.TTL})
 	if err != nil {
 		return err
 	}

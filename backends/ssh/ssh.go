@@ -30,7 +30,7 @@ import (
 	"time"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
 	"hermes/backends/ssh/station"
 )
 
@@ -160,7 +160,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec) (*box, error) {
 		x := &box{back: b, post: p, number: b.serial.Add(1)}
 		err = p.call(ctx, "POST", "boxes", station.Order{Number: x.number, Spec: s}, &x.at)
 		if err == nil {
-			x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.at.ID, Token: x.at.Token, Close: x.end, Fate: x.fate})
+			x.client = client.New(x.dial, client.Options{ID: x.at.ID, Token: x.at.Token, Close: x.end, Cause: x.fate})
 			return x, nil
 		}
 		if !errors.Is(err, errNoStation) {
@@ -323,13 +323,13 @@ func bootID() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// box is one box as we see it; the [slotd.Client] in front of it is what callers get.
+// box is one box as we see it; the [client.Client] in front of it is what callers get.
 type box struct {
 	back   *Backend
 	post   *post
 	number uint64
 	at     station.Box
-	client *slotd.Client
+	client *client.Client
 }
 
 func (x *box) dial(ctx context.Context) (net.Conn, error) { return x.post.link.dial(ctx, x.at.Socket) }

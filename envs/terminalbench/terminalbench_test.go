@@ -11,7 +11,8 @@ import (
 	"hermes/backends"
 	"hermes/backends/docker"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/envtest"
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) {
 	if code, ok := namespace.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	if filepath.Base(os.Args[0]) == slotd.Name { // the server inside of boxes of Docker is this very program
-		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if filepath.Base(os.Args[0]) == wire.Name { // the server inside of boxes of Docker is this very program
+		os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

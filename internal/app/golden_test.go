@@ -11,7 +11,8 @@ import (
 	"hermes/backends/docker"
 	"hermes/backends/local"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/rollout/tool/box/boxtest"
 )
 
@@ -19,8 +20,8 @@ func TestMain(m *testing.M) {
 	if code, ok := namespace.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	if filepath.Base(os.Args[0]) == slotd.Name {
-		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if filepath.Base(os.Args[0]) == wire.Name {
+		os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

@@ -15,7 +15,9 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/host"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/trees"
 )
 
@@ -83,7 +85,7 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 // served is a box whose slotd can be reached from outside.
 type served interface {
 	Dial(ctx context.Context) (net.Conn, error)
-	Health(ctx context.Context) (slotd.Health, error)
+	Health(ctx context.Context) (wire.Health, error)
 }
 
 // passing passes connections on.
@@ -137,7 +139,7 @@ func shutWrite(c net.Conn) {
 }
 
 // plain makes boxes of processes of the account. They are told apart by the variable
-// slotd.MarkEnv alone.
+// wire.MarkEnv alone.
 type plain struct {
 	dir  string
 	held backends.Held[*plainBox]
@@ -180,13 +182,13 @@ func (p *plain) make(ctx context.Context, id, path string, s backends.Spec) (*ma
 			return nil, errors.Join(err, trees.RemoveAll(x.base))
 		}
 	}
-	env := map[string]string{"PATH": slotd.DefaultPath, "TMPDIR": tmp}
+	env := map[string]string{"PATH": wire.DefaultPath, "TMPDIR": tmp}
 	for k, v := range s.Env {
 		env[k] = v
 	}
-	o := slotd.ServerOptions{Token: rand.Text(), Options: slotd.Options{ID: id, Home: home, Dir: s.Dir, Env: env, Resets: true, Scratch: []string{tmp}}}
+	o := server.Options{Token: rand.Text(), Options: host.Options{ID: id, Home: home, Dir: s.Dir, Env: env, Resets: true, Scratch: []string{tmp}}}
 	if s.Limits.Memory > 0 {
-		o.Rlimits = []slotd.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
+		o.Rlimits = []host.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -197,7 +199,7 @@ func (p *plain) make(ctx context.Context, id, path string, s backends.Spec) (*ma
 	p.held.Add(x)
 	go func() {
 		defer close(x.ended)
-		x.err = slotd.Serve(life, l, o)
+		x.err = server.Serve(life, l, o)
 	}()
 	return &made{Box: Box{ID: id, Socket: path, Token: o.Token}, health: x.health, close: func(ctx context.Context) error { return p.closing(ctx, x) }}, nil
 }
