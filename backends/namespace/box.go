@@ -19,7 +19,6 @@ import (
 	"hermes/backends"
 	"hermes/backends/egress"
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd/client"
 	"hermes/backends/slotd/wire"
 )
 
@@ -39,7 +38,7 @@ type box struct {
 	group   *boxGroup
 	plan    plan          // once it is built
 	proxy   *egress.Proxy // behind its door; nil: there is none
-	client  *client.Client
+	client  Client
 	key     string           // of the plan that it was built to ahead
 	mu      sync.Mutex       // of group, door, ended and failed
 	door    *egress.Door     // nil: no way out of the box
@@ -198,7 +197,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		return fmt.Errorf("set up the box: %w", err)
 	}
 	x.plan = p
-	x.client = client.New(x.dial, client.Options{ID: x.id, Close: x.end, Cause: x.fate, Called: x.called, Silent: x.goOn})
+	x.client = x.back.connect(Server{ID: x.id, Dial: x.dial, Close: x.end, Cause: x.lostCause, Called: x.called, Silent: x.resume})
 	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
 		return x.wake(own)
 	}
@@ -246,8 +245,8 @@ func (x *box) dial(ctx context.Context) (net.Conn, error) {
 	return x.passage.Dial()
 }
 
-// fate says whose fault the end of a box was: nil when it was not its commands'.
-func (x *box) fate(context.Context) error {
+// lostCause says whose fault the end of a box was: nil when it was not its commands'.
+func (x *box) lostCause(context.Context) error {
 	if x.isStuck() {
 		return fmt.Errorf("box %s: its commands stop others before they have started: %w", x.id, backends.ErrBroken)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd/client"
 	"hermes/backends/slotd/pipes"
 	"hermes/backends/slotd/wire"
 )
@@ -22,9 +21,12 @@ import (
 // starts them itself; slotd takes its place at the first call of any other kind, and when a
 // command has to be ended, for which its whole tree must be found.
 type sandbox struct {
-	*client.Client
+	Client
 	box *box
 }
+
+// Unwrap implements [backends.Unwrapper]: the client has the other abilities.
+func (s *sandbox) Unwrap() backends.Sandbox { return s.Client }
 
 // errAwake says that slotd has taken the place of pid 1.
 var errAwake = errors.New("slotd serves the box")
@@ -133,7 +135,7 @@ func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 		defer timer.Stop()
 		over = timer.C
 	}
-	late := time.AfterFunc(stuckAfter, x.unstick)
+	late := time.AfterFunc(stuckAfter, x.continueStopped)
 	defer late.Stop()
 	select {
 	case end, ok := <-r.child.Ended:

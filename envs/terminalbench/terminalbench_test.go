@@ -11,6 +11,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/docker"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/backends/slotd/server"
 	"hermes/backends/slotd/wire"
 	"hermes/datasets"
@@ -75,7 +76,7 @@ func TestContract(t *testing.T) {
 // isolated gives a player with boxes of namespaces, or skips.
 func isolated(t *testing.T) play.Player {
 	t.Helper()
-	b, err := namespace.Open(t.Context(), namespace.Config{})
+	b, err := driver.Open(t.Context(), namespace.Config{})
 	if errors.Is(err, backends.ErrUnavailable) {
 		t.Skip("no namespaces here:", err)
 	}

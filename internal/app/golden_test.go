@@ -11,6 +11,7 @@ import (
 	"hermes/backends/docker"
 	"hermes/backends/local"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/backends/slotd/server"
 	"hermes/backends/slotd/wire"
 	"hermes/rollout/tool/box/boxtest"
@@ -36,7 +37,7 @@ func TestToolsOnEveryDriver(t *testing.T) {
 		{"local", func(t *testing.T) (backends.Backend, error) {
 			return local.New(local.Config{Dir: t.TempDir(), Path: os.Getenv("PATH")})
 		}},
-		{"namespace", func(t *testing.T) (backends.Backend, error) { return namespace.Open(t.Context(), namespace.Config{}) }},
+		{"namespace", func(t *testing.T) (backends.Backend, error) { return driver.Open(t.Context(), namespace.Config{}) }},
 		{"docker", func(t *testing.T) (backends.Backend, error) {
 			host := os.Getenv("HERMES_TEST_DOCKER")
 			if host == "" {

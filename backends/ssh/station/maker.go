@@ -45,7 +45,7 @@ func newMaker(ctx context.Context, s Setup) (maker, error) {
 		}
 		return &plain{dir: s.Dir}, nil
 	}
-	b, err := namespace.Open(ctx, s.Namespace)
+	b, err := namespace.Open(ctx, s.Namespace, newPasser)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 	if err != nil {
 		return nil, err
 	}
-	client, ok := backends.As[served](x)
+	server, ok := backends.As[*passer](x)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("box %s has no server that could be reached", x.ID()), x.Close(context.WithoutCancel(ctx)))
 	}
@@ -68,11 +68,11 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 	if err != nil {
 		return nil, errors.Join(err, x.Close(context.WithoutCancel(ctx)))
 	}
-	p := &passing{to: client.Dial}
+	p := &passing{to: server.Dial}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	p.all.Go(func() { p.serve(life, l) })
 	return &made{Box: Box{ID: id, Socket: path},
-		health: func(ctx context.Context) error { _, err := client.Health(ctx); return err },
+		health: server.health,
 		close: func(ctx context.Context) error {
 			l.Close()
 			err := x.Close(ctx)
@@ -80,12 +80,6 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 			p.all.Wait()
 			return err
 		}}, nil
-}
-
-// served is a box whose slotd can be reached from outside.
-type served interface {
-	Dial(ctx context.Context) (net.Conn, error)
-	Health(ctx context.Context) (wire.Health, error)
 }
 
 // passing passes connections on.

@@ -25,9 +25,9 @@ const (
 	stuckEvery = 20 * time.Millisecond
 )
 
-// unstick asks pid 1 for a sign of life, once a command has run for a while: when it
+// continueStopped asks pid 1 for a sign of life, once a command has run for a while: when it
 // answers, the command has become what it shall be.
-func (x *box) unstick() {
+func (x *box) continueStopped() {
 	x.starting.RLock()
 	defer x.starting.RUnlock()
 	if x.woken {
@@ -59,23 +59,23 @@ func (x *box) children(ctx context.Context) ([]*pid1.Child, error) {
 		case a := <-came:
 			return a.all, a.err
 		case <-timer.C:
-			x.goOn()
+			x.resume()
 			timer.Reset(stuckEvery)
 		}
 	}
 }
 
-// goOn lets the children of pid 1 go on that are stopped and still are copies of it, and
+// resume lets the children of pid 1 go on that are stopped and still are copies of it, and
 // says whether there was one. Whoever stops them may do so without end; so nothing else of
 // the box runs meanwhile. (A command that calls itself as pid 1 does is taken for a copy,
 // and may keep the box stuck: then it has broken it.) One that is stopped under slotd's eyes
 // (ptrace) cannot go on: it is ended, and slotd starts its command again.
-func (x *box) goOn() (did bool) {
+func (x *box) resume() (did bool) {
 	if !x.looking.TryLock() {
 		return true // another call's silence is being looked into
 	}
 	defer x.looking.Unlock()
-	stuck := x.unborn()
+	stuck := x.stoppedCopies()
 	if len(stuck) == 0 {
 		return false
 	}
@@ -161,8 +161,8 @@ func (x *box) hold(others map[string]relative) (still bool) {
 	return still
 }
 
-// unborn lists the children of pid 1 that are stopped and still are copies of it.
-func (x *box) unborn() (all []relative) {
+// stoppedCopies lists the children of pid 1 that are stopped and still are copies of it.
+func (x *box) stoppedCopies() (all []relative) {
 	pid, words := strconv.Itoa(x.proc.Pid), x.words()
 	for _, child := range childrenOf(pid) {
 		p, ok := relate(child, pid)
