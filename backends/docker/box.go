@@ -31,18 +31,18 @@ import (
 // box is a container with a slotd in it.
 type box struct {
 	*client.Client
-	back    *Backend
-	name    string
-	passage *wire.HostEnd // nil: reached by exec
-	token   string
-	proxy   *egress.Proxy // nil: none
-	door    *egress.Door  // nil: no proxy, or not yet
-	started chan struct{} // closed when the engine has answered to start
-	ended   context.CancelFunc
-	made    chan struct{} // closed when the engine has answered to create; nil before that is asked
-	left    atomic.Bool   // it was to be removed, in vain so far
-	removed sync.Mutex
-	gone    bool
+	back     *Backend
+	name     string
+	control  *wire.HostEnd // nil: reached by exec
+	token    string
+	proxy    *egress.Proxy    // nil: none
+	boxProxy *egress.BoxProxy // nil: no proxy, or not yet
+	started  chan struct{}    // closed when the engine has answered to start
+	ended    context.CancelFunc
+	made     chan struct{} // closed when the engine has answered to create; nil before that is asked
+	left     atomic.Bool   // it was to be removed, in vain so far
+	removed  sync.Mutex
+	gone     bool
 }
 
 // make makes a box.
@@ -98,7 +98,7 @@ func (b *Backend) Narrow(network []string) error {
 }
 
 func (x *box) client() {
-	x.Client = client.New(x.dial, client.Options{ID: x.name, Token: x.token, Close: x.end, Cause: x.fate})
+	x.Client = client.New(x.dial, client.Options{ID: x.name, Token: x.token, Close: x.end, Cause: x.lostCause})
 }
 
 // undoTime bounds how long the opener of a box that came to nothing waits for its removal.
@@ -195,7 +195,7 @@ func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.C
 	return config, host
 }
 
-// bind makes the box with slotd mounted into it, and its passage.
+// bind makes the box with slotd mounted into it, and its control socket.
 func (x *box) bind(ctx context.Context, s wire.Setup, config *container.Config, host *container.HostConfig) error {
 	dir, err := os.MkdirTemp("", x.name+"-")
 	if err != nil {
@@ -223,7 +223,7 @@ func (x *box) bind(ctx context.Context, s wire.Setup, config *container.Config, 
 	if err != nil {
 		return err
 	}
-	x.passage = &wire.HostEnd{Conn: conn}
+	x.control = &wire.HostEnd{Conn: conn}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := introduce(conn, s); err != nil || s.ProxyPort == 0 {
@@ -233,10 +233,10 @@ func (x *box) bind(ctx context.Context, s wire.Setup, config *container.Config, 
 	if err != nil {
 		return err
 	}
-	x.door = x.proxy.Serve(x.name, out)
+	x.boxProxy = x.proxy.Serve(x.name, out)
 	go func() { // slotd says no more: what comes is the end of the box
 		conn.Read(make([]byte, 1))
-		x.door.Close()
+		x.boxProxy.Close()
 	}()
 	return nil
 }
@@ -372,8 +372,8 @@ func digest(config *container.Config, host *container.HostConfig) string {
 
 // dial connects to slotd.
 func (x *box) dial(ctx context.Context) (net.Conn, error) {
-	if x.passage != nil {
-		return x.passage.Dial()
+	if x.control != nil {
+		return x.control.Dial()
 	}
 	return x.dialExec(ctx)
 }
@@ -395,9 +395,9 @@ func (x *box) ending(ctx context.Context) error {
 	}
 }
 
-// fate says whose fault the end of a box was: nil when it was not its commands'. The
+// lostCause says whose fault the end of a box was: nil when it was not its commands'. The
 // engine is asked, for a short while: where it does not answer, it was ours.
-func (x *box) fate(context.Context) error {
+func (x *box) lostCause(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -448,11 +448,11 @@ func (x *box) remove(ctx context.Context) (err error) {
 	}
 	defer func() { x.left.Store(err != nil) }()
 	x.ended()
-	if x.passage != nil {
-		x.passage.Conn.Close() // ends slotd, whatever the engine does
+	if x.control != nil {
+		x.control.Conn.Close() // ends slotd, whatever the engine does
 	}
-	if x.door != nil {
-		x.door.Close()
+	if x.boxProxy != nil {
+		x.boxProxy.Close()
 	}
 	if x.made != nil {
 		select {

@@ -34,7 +34,7 @@ func (x *box) copy(ctx context.Context, s wire.Setup, config *container.Config, 
 	if err := x.create(ctx, config, host); err != nil {
 		return err
 	}
-	archive, err := x.luggage(s)
+	archive, err := x.upload(s)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (x *box) copy(ctx context.Context, s wire.Setup, config *container.Config, 
 	return nil
 }
 
-// luggage is what is copied into a container: slotd and its setup.
-func (x *box) luggage(s wire.Setup) (io.Reader, error) {
+// upload is what is copied into a container: slotd and its setup.
+func (x *box) upload(s wire.Setup) (io.Reader, error) {
 	program, err := os.ReadFile(x.back.server)
 	if err != nil {
 		return nil, fmt.Errorf("read slotd: %w", err)

@@ -163,7 +163,7 @@ func (x *box) open(ctx context.Context, d *wire.Sandbox, s backends.Spec) error 
 		return x.why(ctx, err)
 	}
 	x.lines = newLines(x.route, x.program(), "dial", socketPath)
-	x.Client = client.New(x.lines.dial, client.Options{ID: x.name, Token: token, Close: x.end, Cause: x.fate})
+	x.Client = client.New(x.lines.dial, client.Options{ID: x.name, Token: token, Close: x.end, Cause: x.lostCause})
 	if err := x.answering(ctx); err != nil {
 		return x.why(ctx, err)
 	}
@@ -300,9 +300,9 @@ func (x *box) why(ctx context.Context, err error) error {
 // endTime is how long the service may take to know that a sandbox has ended.
 const endTime = 2 * time.Second
 
-// fate says whose fault the end of a box was: nil when it runs, or when the service does
+// lostCause says whose fault the end of a box was: nil when it runs, or when the service does
 // not answer.
-func (x *box) fate(context.Context) error {
+func (x *box) lostCause(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*endTime)
 	defer cancel()
 	if r := x.result(ctx, endTime); r != nil {

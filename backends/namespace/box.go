@@ -30,26 +30,26 @@ var serial = new(atomic.Uint64)
 
 // box is one box as the host sees it; a [sandbox] in front of it is what callers get.
 type box struct {
-	id      string
-	back    *Backend
-	proc    *os.Process
-	first   *pid1.Conn
-	passage wire.HostEnd
-	group   *boxGroup
-	plan    plan          // once it is built
-	proxy   *egress.Proxy // behind its door; nil: there is none
-	client  Client
-	key     string           // of the plan that it was built to ahead
-	mu      sync.Mutex       // of group, door, ended and failed
-	door    *egress.Door     // nil: no way out of the box
-	ended   bool             // pid 1 has; no door is opened any more
-	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed, or cannot be
-	state   *os.ProcessState // how it ended; after gone
-	kills   int64            // out-of-memory kills; after gone
-	failed  error            // of removing its cgroups; after gone
-	meddled string           // the hard limit of pid 1 that somebody changed, if it was killed; after gone
-	closing atomic.Bool      // we end it
-	left    atomic.Bool      // it was to be removed, in vain so far
+	id       string
+	back     *Backend
+	proc     *os.Process
+	first    *pid1.Conn
+	control  wire.HostEnd
+	group    *boxGroup
+	plan     plan          // once it is built
+	proxy    *egress.Proxy // of its way out; nil: there is none
+	client   Client
+	key      string           // of the plan that it was built to ahead
+	mu       sync.Mutex       // of group, boxProxy, ended and failed
+	boxProxy *egress.BoxProxy // nil: no way out of the box
+	ended    bool             // pid 1 has; no proxy is served any more
+	gone     chan struct{}    // closed when pid 1 has ended and its cgroups are removed, or cannot be
+	state    *os.ProcessState // how it ended; after gone
+	kills    int64            // out-of-memory kills; after gone
+	failed   error            // of removing its cgroups; after gone
+	meddled  string           // the hard limit of pid 1 that somebody changed, if it was killed; after gone
+	closing  atomic.Bool      // we end it
+	left     atomic.Bool      // it was to be removed, in vain so far
 
 	starting sync.RWMutex // held for reading while pid 1 starts a command, for writing while it becomes slotd
 	woken    bool         // nothing is started by pid 1 any more
@@ -139,7 +139,7 @@ func (x *box) launch(owner int) error {
 		ours.Close()
 		return err
 	}
-	x.passage.Conn = ours
+	x.control.Conn = ours
 	go x.await()
 	return nil
 }
@@ -151,8 +151,8 @@ func (x *box) await() {
 	x.mu.Lock()
 	x.ended = true
 	x.mu.Unlock()
-	if x.door != nil {
-		x.door.Close() // its sockets would keep the box's network alive
+	if x.boxProxy != nil {
+		x.boxProxy.Close() // its sockets would keep the box's network alive
 	}
 	x.kills = x.group.kills()
 	x.failed = x.group.remove()
@@ -177,7 +177,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	}
 	p.ByRlimit = !x.back.groups.has("memory")
 	var err error
-	if p.Door {
+	if p.Proxy {
 		if x.proxy, err = egress.Of(x.back.proxy, p.Network); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	}
 	x.plan = p
 	x.client = x.back.connect(Server{ID: x.id, Dial: x.dial, Close: x.end, Cause: x.lostCause, Called: x.called, Silent: x.resume})
-	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
+	if p.Resets || p.Proxy { // what a reset goes back to has to be seen now, and the socket of the proxy made before the first command
 		return x.wake(own)
 	}
 	return nil
@@ -227,7 +227,7 @@ func (x *box) opens(l net.Listener) {
 		l.Close()
 		return
 	}
-	x.door = x.proxy.Serve(x.id, l)
+	x.boxProxy = x.proxy.Serve(x.id, l)
 }
 
 // called notes calls that need slotd.
@@ -242,7 +242,7 @@ func (x *box) dial(ctx context.Context) (net.Conn, error) {
 	if err := x.wake(ctx); err != nil {
 		return nil, err
 	}
-	return x.passage.Dial()
+	return x.control.Dial()
 }
 
 // lostCause says whose fault the end of a box was: nil when it was not its commands'.
@@ -276,7 +276,7 @@ func (x *box) lostCause(context.Context) error {
 func (x *box) end(ctx context.Context) error {
 	x.closing.Store(true)
 	x.proc.Kill()
-	x.passage.Conn.Close()
+	x.control.Conn.Close()
 	if x.given.CompareAndSwap(true, false) {
 		x.back.usual.ended(x.needed.Load())
 	}

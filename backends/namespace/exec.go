@@ -256,10 +256,10 @@ func (x *box) become(ctx context.Context) error {
 	if complaint != "" {
 		return errors.New(complaint)
 	}
-	if !x.plan.Door {
+	if !x.plan.Proxy {
 		return nil
 	}
-	l, err := wire.ReceiveListener(x.passage.Conn)
+	l, err := wire.ReceiveListener(x.control.Conn)
 	if err != nil {
 		return err
 	}

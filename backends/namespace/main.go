@@ -77,7 +77,7 @@ type settings struct {
 // boxServer answers until the host closes the socket or dies. The end of this process is
 // the end of the box.
 func boxServer(control wire.BoxEnd) int {
-	o, door, err := prepare(control)
+	o, proxy, err := prepare(control)
 	if err != nil {
 		pid1.IsUp(control, err.Error())
 		return 1
@@ -85,10 +85,10 @@ func boxServer(control wire.BoxEnd) int {
 	// Commands share our uid and may signal us. Caught, unlike ignored, is not inherited.
 	signal.Notify(make(chan os.Signal, 1))
 	ready := func() error {
-		if err := pid1.IsUp(control, ""); err != nil || door < 0 {
+		if err := pid1.IsUp(control, ""); err != nil || proxy < 0 {
 			return err
 		}
-		return control.Send(door)
+		return control.Send(proxy)
 	}
 	if err := server.Serve(context.Background(), control, server.Options{Options: o, Ready: ready}); err != nil {
 		return 1
@@ -96,8 +96,8 @@ func boxServer(control wire.BoxEnd) int {
 	return 0
 }
 
-// prepare reads the settings. door is the socket of the proxy, or -1.
-func prepare(control wire.BoxEnd) (o host.Options, door int, err error) {
+// prepare reads the settings. proxy is the socket of the proxy, or -1.
+func prepare(control wire.BoxEnd) (o host.Options, proxy int, err error) {
 	unix.CloseOnExec(pid1.Socket)
 	// As pid 1 was before: no process of the box can look into this one. Until here none could, because
 	// it has capabilities that they lack.
@@ -112,9 +112,9 @@ func prepare(control wire.BoxEnd) (o host.Options, door int, err error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return o, -1, fmt.Errorf("read the settings of a server: %w", err)
 	}
-	door = -1
-	if s.Plan.Door {
-		if door, err = wire.NewListener(egress.Port); err != nil {
+	proxy = -1
+	if s.Plan.Proxy {
+		if proxy, err = wire.NewListener(egress.Port); err != nil {
 			return o, -1, err
 		}
 	}
@@ -128,5 +128,5 @@ func prepare(control wire.BoxEnd) (o host.Options, door int, err error) {
 		unix.CloseOnExec(oomFD)
 		o.OOM = host.OOMCounter(os.NewFile(oomFD, "kills"))
 	}
-	return o, door, nil
+	return o, proxy, nil
 }

@@ -57,7 +57,7 @@ func (s *slot) box(spec backends.Spec) *box {
 	if dir != "" && !filepath.IsAbs(dir) {
 		dir = l.Dir + "/" + dir
 	}
-	x.Client = client.New(s.links.connect, client.Options{Token: l.Token, ID: s.alloc + "-" + l.ID, Dir: dir, Cause: s.fate,
+	x.Client = client.New(s.links.connect, client.Options{Token: l.Token, ID: s.alloc + "-" + l.ID, Dir: dir, Cause: s.lostCause,
 		Close: func(ctx context.Context) error {
 			s.release(ctx)
 			s.g.b.held.Drop(x)

@@ -47,7 +47,7 @@ type slot struct {
 	since  time.Time // of being idle
 	lease  wire.Lease
 	doomed error // what is wrong with its node
-	found  error // what fate found
+	found  error // what lostCause found
 	why    error // why it is gone
 }
 
@@ -195,16 +195,16 @@ var errRemoved = fmt.Errorf("%w: %w: its job was removed", backends.ErrLost, Err
 
 // The times of an inquiry into the end of a slot.
 const (
-	fateTime = 5 * time.Second  // in which the cluster notices the end of a server
-	newsTime = 15 * time.Second // in which the agent of a node tells what it saw while the servers were away: it tries again every 5 to 10 s
+	causeTime = 5 * time.Second  // in which the cluster notices the end of a server
+	newsTime  = 15 * time.Second // in which the agent of a node tells what it saw while the servers were away: it tries again every 5 to 10 s
 )
 
 // errNobody says that the cause of a slot's end could not be learned.
 var errNobody = fmt.Errorf("%w: no Nomad server answered that could tell why it ended", backends.ErrLost)
 
-// fate says why the slot does not answer; nil means that nothing is known. What was found
+// lostCause says why the slot does not answer; nil means that nothing is known. What was found
 // counts for every later call.
-func (s *slot) fate(ctx context.Context) error {
+func (s *slot) lostCause(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.g.b.conf.Away+2*newsTime)
 	defer cancel()
 	defer context.AfterFunc(s.g.b.life, cancel)()
@@ -248,7 +248,7 @@ func (s *slot) inquire(ctx context.Context) error {
 				return why
 			}
 		}
-		if time.Since(began) > fateTime && time.Since(s.g.lastUnheard()) > newsTime || !pause(ctx, 50*time.Millisecond) {
+		if time.Since(began) > causeTime && time.Since(s.g.lastUnheard()) > newsTime || !pause(ctx, 50*time.Millisecond) {
 			return s.g.b.node(ctx, s.node)
 		}
 	}
@@ -257,7 +257,7 @@ func (s *slot) inquire(ctx context.Context) error {
 // answers reports whether the slot's server does. One on a node that is gone may not even
 // refuse.
 func (s *slot) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, fateTime)
+	ctx, cancel := context.WithTimeout(ctx, causeTime)
 	defer cancel()
 	_, err := s.admin.Health(ctx)
 	return err == nil
@@ -265,7 +265,7 @@ func (s *slot) answers(ctx context.Context) bool {
 
 // look asks for the slot's allocation.
 func (s *slot) look(ctx context.Context) (*api.Allocation, error) {
-	ctx, cancel := context.WithTimeout(ctx, fateTime)
+	ctx, cancel := context.WithTimeout(ctx, causeTime)
 	defer cancel()
 	a, _, err := s.g.b.web.Allocations().Info(s.alloc, s.g.b.query(ctx))
 	return a, err

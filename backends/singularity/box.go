@@ -38,7 +38,7 @@ type box struct {
 	back    *Backend
 	name    string
 	dir     string // on the host: home, scratch folders, overlay
-	passage wire.HostEnd
+	control wire.HostEnd
 	server  *exec.Cmd // `exec`, whose end is that of slotd
 	said    *tail
 	gone    chan struct{} // closed when server has ended
@@ -90,13 +90,13 @@ func (x *box) start(ctx context.Context, image string, s backends.Spec, l Limits
 	if err := x.serve(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { x.passage.Conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { x.control.Conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := x.introduce(s); err != nil {
 		return err
 	}
-	x.Client = client.New(func(context.Context) (net.Conn, error) { return x.passage.Dial() },
-		client.Options{ID: x.name, Close: x.end, Cause: x.fate})
+	x.Client = client.New(func(context.Context) (net.Conn, error) { return x.control.Dial() },
+		client.Options{ID: x.name, Close: x.end, Cause: x.lostCause})
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (x *box) serve() error {
 		ours.Close()
 		return err
 	}
-	x.passage.Conn = ours
+	x.control.Conn = ours
 	go func() {
 		x.server.Wait()
 		close(x.gone)
@@ -191,7 +191,7 @@ func (x *box) introduce(s backends.Spec) error {
 	if err != nil {
 		return err
 	}
-	conn := x.passage.Conn
+	conn := x.control.Conn
 	conn.SetDeadline(time.Now().Add(setupTime))
 	defer conn.SetDeadline(time.Time{})
 	if err := wire.WriteMessage(conn, raw); err != nil {
@@ -207,9 +207,9 @@ func (x *box) introduce(s backends.Spec) error {
 	return nil
 }
 
-// fate says whose fault the end of a box was: nil when it was not its commands'. Where the
+// lostCause says whose fault the end of a box was: nil when it was not its commands'. Where the
 // instance is alive and only slotd ended, nobody but a command can have done it.
-func (x *box) fate(context.Context) error {
+func (x *box) lostCause(context.Context) error {
 	select {
 	case <-x.gone:
 	case <-time.After(time.Second): // only the connection went
@@ -246,8 +246,8 @@ func (x *box) remove(ctx context.Context) (err error) {
 		return nil
 	}
 	defer func() { x.left.Store(err != nil) }()
-	if x.passage.Conn != nil {
-		x.passage.Conn.Close() // ends slotd and all processes, whatever the program does
+	if x.control.Conn != nil {
+		x.control.Conn.Close() // ends slotd and all processes, whatever the program does
 	}
 	select {
 	case x.back.stopping <- struct{}{}:

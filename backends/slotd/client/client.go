@@ -33,7 +33,7 @@ type Options struct {
 	// Silent is called, now and then, while the server says nothing to a call for longer than
 	// a second, and says whether there was anything to do about it. nil: there never is.
 	Silent func() (did bool)
-	// Fate tells why a box went away: an error that wraps backends.ErrBroken when its
+	// Cause says why a box went away: an error that wraps backends.ErrBroken when its
 	// own commands did it. nil, or a nil answer, means backends.ErrLost. It may have to
 	// wait for somebody who knows; ctx is that of the call which found the box away.
 	Cause func(ctx context.Context) error

@@ -27,10 +27,10 @@ import (
 
 // box is the first process of a box that an engine made from an image.
 //
-// With --connect it calls its maker on a unix socket and becomes the end of a passage:
+// With --connect it calls its maker on a unix socket and becomes the end of a control socket:
 // there is no token, and the box ends with its maker. With --listen it answers on a
 // socket inside the box, for engines on another machine. With --stdin its standard input
-// is the end of a passage; it need not be the first process then, and takes all others of
+// is the end of a control socket; it need not be the first process then, and takes all others of
 // the box with it when its maker is gone.
 func box(args []string, stderr io.Writer) error {
 	f := flag.NewFlagSet("box", flag.ContinueOnError)
@@ -66,7 +66,7 @@ func box(args []string, stderr io.Writer) error {
 // otherGroup is daemon's in most images. Nothing is done with it.
 const otherGroup = 1
 
-// connectBox serves a passage.
+// connectBox serves a control socket, to which it connects.
 func connectBox(path string) error {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: path})
 	if err != nil {
@@ -83,7 +83,7 @@ func connectBox(path string) error {
 	return err
 }
 
-// serveBox serves the end of a passage, from which l takes connections.
+// serveBox serves the end of a control socket, from which l takes connections.
 func serveBox(end wire.BoxEnd, l net.Listener) error {
 	raw, err := wire.ReadMessage(end, wire.MaxSetup)
 	if err != nil {
@@ -93,15 +93,15 @@ func serveBox(end wire.BoxEnd, l net.Listener) error {
 	if _, kills := l.(last); kills && err == nil {
 		err = apart(s)
 	}
-	door := -1
+	proxy := -1
 	if s.ProxyPort != 0 && err == nil {
-		door, err = wire.NewListener(s.ProxyPort)
+		proxy, err = wire.NewListener(s.ProxyPort)
 	}
 	if err == nil {
 		err = Serve(context.Background(), &announced{Listener: l, say: func() {
 			wire.WriteMessage(end, nil)
-			if door >= 0 {
-				end.Send(door)
+			if proxy >= 0 {
+				end.Send(proxy)
 			}
 		}}, o)
 	}
@@ -129,7 +129,7 @@ func stdinBox() error {
 	return serveBox(end, last{end})
 }
 
-// last is the end of a passage in a box whose first process is not this one: when the
+// last is the end of a control socket in a box whose first process is not this one: when the
 // maker is gone, this process takes the others with it.
 type last struct{ wire.BoxEnd }
 

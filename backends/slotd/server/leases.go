@@ -26,7 +26,7 @@ const (
 	keptEnded = 64 // answers of leases that are over
 )
 
-// lease is one lease as the desk keeps it. Times are monotonic: a suspended machine or a
+// lease is one lease as the table keeps it. Times are monotonic: a suspended machine or a
 // clock that is set does not end a lease early.
 type lease struct {
 	id, key, owner, token string
@@ -59,7 +59,7 @@ func newLeaseTable(s *server, stop func()) *leaseTable {
 	return d
 }
 
-// close ends the desk; the server ends its host itself.
+// close ends the table; the server ends its host itself.
 func (d *leaseTable) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -91,10 +91,10 @@ func (d *leaseTable) admit(sum [32]byte) int {
 	return http.StatusUnauthorized
 }
 
-// past lists the leases that are over, as far as they are remembered. The desk is locked.
+// past lists the leases that are over, as far as they are remembered. The table is locked.
 func (d *leaseTable) past() []*lease { return append(slices.Clone(d.ended), d.wipes) }
 
-// extend moves the end of a lease. The desk is locked.
+// extend moves the end of a lease. The table is locked.
 func (d *leaseTable) extend(l *lease, ttl time.Duration) {
 	l.ttl, l.ends = ttl, time.Now().Add(ttl)
 	d.timer.Reset(ttl)
@@ -114,7 +114,7 @@ func (d *leaseTable) expire() {
 	d.end(d.now, backends.ResetFull)
 }
 
-// end takes a lease back: from now on its token is void, and the box is wiped. The desk
+// end takes a lease back: from now on its token is void, and the box is wiped. The table
 // is locked.
 func (d *leaseTable) end(l *lease, level backends.Level) {
 	d.now, d.wipes = nil, l

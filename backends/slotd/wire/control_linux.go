@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A passage is one socket between hermes and a box. First it carries messages (length
+// A control socket is one socket between hermes and a box. First it carries messages (length
 // and bytes) in both directions, then connections, as one byte with one descriptor each.
 // Nothing in the box can find it by a path, and its end is the end of the box: so boxes
 // end with the hermes that made them, whatever ended it.
 
 // errNoDescriptor is what the box says when the other end sent nonsense.
-var errNoDescriptor = errors.New("passage: a byte came without a descriptor")
+var errNoDescriptor = errors.New("control socket: a byte came without a descriptor")
 
 // Message is data as one message.
 func Message(data []byte) []byte {
@@ -114,7 +114,7 @@ func (l BoxEnd) Receive() (int, error) {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return -1, fmt.Errorf("passage: %w", err)
+			return -1, fmt.Errorf("control socket: %w", err)
 		case n == 0:
 			return -1, io.EOF
 		}
@@ -151,4 +151,4 @@ func (l BoxEnd) Write(p []byte) (int, error) { return unix.Write(l.FD, p) }
 func (l BoxEnd) Close() error { return nil }
 
 // Addr implements net.Listener.
-func (l BoxEnd) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "passage"} }
+func (l BoxEnd) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "control socket"} }

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A door is a listening socket that is made in the network of a box and handed out of it
-// through the passage, before the first command: whoever connects to it inside talks to
+// The proxy of a box listens on a socket that is made in the network of a box and handed out of it
+// through the control socket, before the first command: whoever connects to it inside talks to
 // hermes, and hermes needs no way in. Inside nobody keeps it.
 
 // backlog bounds the connections that wait for hermes.
 const backlog = 128
 
-// NewListener makes the socket of a door on the box's loopback.
+// NewListener makes a listening socket on the box's loopback.
 func NewListener(port int) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -39,13 +39,13 @@ func (l BoxEnd) Send(fd int) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("passage: %w", err)
+			return fmt.Errorf("control socket: %w", err)
 		}
 		return nil
 	}
 }
 
-// ReceiveListener takes the door of a box that has just said that it is ready.
+// ReceiveListener takes the listening socket of a box that has just said that it is ready.
 func ReceiveListener(from *net.UnixConn) (net.Listener, error) {
 	var data [1]byte
 	oob := make([]byte, unix.CmsgSpace(4))
@@ -61,7 +61,7 @@ func ReceiveListener(from *net.UnixConn) (net.Listener, error) {
 	if err != nil || len(fds) != 1 {
 		return nil, errors.New("the box sent no socket for the proxy")
 	}
-	f := os.NewFile(uintptr(fds[0]), "door")
+	f := os.NewFile(uintptr(fds[0]), "listener")
 	defer f.Close()
 	for option, want := range map[int]int{unix.SO_ACCEPTCONN: 1, unix.SO_DOMAIN: unix.AF_INET, unix.SO_TYPE: unix.SOCK_STREAM} {
 		if got, err := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, option); err != nil || got != want {

@@ -16,7 +16,7 @@ type Setup struct {
 	Env       map[string]string `json:"env,omitempty"`  // over the image's
 	User      *User             `json:"user,omitempty"` // of commands; nil: the server's own
 	Grace     time.Duration     `json:"grace,omitempty"`
-	Token     string            `json:"token,omitempty"` // what calls must bear; none on a passage
+	Token     string            `json:"token,omitempty"` // what calls must bear; none on a control socket
 	Alone     time.Duration     `json:"alone,omitempty"` // ends the box when nobody calls for so long; 0: never
 	Reset     bool              `json:"reset,omitempty"` // the box can be reset
 	ProxyPort int               `json:"door,omitempty"`  // port of the box's loopback whose listening socket is handed out; 0: none

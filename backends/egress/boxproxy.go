@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Door is the proxy of one box.
-type Door struct {
+// BoxProxy is the proxy of one box.
+type BoxProxy struct {
 	proxy *Proxy
 	box   string
 	ctx   context.Context // of every connection; ends with Close
@@ -37,8 +37,8 @@ type Door struct {
 const maxTold = 256
 
 // Serve answers on l, which lies inside the box, until Close. It takes l over.
-func (p *Proxy) Serve(box string, l net.Listener) *Door {
-	d := &Door{proxy: p, box: box, open: map[*guest]bool{}, told: map[string]bool{}}
+func (p *Proxy) Serve(box string, l net.Listener) *BoxProxy {
+	d := &BoxProxy{proxy: p, box: box, open: map[*guest]bool{}, told: map[string]bool{}}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.left.Store(p.conf.Bytes)
 	d.web = &http.Server{
@@ -54,13 +54,13 @@ func (p *Proxy) Serve(box string, l net.Listener) *Door {
 	// the beginning of another request.
 	d.web.SetKeepAlivesEnabled(false)
 	d.ended.Go(func() {
-		d.web.Serve(&gate{Listener: l, door: d, places: make(chan struct{}, 2*p.conf.Connections), bucket: newBucket(p.conf.Rate)})
+		d.web.Serve(&gate{Listener: l, proxy: d, places: make(chan struct{}, 2*p.conf.Connections), bucket: newBucket(p.conf.Rate)})
 	})
 	return d
 }
 
-// Close cuts every connection of the box and waits until nothing of the door is left.
-func (d *Door) Close() {
+// Close cuts every connection of the box and waits until nothing of the proxy is left.
+func (d *BoxProxy) Close() {
 	d.mu.Lock()
 	if d.shut {
 		d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *Door) Close() {
 }
 
 // tell counts an outcome and writes it to the log, the same one once.
-func (d *Door) tell(event, target, reason string) {
+func (d *BoxProxy) tell(event, target, reason string) {
 	of, all := &d.allowed, &d.proxy.books.allowed
 	if event == "refuse" {
 		of, all = &d.refused, &d.proxy.books.refused
@@ -100,23 +100,23 @@ func (d *Door) tell(event, target, reason string) {
 	}
 }
 
-// gate is the listener of a door. A box that connects too often or too much waits.
+// gate is the listener of a box's proxy. A box that connects too often or too much waits.
 type gate struct {
 	net.Listener
-	door   *Door
+	proxy  *BoxProxy
 	places chan struct{}
 	bucket *bucket
 }
 
 // Accept implements net.Listener.
 func (g *gate) Accept() (net.Conn, error) {
-	if err := g.bucket.take(g.door.ctx); err != nil {
+	if err := g.bucket.take(g.proxy.ctx); err != nil {
 		return nil, err
 	}
 	select {
 	case g.places <- struct{}{}:
-	case <-g.door.ctx.Done():
-		return nil, g.door.ctx.Err()
+	case <-g.proxy.ctx.Done():
+		return nil, g.proxy.ctx.Err()
 	}
 	c, err := g.Listener.Accept()
 	if err != nil {
@@ -124,7 +124,7 @@ func (g *gate) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	x := &guest{Conn: c, gate: g}
-	d := g.door
+	d := g.proxy
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.shut {
@@ -162,10 +162,10 @@ func (x *guest) Close() error {
 	x.once.Do(func() {
 		x.linger()
 		err = x.Conn.Close()
-		if errors.Is(err, net.ErrClosed) { // the door was quicker
+		if errors.Is(err, net.ErrClosed) { // Close was quicker
 			err = nil
 		}
-		d := x.gate.door
+		d := x.gate.proxy
 		d.mu.Lock()
 		delete(d.open, x)
 		d.mu.Unlock()

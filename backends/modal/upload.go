@@ -50,8 +50,8 @@ printf '%s\n' "$setup" > ` + setupPath + `.new && mv ` + setupPath + `.new ` + s
 // newToken is the token of a box's slotd.
 func newToken() string { return rand.Text() }
 
-// luggage is slotd as it is brought into sandboxes. It is read once.
-type luggage struct {
+// upload is slotd as it is brought into sandboxes. It is read once.
+type upload struct {
 	configured string
 	once       sync.Once
 	plain      []byte
@@ -59,7 +59,7 @@ type luggage struct {
 	err        error
 }
 
-func (l *luggage) pack() (plain, packed []byte, err error) {
+func (l *upload) pack() (plain, packed []byte, err error) {
 	l.once.Do(func() {
 		l.plain, l.err = readProgram(l.configured)
 		if l.err != nil {
@@ -96,7 +96,7 @@ func (x *box) settle(ctx context.Context, s slotd.Setup) error {
 	argv := []string{"sh", "-c", bringScript, "sh", x.program(), ""}
 	var in io.Reader = bytes.NewReader(append(setup, '\n'))
 	if x.p.Program == "" {
-		plain, packed, err := x.back.luggage.pack()
+		plain, packed, err := x.back.upload.pack()
 		if err != nil {
 			return err
 		}
