@@ -18,7 +18,7 @@ install: build ## hermes in PREFIX/bin
 	@echo "installed: $(DESTDIR)$(PREFIX)/bin/hermes"
 
 slotd: ## the small program of boxes, which hermes embeds
-	$(GO) build -trimpath -ldflags "-s -w" -o build/slotd ./cmd/slotd
+	GOOS=linux $(GO) build -trimpath -ldflags "-s -w" -o build/slotd ./cmd/slotd
 	$(GO) run ./backends/slotd/program/pack build/slotd backends/slotd/program/slotd.zst
 
 demo: build ## the main job: sample tasks, an embedded scripted model, real tools and checkers
