@@ -153,7 +153,7 @@ func (p *prompt) Body(head, tail []byte) func() wire.Body {
 	}
 	list = append(list, tail)
 	return func() wire.Body {
-		b := encode.NewBody(list...)
+		b := encode.NewBody(slices.Clone(list)...)
 		p.sent.Add(b.Len())
 		return b
 	}

@@ -54,13 +54,13 @@ type attempt struct {
 func (a *attempt) Do(req *http.Request) (*http.Response, error) {
 	req.Host = ""
 	delete(req.Header, "Authorization") // a library's, for a key that it does not have
-	a.c.sign(req.Header, a.key)
+	a.c.sign(req.Header, signed{a.key, a.at.url.Scheme})
 	return a.do(req)
 }
 
 // Whole sends the request's body, JSON, and returns the whole answer.
 func (a *attempt) Whole(ctx context.Context) ([]byte, error) {
-	resp, err := a.do((&http.Request{Method: http.MethodPost, Header: a.c.json[a.key]}).WithContext(ctx))
+	resp, err := a.do((&http.Request{Method: http.MethodPost, Header: a.c.json[signed{a.key, a.at.url.Scheme}]}).WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +112,16 @@ func (a *attempt) do(req *http.Request) (*http.Response, error) {
 // Raw is what was read of the answer so far.
 func (a *attempt) Raw() []byte { return a.raw }
 
-// sign puts our name, the headers of the options and a key into h.
-func (c *Client) sign(h http.Header, key string) {
+// sign puts our name, the headers of the options and a key into h. Answers over plain HTTP
+// come from nearby: to pack them costs more than it saves.
+func (c *Client) sign(h http.Header, s signed) {
 	h["User-Agent"] = []string{"hermes"}
+	if s.scheme == "http" {
+		h["Accept-Encoding"] = []string{"identity"}
+	}
 	maps.Copy(h, c.opt.Header)
-	if key != "" {
-		h["Authorization"] = []string{"Bearer " + key}
+	if s.key != "" {
+		h["Authorization"] = []string{"Bearer " + s.key}
 	}
 }
 

@@ -45,7 +45,7 @@ type Options struct {
 	MaxAnswer      int64                                 // bytes; 0 means 64 MiB
 	Seed           uint64                                // of the jitter
 	Proxy          func(*http.Request) (*url.URL, error) // nil: none
-	Transport      http.RoundTripper                     // nil: our own for plain HTTP/1.1, else net/http's, with Connect and Proxy
+	Transport      http.RoundTripper                     // nil: net/http's, with Connect and Proxy
 	Record         *Recorder                             // every (digest, answer) goes to a cassette
 	Replay         *Cassette                             // answers come from a cassette only; nothing is sent
 	Log            *slog.Logger
@@ -58,7 +58,7 @@ type Client struct {
 	keys  *keys
 	hide  *address.Hider         // the keys, which a server may send back
 	leaks *Leaks                 // finds them in answers
-	json  map[string]http.Header // of a request for a whole document, by key; never changed
+	json  map[signed]http.Header // of a request for a whole document; never changed
 	send  http.RoundTripper
 	stats stats
 
@@ -68,6 +68,9 @@ type Client struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
+
+// signed is what a request's header depends on.
+type signed struct{ key, scheme string }
 
 type stats struct{ attempts, retries, replays, bought, moves atomic.Int64 }
 
@@ -92,12 +95,16 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{opt: o, keys: newKeys(o.Keys), hide: address.NewHider(o.Keys...), leaks: newLeaks(o.Keys, o.KeyNames), send: o.Transport, rand: rand.New(rand.NewPCG(o.Seed, 0x77697265))}
 	if c.send == nil {
-		c.send = newDirect(o)
+		c.send = newTransport(o)
 	}
-	c.json = map[string]http.Header{}
+	c.json = map[signed]http.Header{}
 	for _, key := range append([]string{""}, o.Keys...) {
-		c.json[key] = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-		c.sign(c.json[key], key)
+		for _, scheme := range []string{"http", "https"} {
+			h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
+			s := signed{key, scheme}
+			c.sign(h, s)
+			c.json[s] = h
+		}
 	}
 	var err error
 	if len(o.Bases) == 0 && o.Replay != nil {

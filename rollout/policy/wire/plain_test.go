@@ -29,10 +29,6 @@ func newText(s string) func() wire.Body {
 
 func (b *text) Len() int64   { return int64(b.Reader.Len()) }
 func (b *text) Close() error { return nil }
-func (b *text) Pieces(list net.Buffers) net.Buffers {
-	rest, _ := io.ReadAll(b.Reader)
-	return append(list, rest[:len(rest)/2], rest[len(rest)/2:])
-}
 
 // talk serves connections with f, which is told the number of the connection from 0. It
 // waits for all of them at the end of the test.
@@ -102,7 +98,7 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// Whatever a server says, we read what net/http reads, and find the same fault.
+// Whatever a server says, it is read as a plain net/http client reads it, with the same fault.
 func TestAnswersAreReadAsNetHTTPReadsThem(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	answers := map[string]string{
@@ -223,24 +219,31 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 					if _, _, err := request(in); err != nil {
 						return
 					}
-					good := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", n)
+					good := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n%02d", n)
 					if together {
 						io.WriteString(c, good+after)
 					} else {
 						io.WriteString(c, good)
-						<-next // the answer was read
+						select {
+						case <-next: // the answer was read
+						case <-t.Context().Done():
+						}
 						io.WriteString(c, after)
 					}
 					if after == "" {
 						c.Close()
 					}
-					told <- struct{}{}
+					select {
+					case told <- struct{}{}:
+					case <-t.Context().Done():
+					}
 					io.Copy(io.Discard, in) // up to the client's end
 				})
 				c := dial(t, base, wire.Options{Retries: -1})
-				for n := range 4 {
+				const requests = 30
+				for n := range requests {
 					got, err := ask(patient(t), c, "hi")
-					if err != nil || got != fmt.Sprint(n) {
+					if err != nil || got != fmt.Sprintf("%02d", n) {
 						t.Fatalf("request %d: %q, %v", n, got, err)
 					}
 					if !together {
@@ -248,8 +251,8 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 					}
 					<-told
 				}
-				if opened.Load() != 4 {
-					t.Errorf("%d connections, want 4", opened.Load())
+				if opened.Load() != requests {
+					t.Errorf("%d connections, want %d", opened.Load(), requests)
 				}
 				c.Close()
 			})
@@ -257,17 +260,47 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 	}
 }
 
-// A server that refuses a body without reading it is understood.
+// A server that refuses a body without reading it is understood, whether it closes the
+// connection or not, and whether the connection is new or was used before.
 func TestRefusalBeforeTheBodyIsRead(t *testing.T) {
-	base, _ := talk(t, func(_ int, c net.Conn, in *bufio.Reader) {
-		if _, err := http.ReadRequest(in); err == nil {
-			io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+	for name, kept := range map[string]bool{"closed": false, "kept open": true} {
+		t.Run(name, func(t *testing.T) {
+			base, _ := talk(t, func(_ int, c net.Conn, in *bufio.Reader) {
+				if _, _, err := request(in); err != nil { // a short one first
+					return
+				}
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				if _, err := http.ReadRequest(in); err != nil {
+					return
+				}
+				io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+				if kept {
+					<-t.Context().Done() // without a read
+				}
+			})
+			c := dial(t, base, wire.Options{Retries: -1})
+			for n := range 20 {
+				if got, err := ask(patient(t), c, "hi"); err != nil || got != "ok" {
+					t.Fatalf("request %d: %q, %v", n, got, err)
+				}
+				if _, err := ask(patient(t), c, strings.Repeat("x", 8<<20)); kind(err) != wire.Overlong {
+					t.Fatalf("refusal %d: %v, want kind %s", n, err, wire.Overlong)
+				}
+			}
+		})
+	}
+	t.Run("new", func(t *testing.T) {
+		base, _ := talk(t, func(_ int, c net.Conn, in *bufio.Reader) {
+			if _, err := http.ReadRequest(in); err == nil {
+				io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+			}
+		})
+		for n := range 20 {
+			if _, err := ask(patient(t), dial(t, base, wire.Options{Retries: -1}), strings.Repeat("x", 1<<20)); kind(err) != wire.Overlong {
+				t.Fatalf("refusal %d: %v, want kind %s", n, err, wire.Overlong)
+			}
 		}
 	})
-	_, err := ask(patient(t), dial(t, base, wire.Options{Retries: -1}), strings.Repeat("x", 1<<20))
-	if kind(err) != wire.Overlong {
-		t.Errorf("%v, want kind %s", err, wire.Overlong)
-	}
 }
 
 // A context that ends lets go of the connection, wherever the exchange stands; the next
@@ -330,8 +363,8 @@ func TestStalledAnswersAreTriedAgain(t *testing.T) {
 	}
 }
 
-// What is out of the ordinary goes through net/http.
-func TestOddRequestsGoThroughNetHTTP(t *testing.T) {
+// Requests reach a server whatever is odd about them.
+func TestOddRequests(t *testing.T) {
 	var mu sync.Mutex
 	var agent, uri, coding string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -346,29 +379,33 @@ func TestOddRequestsGoThroughNetHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ours, standard = "identity", "gzip" // what either asks for tells them apart
+	proxy := func(*http.Request) (*url.URL, error) { return via, nil }
+	none := func(*http.Request) (*url.URL, error) { return nil, nil }
 	tests := []struct {
-		name   string
-		base   string
-		o      wire.Options
-		size   int
-		coding string
-		uri    string
+		name string
+		base string
+		o    wire.Options
+		size int
+		uri  string
 	}{
-		{name: "the usual", base: s.URL, size: 10, coding: ours, uri: "/chat/completions"},
-		{name: "a large body", base: s.URL, size: 1<<20 + 1, coding: standard, uri: "/chat/completions"},
-		{name: "a proxy", base: "http://model.invalid/v1", o: wire.Options{Proxy: func(*http.Request) (*url.URL, error) { return via, nil }}, size: 10, coding: standard, uri: "http://model.invalid/v1/chat/completions"},
-		{name: "a proxy for others", base: s.URL, o: wire.Options{Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}, size: 10, coding: ours, uri: "/chat/completions"},
-		{name: "an odd header", base: s.URL, o: wire.Options{Header: http.Header{"Connection": {"close"}}}, size: 10, coding: standard, uri: "/chat/completions"},
-		{name: "a name of one's own", base: s.URL, o: wire.Options{Header: http.Header{"User-Agent": {"me"}}}, size: 10, coding: ours, uri: "/chat/completions"},
+		{name: "the usual", base: s.URL, size: 10, uri: "/chat/completions"},
+		{name: "a large body", base: s.URL, size: 1<<20 + 1, uri: "/chat/completions"},
+		{name: "a proxy", base: "http://model.invalid/v1", o: wire.Options{Proxy: proxy}, size: 10, uri: "http://model.invalid/v1/chat/completions"},
+		{name: "a proxy for others", base: s.URL, o: wire.Options{Proxy: none}, size: 10, uri: "/chat/completions"},
+		{name: "an odd header", base: s.URL, o: wire.Options{Header: http.Header{"Connection": {"close"}}}, size: 10, uri: "/chat/completions"},
+		{name: "another agent", base: s.URL, o: wire.Options{Header: http.Header{"User-Agent": {"me"}}}, size: 10, uri: "/chat/completions"},
+		{name: "another encoding", base: s.URL, o: wire.Options{Header: http.Header{"Accept-Encoding": {"br"}}}, size: 10, uri: "/chat/completions"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := ask(patient(t), dial(t, tt.base, tt.o), strings.Repeat("x", tt.size))
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil || got != fmt.Sprint(tt.size) || coding != tt.coding || uri != tt.uri {
-				t.Errorf("%q, %v; for %s, %s; want %s, %s", got, err, uri, coding, tt.uri, tt.coding)
+			if err != nil || got != fmt.Sprint(tt.size) || uri != tt.uri {
+				t.Errorf("%q, %v; for %s; want %s", got, err, uri, tt.uri)
+			}
+			if want := cmp.Or(tt.o.Header.Get("Accept-Encoding"), "identity"); coding != want {
+				t.Errorf("we took the encoding %s, want %s", coding, want)
 			}
 			if want := cmp.Or(tt.o.Header.Get("User-Agent"), "hermes"); agent != want {
 				t.Errorf("we said that we are %s, want %s", agent, want)
@@ -410,7 +447,8 @@ func TestConnectionsAreNotMixedUp(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if opened.Load() > many {
-		t.Errorf("%d connections for %d at once", opened.Load(), many)
+	// net/http opens a connection while it waits for one that comes back.
+	if opened.Load() > 3*many {
+		t.Errorf("%d connections for %d at once and %d requests", opened.Load(), many, many*50)
 	}
 }
