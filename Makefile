@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 BIN := build/hermes
 export CGO_ENABLED ?= 0
 
-.PHONY: build install slotd demo engine sshd pages servers test check supply attack bench fuzz long tokenizers test-tokenizers clean
+.PHONY: build install slotd demo engine sshd pages servers test check debugger lean supply attack bench fuzz long tokenizers test-tokenizers clean
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
@@ -32,7 +32,20 @@ check: ## what a review asks
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	@$(MAKE) --no-print-directory debugger lean
 	CGO_ENABLED=1 $(GO) test -race -p 1 ./...
+
+debugger: ## a build for a debugger, and boxes made by it
+	$(GO) build -gcflags='all=-N -l' -o build/debugger/ ./cmd/...
+	$(GO) test -count=1 -gcflags='all=-N -l' -run 'TestCommands|TestPlay|TestBecome|TestOrphans' ./backends/namespace/pid1
+	build/debugger/hermes sandbox exec --backend auto -- true
+
+lean: ## a build without the agent half (tag lean): what it says of itself
+	$(GO) build -trimpath -tags lean -ldflags "-s -w" -o build/lean/ ./cmd/hermes
+	build/lean/hermes version
+	build/lean/hermes help >/dev/null
+	@! build/lean/hermes help chat 2>/dev/null || { echo "chat is in the lean build"; exit 1; }
+	@ls -l build/lean/hermes
 
 supply: ## the modules that hermes is linked from: their sums, licences (NOTICE) and known vulnerabilities
 	$(GO) mod verify

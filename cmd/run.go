@@ -43,7 +43,7 @@ type root struct {
 	Environ    envCmd        `cmd:"" group:"Evaluate and train:" name:"env" help:"Environments: list, check, roll out, debug and make them."`
 	RunAPI     runAPICmd     `cmd:"" group:"Evaluate and train:" name:"run-api" help:"Serve Atropos' trajectory API, persistently."`
 	Bench      benchCmd      `cmd:"" group:"Evaluate and train:" help:"Measure what the engine costs, against the scripted server."`
-	Chat       chatCmd       `cmd:"" group:"Talk to a model, and try the parts:" help:"Talk to a model that uses tools."`
+	Agent      agentCmds     `embed:""`
 	Tools      toolsCmd      `cmd:"" group:"Talk to a model, and try the parts:" help:"Show tools and call them."`
 	Toolsets   toolsetsCmd   `cmd:"" group:"Talk to a model, and try the parts:" help:"Show toolsets and distributions."`
 	Sandbox    sandboxCmd    `cmd:"" group:"Talk to a model, and try the parts:" help:"Show, check and use back-ends of boxes."`

@@ -169,97 +169,124 @@ func (r reasoning) closesLate(p *parse) bool {
 	return p.opt.Dialect == VLLM && p.index(r.open, 0) < 0 && end > 0 && strings.TrimSpace(p.text[:end]) != ""
 }
 
+// extent is where a text has its block of reasoning.
+type extent struct {
+	open, openLen int  // the opening mark; open is -1 without one
+	end, closeLen int  // the closing mark behind it; end is -1 without one
+	call          int  // the first mark of a call behind the opening mark; -1 without one
+	inside        bool // the text begins inside the block
+}
+
+// block takes the first block of reasoning out, if the text has one.
 func (r reasoning) block(p *parse) {
-	open, n := r.opening(p)
-	inside := p.opt.InReasoning || (r.always || r.off) && (p.opt.Dialect != SGLang)
-	end, closeLen := r.closing(p, max(open, 0))
-	mark := r.marker(p, max(open, 0))
-	switch {
-	case r.bare && p.opt.Dialect == VLLM && open < 0 && !inside && end >= 0:
-		p.content(0, end)
-		p.frame(end, end+closeLen)
-		p.pos = end + closeLen
-		return
-	case r.keep && p.opt.Dialect == VLLM && open >= 0 && end < 0 && r.marker(p, open) < 0:
-		p.content(0, open)
-		p.frame(open, open+n)
-		p.pos = open + n
-		return
-	case open < 0 && !inside && (end < 0 || r.needOn || p.opt.Dialect == SGLang && r.open != "<mm:think>"):
-		return
-	case open < 0 && !inside && mark >= 0 && mark < end:
-		return
-	case open >= 0 && !inside && (mark >= 0 && mark < open):
-		return
-	case open > 0 && inside && end >= 0 && end < open:
-		open, n = -1, 0
+	var e extent
+	e.open, e.openLen = r.opening(p)
+	e.end, e.closeLen = r.closing(p, max(e.open, 0))
+	e.call = r.marker(p, max(e.open, 0))
+	e.inside = p.opt.InReasoning || (r.always || r.off) && p.opt.Dialect != SGLang
+	switch served := p.opt.Dialect == VLLM; {
+	case served && r.bare && e.open < 0 && !e.inside && e.end >= 0:
+		p.content(0, e.end)
+		p.skip(e.end, e.closeLen)
+	case served && r.keep && e.open >= 0 && e.end < 0 && e.call < 0:
+		p.content(0, e.open)
+		p.skip(e.open, e.openLen)
+	case e.open >= 0 || e.inside || r.closesAlone(p, e):
+		r.take(p, e)
 	}
+}
+
+// closesAlone reports whether a closing mark that nothing opened ends reasoning.
+func (r reasoning) closesAlone(p *parse, e extent) bool {
+	if p.opt.Dialect == SGLang && r.open != "<mm:think>" {
+		return false
+	}
+	return !r.needOn && e.end >= 0 && (e.call < 0 || e.call > e.end)
+}
+
+// take marks the reasoning and the text before it, and sets p.pos to where the answer begins.
+func (r reasoning) take(p *parse, e extent) {
+	served := p.opt.Dialect == VLLM
+	from := r.enter(p, e)
+	end, closeLen := r.leave(p, e, from)
+	most := len(p.text)
+	if served && r.once {
+		most = 1
+	}
+	trim := r.trim
+	if served && closeLen > 0 { // reasoning that a call ends keeps its blanks
+		trim += r.serverTrim
+	}
+	if served && r.stray {
+		p.stray = r.close
+	}
+	stop := end
+	for n := 0; n < most && stop > from && strings.IndexByte(trim, p.text[stop-1]) >= 0; n++ {
+		stop--
+	}
+	p.reason(from, stop)
+	p.skip(stop, end+closeLen-stop)
+	for n := 0; n < most && p.pos < len(p.text) && strings.IndexByte(r.lead, p.text[p.pos]) >= 0; n++ {
+		p.pos++
+	}
+}
+
+// enter marks what is before the reasoning and returns where that begins.
+func (r reasoning) enter(p *parse, e extent) int {
 	from := 0
-	if open >= 0 {
-		if strings.TrimSpace(p.text[:open]) != "" {
-			if inside {
-				p.reason(0, open)
-			} else {
-				p.content(0, open)
-			}
+	if e.open >= 0 {
+		switch blank := strings.TrimSpace(p.text[:e.open]) == ""; {
+		case blank:
+		case e.inside:
+			p.reason(0, e.open)
+		default:
+			p.content(0, e.open)
 		}
-		p.frame(open, open+n)
-		from = open + n
+		from = e.open + e.openLen
+		p.frame(e.open, from)
 		for p.at(r.open, from) {
-			p.frame(from, from+n)
-			from += n
+			p.frame(from, from+e.openLen)
+			from += e.openLen
 		}
 	}
 	if r.open == "<|channel>" && p.at("thought\n", from) {
 		p.frame(from, from+8)
 		from += 8
 	}
-	if end < 0 {
-		if m := r.marker(p, from); m >= 0 {
-			end, closeLen = m, 0
-			p.loose = true
-			p.fault(m, m, "unclosed_reasoning", "a call begins inside reasoning that is not closed")
-			if r.loses && p.opt.Dialect == VLLM {
-				p.fault(m, len(p.text), "dropped_text", "this dialect reads no content behind reasoning that is not closed")
-				p.segs = append(p.segs, segment{kind: InFault, a: m, b: len(p.text), gone: true})
-			}
-		} else {
-			end = len(p.text)
-			if p.opt.Dialect == Ours {
-				p.fault(end, end, "unclosed_reasoning", "reasoning is not closed")
-			}
+	return from
+}
+
+// leave returns where the reasoning that begins at from ends, and the length of the closing
+// mark there. The mark of a call ends reasoning that is not closed.
+func (r reasoning) leave(p *parse, e extent, from int) (end, closeLen int) {
+	end, closeLen = e.end, e.closeLen
+	call := r.marker(p, from)
+	switch {
+	case end < 0 && call >= 0:
+		end, closeLen = call, 0
+		p.loose = true
+		p.fault(call, call, "unclosed_reasoning", "a call begins inside reasoning that is not closed")
+		if r.loses && p.opt.Dialect == VLLM {
+			p.fault(call, len(p.text), "dropped_text", "this dialect reads no content behind reasoning that is not closed")
+			p.segs = append(p.segs, segment{kind: InFault, a: call, b: len(p.text), gone: true})
 		}
-	}
-	if p.opt.Dialect == VLLM && p.gram.base != "" { // a call begins inside closed thinking: it is read
-		if m := r.marker(p, from); m >= 0 && m < end {
-			end, closeLen = m, 0
-			p.loose = true
-			p.fault(m, m, "call_in_reasoning", "this dialect reads a call inside reasoning")
+	case end < 0:
+		end = len(p.text)
+		if p.opt.Dialect == Ours {
+			p.fault(end, end, "unclosed_reasoning", "reasoning is not closed")
 		}
+	case p.opt.Dialect == VLLM && p.gram.base != "" && call >= 0 && call < end:
+		end, closeLen = call, 0
+		p.loose = true
+		p.fault(call, call, "call_in_reasoning", "this dialect reads a call inside reasoning")
 	}
-	end = max(end, from)
-	if p.opt.Dialect == VLLM {
-		if closeLen > 0 { // reasoning that a call ends keeps its blanks
-			r.trim += r.serverTrim
-		}
-		if r.stray {
-			p.stray = r.close
-		}
-	}
-	most := len(p.text)
-	if r.once && p.opt.Dialect == VLLM {
-		most = 1
-	}
-	stop := end
-	for n := 0; n < most && stop > from && strings.IndexByte(r.trim, p.text[stop-1]) >= 0; n++ {
-		stop--
-	}
-	p.reason(from, stop)
-	p.frame(stop, min(end+closeLen, len(p.text)))
-	p.pos = min(end+closeLen, len(p.text))
-	for n := 0; n < most && p.pos < len(p.text) && strings.IndexByte(r.lead, p.text[p.pos]) >= 0; n++ {
-		p.pos++
-	}
+	return max(end, from), closeLen
+}
+
+// skip marks n bytes at a place as frame, and sets p.pos behind them.
+func (p *parse) skip(at, n int) {
+	p.pos = min(at+n, len(p.text))
+	p.frame(at, p.pos)
 }
 
 func (r reasoning) opening(p *parse) (at, n int) {

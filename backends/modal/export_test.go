@@ -19,8 +19,5 @@ func Hang(x backends.Sandbox) {
 	old()
 }
 
-// SandboxID is the service's id of a box.
-func SandboxID(x backends.Sandbox) string { return x.(*box).id }
-
 // Own makes the boxes that follow another owner's.
 func (b *Backend) Own(o backends.Owner) { b.owner = o }

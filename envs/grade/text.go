@@ -28,12 +28,6 @@ func judged(r read) Grader {
 	})
 }
 
-// Exact compares the answer with gold, white space trimmed.
-func Exact(gold string) Grader {
-	gold = strings.TrimSpace(gold)
-	return judged(func(got string) (bool, string) { return got == gold, "answer " + short(got) })
-}
-
 // Contains looks for gold in the answer, regardless of case.
 func Contains(gold string) Grader {
 	want := strings.ToLower(strings.TrimSpace(gold))

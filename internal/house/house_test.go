@@ -18,7 +18,7 @@ func rules() []rule {
 	return []rule{
 		{"imports", house.Imports}, {"layers", house.Layers}, {"doors", house.Doors}, {"docs", house.Docs}, {"inits", house.Inits}, {"variables", house.Variables},
 		{"process", house.Process}, {"host", house.HostReach}, {"opens", house.Opens}, {"words", house.Words}, {"format", house.Format}, {"sleeps", house.Sleeps},
-		{"vectors", house.Vectors}, {"servers", house.Servers},
+		{"servers", house.Servers},
 	}
 }
 
@@ -136,9 +136,6 @@ func TestRulesBite(t *testing.T) {
 		{"a registry", "words", map[string]string{"Makefile": "GOPROXY=https://proxy.golang" + ".org\n"}, "may not be named"},
 		{"a test sleeps", "sleeps", map[string]string{"envs/a_test.go": "package x\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n"}, "sleeps outside a bubble"},
 		{"in a bubble", "sleeps", map[string]string{"envs/a_test.go": "package x\n\nimport (\n\t\"testing\"\n\t\"testing/synctest\"\n\t\"time\"\n)\n\nfunc f(t *testing.T) { synctest.Test(t, func(*testing.T) { time.Sleep(1) }) }\n"}, ""},
-		{"SSE beside AVX", "vectors", map[string]string{"envs/a.s": "\tVPSUBB Y0, Y1, Y2\n\tMOVQ AX, X0 \\\n"}, "an instruction of SSE"},
-		{"AVX alone", "vectors", map[string]string{"envs/a.s": "\tVPSUBB Y0, Y1, Y2\n\tVMOVQ AX, X0\n\tMOVQ AX, 8(DI) // not X0\n"}, ""},
-		{"SSE alone", "vectors", map[string]string{"envs/a.s": "\tMOVQ AX, X0\n"}, ""},
 		{"gofmt", "format", map[string]string{"envs/a.go": doc + "func f( ) {}\n"}, "gofmt"},
 	}
 	check := map[string]func(*house.Tree) []house.Finding{}

@@ -30,9 +30,6 @@ func (t *Template) Metered(meter func(int)) *Template {
 	return &c
 }
 
-// WithoutThinking is what the comparison of two histories leaves.
-func WithoutThinking(s string) string { return withoutThinking(s) }
-
 // Written is an answer as the template writes it after its own generation prompt.
 func (t *Template) Written(answer trajectory.Message, tools []trajectory.ToolSpec) (text string, inReasoning, ok bool) {
 	return t.written(t.probe, answer, tools)

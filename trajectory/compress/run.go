@@ -8,10 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"hermes/trajectory/columns"
 )
@@ -77,118 +74,6 @@ func (c *Compressor) Run(ctx context.Context, j Job) (m Metrics, err error) {
 		return w.metrics, err
 	}
 	return w.metrics, errors.Join(w.publish(j), w.metrics.Balance())
-}
-
-// pending is a row under way.
-type pending struct {
-	in  []byte
-	out chan Result // one value, unless the work stops
-}
-
-// rows does the rows that are not done. Readers wait for workers, workers for the writer:
-// at most twice Concurrency rows are in memory.
-func (c *Compressor) rows(ctx context.Context, j Job, w *work) error {
-	n := j.Concurrency
-	if n <= 0 {
-		n = 8
-	}
-	g, gctx := errgroup.WithContext(ctx)
-	drained := false // written before queue is closed, read after everything ended
-	queue, permits := make(chan pending, n), make(chan struct{}, n)
-	done := w.done // before this start; the writer counts on
-	g.Go(func() error {
-		defer close(queue)
-		row := int64(-1)
-		for line, err := range j.Sample.of(j.Inputs.rows()) {
-			if row++; err != nil {
-				return err
-			}
-			if row < done {
-				if err := w.same(row, line); err != nil {
-					return err
-				}
-				continue
-			}
-			p, at := pending{line, make(chan Result, 1)}, row
-			select {
-			case <-j.Drain: // a permit may be free too
-				drained = true
-				return nil
-			default:
-			}
-			select {
-			case permits <- struct{}{}:
-			case <-j.Drain:
-				drained = true
-				return nil
-			case <-gctx.Done():
-				return nil
-			}
-			g.Go(func() error {
-				defer func() { <-permits }()
-				r, err := c.one(gctx, at, line, j.Inputs.Parquet)
-				if err != nil {
-					return fmt.Errorf("row %d: %w", at, err)
-				}
-				p.out <- r
-				return nil
-			})
-			select {
-			case queue <- p:
-			case <-gctx.Done():
-				return nil
-			}
-		}
-		if row+1 < done {
-			return &OtherError{fmt.Sprintf("the input has %d rows, %s has %d already; remove %s* to begin anew", row+1, w.path, done, w.path)}
-		}
-		return nil
-	})
-	g.Go(func() error {
-		for p := range queue {
-			var r Result
-			select {
-			case r = <-p.out:
-			case <-gctx.Done():
-				select { // what is ready is kept
-				case r = <-p.out:
-				default:
-					return nil
-				}
-			}
-			if err := w.put(p.in, r); err != nil {
-				return err
-			}
-			if j.Progress != nil {
-				j.Progress(w.metrics)
-			}
-		}
-		return nil
-	})
-	err := g.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if drained && err == nil {
-		return ErrDrained
-	}
-	return err
-}
-
-func (c *Compressor) one(ctx context.Context, row int64, line []byte, parquet bool) (Result, error) {
-	key := strconv.FormatInt(row, 10)
-	if !parquet {
-		return c.Line(ctx, key, line)
-	}
-	var r columns.Row
-	if err := json.Unmarshal(line, &r); err != nil {
-		return Result{}, err
-	}
-	result, changed, err := c.Columns(ctx, key, &r)
-	if err == nil && changed != nil {
-		result.row, err = json.Marshal(changed)
-	}
-	return result, err
 }
 
 // publish puts the whole output in its place.

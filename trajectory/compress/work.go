@@ -129,7 +129,7 @@ func (w *work) header(r *bufio.Reader, id Identity) (n int64, err error) {
 	}
 	var was Identity
 	if err := json.Unmarshal(line, &was); err != nil {
-		return 0, fmt.Errorf("%s: %w; remove it to begin anew", w.log.Name(), err)
+		return 0, fmt.Errorf("%s: %w; remove it to begin again", w.log.Name(), err)
 	}
 	if d := was.differs(id); d != "" {
 		return 0, &OtherError{fmt.Sprintf("output %s was begun otherwise: %s; name another output, or remove %s*", w.path, d, w.path)}

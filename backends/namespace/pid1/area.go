@@ -105,6 +105,8 @@ type area struct {
 	table   [children]child
 
 	socket  uint64
+	fds     uint64    // that came with the request
+	more    bool      // children may have ended that were not collected yet
 	mask    uint64    // a signal set
 	action  [4]uint64 // struct sigaction: the default
 	poll    [2]pollFD

@@ -20,5 +20,5 @@
 // functions in play.go are all that runs there. They are nosplit, touch nothing but their
 // [area], write no pointers, and call nothing but raw system calls. All signals are blocked
 // for good, so that no handler of the runtime runs either; those that end a process by
-// force need none.
+// force need none. The stack is a copy of the helper's, which has made room in it before.
 package pid1

@@ -122,6 +122,7 @@ func (a *area) fork(o order, fds []int) (pid uintptr, errno syscall.Errno) {
 	if o.owner == 0 || become(o.owner) != 0 {
 		o.owner = 0
 	}
+	reserve() // and from here to the clone nothing may stop this goroutine, as its stack could shrink: signals are blocked, clone is nosplit
 	pid, errno = a.clone(&args)
 	if o.owner != 0 && become(0) != 0 {
 		exit(ExitHelpless) // as another user it would be of no use
@@ -129,6 +130,23 @@ func (a *area) fork(o order, fds []int) (pid uintptr, errno syscall.Errno) {
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
 	return pid, errno
 }
+
+// room is the stack that the copy has. Its functions take 0.8 kB together, and twice that in
+// a build for a debugger.
+const room = 8 << 10
+
+// reserve makes the stack so large that room is left below the frame of the caller.
+//
+//go:noinline
+func reserve() {
+	var frame [room]byte
+	touch(&frame)
+}
+
+// touch keeps the compiler from leaving out the frame.
+//
+//go:noinline
+func touch(frame *[room]byte) { frame[0] = 1 }
 
 // readOrder waits for the next order; io.EOF says that hermes is gone.
 func readOrder(control int) (o order, fds []int, err error) {

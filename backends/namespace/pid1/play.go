@@ -11,6 +11,16 @@ import (
 // the package's doc): each function is nosplit, and calls nothing but others of this file
 // and raw system calls.
 
+// call calls f. The linker adds up the frames of nosplit functions that call each other by
+// name and refuses more than 792 bytes, which a build for a debugger (-gcflags='all=-N -l')
+// takes. It does not follow this call; [reserve] has made room for all frames together.
+//
+//go:norace
+//go:nosplit
+//go:nocheckptr
+//go:noinline
+func call(f func(*area), a *area) { f(a) }
+
 // clone makes the process. In the copy it does not return.
 //
 //go:norace
@@ -45,23 +55,23 @@ func (a *area) serve() {
 	if errno != 0 || fd != deaths {
 		exit(ExitHelpless)
 	}
-	more := false
+	a.more = false
 	for {
 		a.poll[0].fd, a.poll[0].events = Socket, unix.POLLIN
 		a.poll[1].fd, a.poll[1].events = deaths, unix.POLLIN
 		timeout := uintptr(0)
-		if more {
+		if a.more {
 			timeout = uintptr(unsafe.Pointer(&a.now))
 		}
 		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&a.poll)), 2, timeout, 0, 0, 0)
 		if errno != 0 {
 			continue
 		}
-		if a.poll[1].revents != 0 || more {
-			more = a.collect()
+		if a.poll[1].revents != 0 || a.more {
+			call((*area).collect, a)
 		}
 		if a.poll[0].revents != 0 {
-			a.receive()
+			call((*area).receive, a)
 		}
 	}
 }
@@ -77,17 +87,20 @@ func exit(code uintptr) {
 }
 
 // collect takes the ends of children, and of orphans that fell to pid 1, and reports
-// those of the table. It stops after many, so that orphans without end keep nobody waiting.
+// those of the table. It stops after many and sets more, so that orphans without end keep
+// nobody waiting.
 //
 //go:norace
 //go:nosplit
 //go:nocheckptr
-func (a *area) collect() (more bool) {
+func (a *area) collect() {
+	a.more = true
 	syscall.RawSyscall6(unix.SYS_READ, deaths, uintptr(unsafe.Pointer(&a.info)), 128, 0, 0, 0)
 	for range 1000 {
 		pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&a.status)), unix.WNOHANG, uintptr(unsafe.Pointer(&a.usage)), 0, 0)
 		if errno != 0 || pid == 0 {
-			return false
+			a.more = false
+			return
 		}
 		for i := range a.table {
 			c := &a.table[i]
@@ -101,7 +114,6 @@ func (a *area) collect() (more bool) {
 			break
 		}
 	}
-	return true
 }
 
 // send writes the report. A host that does not take it is gone, and pid 1 with it.
@@ -168,11 +180,11 @@ func (a *area) receive() {
 	if n != unsafe.Sizeof(a.request) || a.request.ops > maxOps || a.request.data > maxData {
 		exit(ExitNonsense)
 	}
-	fds := uint64(0)
+	a.fds = 0
 	if a.message.controlLen >= 16 && a.control.level == unix.SOL_SOCKET && a.control.kind == unix.SCM_RIGHTS {
-		fds = min((a.control.len-16)/4, maxFDs)
+		a.fds = min((a.control.len-16)/4, maxFDs)
 	}
-	for i := uint64(0); i < fds; i++ {
+	for i := uint64(0); i < a.fds; i++ {
 		a.slots[i&(maxSlots-1)] = uint64(uint32(a.control.fds[i&(maxFDs-1)]))
 	}
 	read(uintptr(unsafe.Pointer(&a.ops)), uintptr(a.request.ops)*unsafe.Sizeof(op{}))
@@ -180,10 +192,10 @@ func (a *area) receive() {
 	switch a.request.kind {
 	case playHere:
 		a.report = Report{Kind: played}
-		a.play()
+		call((*area).play, a)
 		a.send()
 	case playChild:
-		a.start(fds)
+		call((*area).start, a)
 	case listChildren:
 		for i := range a.table {
 			if c := &a.table[i]; c.pid != 0 {
@@ -208,7 +220,7 @@ func (a *area) receive() {
 //go:norace
 //go:nosplit
 //go:nocheckptr
-func (a *area) start(fds uint64) {
+func (a *area) start() {
 	free := children
 	for i := range a.table {
 		if a.table[i].pid == 0 {
@@ -221,13 +233,13 @@ func (a *area) start(fds uint64) {
 		var pid uintptr
 		pid, errno = vfork()
 		if errno == 0 && pid == 0 {
-			a.become()
+			call((*area).become, a)
 		}
 		if errno == 0 {
 			a.table[free&(children-1)] = child{pid: uint64(pid), id: a.request.id}
 		}
 	}
-	for i := uint64(0); i < fds; i++ {
+	for i := uint64(0); i < a.fds; i++ {
 		syscall.RawSyscall6(unix.SYS_CLOSE, uintptr(a.slots[i&(maxSlots-1)]), 0, 0, 0, 0, 0)
 	}
 	if errno != 0 {
@@ -251,7 +263,6 @@ const aside = 96
 //go:norace
 //go:nosplit
 //go:nocheckptr
-//go:noinline
 func (a *area) become() {
 	// Where the socket lies, the list may put a stream of the command: what it says of a
 	// failure behind that must not go there, and a command that was not started never ends with 0.

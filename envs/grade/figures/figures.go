@@ -251,15 +251,3 @@ func MDE(n int, p, rho, significance, power float64) float64 {
 	z := normalQuantile(1-significance/2) + normalQuantile(power)
 	return min(1, z*math.Sqrt(2*p*(1-p)*(1-rho)/float64(n)))
 }
-
-// Median is the middle of a list, which is sorted in place; 0 where it is empty.
-func Median(xs []float64) float64 {
-	if len(xs) == 0 {
-		return 0
-	}
-	slices.Sort(xs)
-	if n := len(xs); n%2 == 0 {
-		return (xs[n/2-1] + xs[n/2]) / 2
-	}
-	return xs[len(xs)/2]
-}

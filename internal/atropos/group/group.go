@@ -138,7 +138,7 @@ func (g *Group) Parts(parts [][]byte) [][]byte {
 
 // Read reads the body of /scored_data.
 func Read(body []byte, r Rules) (Group, error) {
-	s := scan{b: body, rules: r, wide: vectors()}
+	s := scan{b: body, rules: r}
 	return s.one()
 }
 
@@ -156,7 +156,7 @@ func (s *scan) one() (Group, error) {
 
 // ReadList reads the body of /scored_data_list: all its groups, or the first fault.
 func ReadList(body []byte, r Rules) ([]Group, error) {
-	s := scan{b: body, rules: r, wide: vectors()}
+	s := scan{b: body, rules: r}
 	s.space()
 	if s.i == len(body) {
 		return nil, s.bad("a value is missing")

@@ -22,7 +22,6 @@ type scan struct {
 	i         int
 	rules     Rules
 	nonFinite bool
-	wide      bool // look at 64 bytes at once
 }
 
 func (s *scan) bad(msg string) *Fault {

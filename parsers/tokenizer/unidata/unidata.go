@@ -100,12 +100,6 @@ func (l *Lookup) Is(c rune, flags uint8) bool {
 // Flags returns the shared table of flags.
 func Flags() *Lookup { return &load().flags }
 
-// Lower returns the lower case of c, which may be several code points.
-func Lower(c rune) (string, bool) {
-	s, ok := load().lower[c]
-	return s, ok
-}
-
 // Lowers returns the shared table of lower cases. Callers must not change it.
 func Lowers() map[rune]string { return load().lower }
 

@@ -41,15 +41,6 @@ func open(s *tool.Scope, o Options) *session {
 	}).(*session)
 }
 
-// Forget makes the tools forget which files the model has seen, as must be done when
-// older messages leave its context.
-func Forget(s *tool.Scope) {
-	x := open(s, Options{}.withDefaults())
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.files = newMemory()
-}
-
 func (x *session) close(ctx context.Context) error { return x.procs.close(ctx) }
 
 func (x *session) box(ctx context.Context) (backends.Sandbox, error) {

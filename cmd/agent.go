@@ -1,9 +1,16 @@
+//go:build !lean
+
 package cmd
 
 import (
 	"hermes/internal/runs/chat"
 	"hermes/internal/settings"
 )
+
+// agentCmds are the commands of the agent, which the build tag lean leaves out with all that only they need: see agent_lean.go.
+type agentCmds struct {
+	Chat chatCmd `cmd:"" group:"Talk to a model, and try the parts:" help:"Talk to a model that uses tools."`
+}
 
 // chatCmd is `hermes chat`.
 type chatCmd struct{ settings.Chat }
