@@ -18,15 +18,15 @@ type agenticStep struct {
 	arguments  map[string]any
 }
 
-// agenticSteps are the turns of the shape agentic: a file, commands of which some need the
-// state that others left, and the file again.
+// agenticSteps are the turns of the shape agentic: commands, of which some need the state that others
+// left, and a file that is written and read.
 func agenticSteps() []agenticStep {
 	run := func(command string) agenticStep {
 		return agenticStep{"terminal", command, map[string]any{"command": command}}
 	}
 	return []agenticStep{
-		{"write_file", `printf 'line %s\n' 1 2 3 >notes.txt`, map[string]any{"path": "notes.txt", "content": "line 1\nline 2\nline 3\n"}},
 		run("pwd; ls -la"),
+		{"write_file", `printf 'line %s\n' 1 2 3 >notes.txt`, map[string]any{"path": "notes.txt", "content": "line 1\nline 2\nline 3\n"}},
 		run("mkdir -p src && cd src"),
 		run(`printf '%s\n' one two three >list.txt`),
 		run("grep -n two list.txt"),
