@@ -17,7 +17,7 @@ import (
 	"hermes/backends/singularity"
 	"hermes/backends/ssh"
 	"hermes/configs"
-	"hermes/rollout/tool"
+	"hermes/internal/nearest"
 )
 
 // AutoBackend is the name that leaves the choice to the machine.
@@ -111,7 +111,7 @@ func OpenBackend(ctx context.Context, name string, section configs.Section, kind
 	i := slices.IndexFunc(kinds, func(k backends.Kind) bool { return k.Name == name })
 	if i < 0 {
 		near := ""
-		if n := tool.Nearest(name, BackendNames(kinds)); n != "" {
+		if n := nearest.Name(name, BackendNames(kinds)); n != "" {
 			near = ", did you mean " + n + "?"
 		}
 		return nil, fmt.Errorf("no back-end %q (have %s, %s%s)", name, AutoBackend, strings.Join(BackendNames(kinds), ", "), near)

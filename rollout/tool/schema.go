@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"hermes/internal/nearest"
 )
 
 // schema is the part of JSON Schema that tools use. Keywords that are not here are not
@@ -334,7 +336,7 @@ func near(v any, enum []any) string {
 			names = append(names, name)
 		}
 	}
-	if n := Nearest(text, names); n != "" {
+	if n := nearest.Name(text, names); n != "" {
 		return fmt.Sprintf(" (did you mean %q?)", n)
 	}
 	return ""
@@ -397,7 +399,7 @@ func (s *schema) checkObject(at string, v map[string]any) error {
 		}
 		if !known && s.closed {
 			known := slices.Sorted(maps.Keys(s.Properties))
-			if n := Nearest(k, known); n != "" {
+			if n := nearest.Name(k, known); n != "" {
 				return fmt.Errorf("%s: unknown parameter (did you mean %s?)", join(k), n)
 			}
 			return fmt.Errorf("%s: unknown parameter, known are %s", join(k), strings.Join(known, ", "))
@@ -412,7 +414,7 @@ func (s *schema) checkObject(at string, v map[string]any) error {
 // instead names an unknown key that was probably meant as the missing one.
 func (s *schema) instead(v map[string]any, missing string) string {
 	for _, k := range slices.Sorted(maps.Keys(v)) {
-		if _, known := s.Properties[k]; !known && Nearest(k, []string{missing}) != "" {
+		if _, known := s.Properties[k]; !known && nearest.Name(k, []string{missing}) != "" {
 			return fmt.Sprintf(" (got %s)", k)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
 
@@ -242,7 +243,7 @@ func (e *entry) call(ctx context.Context, s *Scope, args json.RawMessage) (r Res
 
 func (s *Set) unknown(name string) Result {
 	text := fmt.Sprintf("Unknown tool: %s", name)
-	if near := Nearest(name, slices.Collect(maps.Keys(s.byName))); near != "" {
+	if near := nearest.Name(name, slices.Collect(maps.Keys(s.byName))); near != "" {
 		text += fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	text += ". Available: " + cmp.Or(strings.Join(s.names, ", "), "none")
