@@ -78,10 +78,10 @@ func scanChoice(s *scan.Scanner, c *choice) bool {
 			return c.Index.UnmarshalJSON(v) == nil
 		case 3:
 			c.Text = v
-		case 4:
-			return c.Finish.UnmarshalJSON(v) == nil
+		case 4: // null in all pieces but one
+			return string(v) == "null" || c.Finish.UnmarshalJSON(v) == nil
 		case 5:
-			return c.Native.UnmarshalJSON(v) == nil
+			return string(v) == "null" || c.Native.UnmarshalJSON(v) == nil
 		case 6:
 			c.Error = v
 		case 7:
