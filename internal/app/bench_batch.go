@@ -38,59 +38,103 @@ type typedFigures struct {
 
 func (b Bench) typed() bool { return b.Shape == "batch" || b.Shape == "agentic" }
 
+// typedRound is what one round gave: processor time in µs a turn.
+type typedRound struct {
+	wall, typed, floor, server float64
+	limit                      float64 // answers a second of the bare loop
+	request                    int     // bytes
+}
+
 // runTyped measures round after round: the command, then its floor.
 func (b Bench) runTyped(ctx context.Context, f Figures) (Figures, error) {
 	rows := filepath.Join(b.Dir, "tasks.jsonl")
 	if err := b.writeRows(rows); err != nil {
 		return f, err
 	}
-	turns := float64(b.Rollouts * b.Turns)
-	var typed, floors, walls, servers, limits []float64
-	for round := range b.Rounds {
-		args := b.args(rows, fmt.Sprint("round-", round))
+	var rounds []typedRound
+	for n := range b.Rounds {
+		run := fmt.Sprint("round-", n)
+		args := b.args(rows, run)
 		f.Command = strings.Join(append([]string{"hermes"}, args...), " ")
-		before, err := b.serverStats(ctx)
+		r, err := b.typedRound(ctx, filepath.Join(b.Dir, run), args)
 		if err != nil {
-			return f, err
-		}
-		start, cpu, server := time.Now(), everything(), b.Typed.Server()
-		if err := b.Typed.Hermes(ctx, args...); err != nil {
 			return f, fmt.Errorf("%s: %w", f.Command, err)
 		}
-		walls = append(walls, time.Since(start).Seconds())
-		typed = append(typed, micros(everything()-cpu)/turns)
-		servers = append(servers, micros(b.Typed.Server()-server)/turns)
-		after, err := b.serverStats(ctx)
-		if err != nil {
-			return f, err
-		}
-		if err := b.meant(filepath.Join(b.Dir, fmt.Sprint("round-", round)), after.Requests-before.Requests); err != nil {
-			return f, err
-		}
-		f.Request = int((after.Bytes - before.Bytes) / (after.Requests - before.Requests))
 		f.PeakMB = peak()
-		rate, cost, err := b.bare(ctx, f.Request)
-		if err != nil {
-			return f, fmt.Errorf("bare requests: %w", err)
+		if err := b.typedFloor(ctx, &r); err != nil {
+			return f, err
 		}
-		limits = append(limits, rate)
-		if b.Shape == "agentic" {
-			if cost, err = b.commands(ctx); err != nil {
-				return f, fmt.Errorf("bare commands: %w", err)
-			}
-			cost /= float64(b.Turns)
-		}
-		floors = append(floors, cost)
+		rounds = append(rounds, r)
 	}
-	f.CPUPerTurn, f.Floor, f.Seconds, f.ServerTurn, f.ServerLimit = median(typed), median(floors), median(walls), median(servers), median(limits)
-	f.CPUEach, f.FloorEach, f.PerSecond = f.CPUPerTurn*float64(b.Turns)/1e3, f.Floor*float64(b.Turns)/1e3, turns/f.Seconds
-	f.Times, f.ServerBusy = f.CPUPerTurn/f.Floor, f.PerSecond/f.ServerLimit
+	turns := float64(b.Turns)
+	over := func(of func(typedRound) float64) float64 {
+		var list []float64
+		for _, r := range rounds {
+			list = append(list, of(r))
+		}
+		return median(list)
+	}
+	f.CPUPerTurn = over(func(r typedRound) float64 { return r.typed })
+	f.CPUEach = f.CPUPerTurn * turns / 1e3
+	f.Floor = over(func(r typedRound) float64 { return r.floor })
+	f.FloorEach = f.Floor * turns / 1e3
+	f.Times = over(func(r typedRound) float64 { return r.typed / r.floor })
+	f.Seconds = over(func(r typedRound) float64 { return r.wall })
+	f.PerSecond = float64(b.Rollouts) * turns / f.Seconds
+	f.Request = rounds[len(rounds)-1].request
+	f.ServerTurn = over(func(r typedRound) float64 { return r.server })
+	f.ServerLimit = over(func(r typedRound) float64 { return r.limit })
+	f.ServerBusy = f.PerSecond / f.ServerLimit
 	if b.Latency > 0 {
 		waves := (b.Rollouts + b.InFlight - 1) / b.InFlight
 		f.Ideal = (time.Duration(waves*b.Turns) * b.Latency).Seconds()
 		f.Ratio = f.Seconds / f.Ideal
 	}
 	return f, nil
+}
+
+// typedRound runs the command once.
+func (b Bench) typedRound(ctx context.Context, dir string, args []string) (r typedRound, err error) {
+	before, err := b.serverStats(ctx)
+	if err != nil {
+		return r, err
+	}
+	start := time.Now()
+	cpu := everything()
+	server := b.Typed.Server()
+	if err := b.Typed.Hermes(ctx, args...); err != nil {
+		return r, err
+	}
+	turns := float64(b.Rollouts * b.Turns)
+	r.wall = time.Since(start).Seconds()
+	r.typed = micros(everything()-cpu) / turns
+	r.server = micros(b.Typed.Server()-server) / turns
+	after, err := b.serverStats(ctx)
+	if err != nil {
+		return r, err
+	}
+	asked := after.Requests - before.Requests
+	if err := b.meant(dir, asked); err != nil {
+		return r, err
+	}
+	r.request = int((after.Bytes - before.Bytes) / asked)
+	return r, nil
+}
+
+// typedFloor measures what the command is compared with.
+func (b Bench) typedFloor(ctx context.Context, r *typedRound) (err error) {
+	if r.limit, r.floor, err = b.bare(ctx, r.request); err != nil {
+		return fmt.Errorf("bare requests: %w", err)
+	}
+	if b.Shape != "agentic" {
+		return nil
+	}
+	each, err := b.commands(ctx)
+	if err != nil {
+		return fmt.Errorf("bare commands: %w", err)
+	}
+	r.floor = each / float64(b.Turns)
+	return nil
 }
 
 // args are what is typed: nothing but what must be said, so that the defaults are measured.
