@@ -258,7 +258,8 @@ func (p *Projector) follow(ctx context.Context) error {
 	defer pause.Stop()
 	for {
 		begun := time.Now()
-		if err := p.step(ctx); err != nil {
+		// A step that has begun is not cut off: what it has taken from memory would be read from the log again.
+		if err := p.step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 		// Committing must stay cheap beside what it commits.
@@ -289,7 +290,7 @@ func (p *Projector) Finish(ctx context.Context) (stats.Statistics, error) {
 		p.stop()
 		<-p.done
 		p.stop = nil
-		p.ready = false // a step may have been cut off
+		p.ready = false // somebody may have deleted an output meanwhile
 		defer p.log.Remember(0)
 	}
 	ctx = context.WithoutCancel(ctx)
