@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"hermes/backends"
-	"hermes/internal/app"
+	"hermes/internal/build"
+	"hermes/internal/runs/bench"
 )
 
 // typed starts the model servers of the shapes that run `hermes batch` itself, and gives
 // the benchmark what it needs for that.
-func (c *benchCmd) typed(h *host, b *app.Bench) (stop func(), err error) {
-	if names := app.BackendNames(h.Parts.Backends); b.Backend != app.AutoBackend && !slices.Contains(names, b.Backend) {
+func (c *benchCmd) typed(h *host, b *bench.Bench) (stop func(), err error) {
+	if names := build.BackendNames(h.Parts.Backends); b.Backend != build.AutoBackend && !slices.Contains(names, b.Backend) {
 		return nil, Usage("--backend %q: want auto, %s", b.Backend, strings.Join(names, ", "))
 	}
 	script := filepath.Join(b.Dir, "script.jsonl")
@@ -41,10 +42,10 @@ func (c *benchCmd) typed(h *host, b *app.Bench) (stop func(), err error) {
 		return nil, err
 	}
 	b.Base = url + "/v1"
-	b.Typed = app.Typed{
+	b.Typed = bench.Typed{
 		Hermes: func(ctx context.Context, args ...string) error { return h.again(ctx, b.Dir, args) },
 		Backend: func(ctx context.Context) (backends.Backend, error) {
-			return app.OpenBackend(ctx, c.Backend, h.Layers.Section("backends"), h.Parts.Backends)
+			return build.OpenBackend(ctx, c.Backend, h.Layers.Section("backends"), h.Parts.Backends)
 		},
 		Bash: func(ctx context.Context, dir, command string) error {
 			bash := exec.CommandContext(ctx, "bash", "-c", command)
