@@ -31,19 +31,27 @@ func (c *benchCmd) Run(h *host) (err error) {
 	model := []string{"model", "fake", "--listen", "127.0.0.1:0", "--latency", b.Latency.String()}
 	if b.Shape == "serve" {
 		model = append(model, "--tokenizer", "builtin:prose")
-		api, stop, err := c.server(h, "run-api", "--port", "0", "--data", filepath.Join(b.Dir, "run-api"))
+		api, _, stop, err := c.server(h, "run-api", "--port", "0", "--data", filepath.Join(b.Dir, "run-api"))
 		if err != nil {
 			return err
 		}
 		defer stop()
 		b.API = api
 	}
-	url, stop, err := c.server(h, model...)
-	if err != nil {
-		return err
+	if b.Shape == "batch" || b.Shape == "agentic" {
+		stop, err := c.typed(h, &b)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	} else {
+		url, _, stop, err := c.server(h, model...)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		b.Base = url + "/v1"
 	}
-	defer stop()
-	b.Base = url + "/v1"
 	if c.Profile != "" {
 		f, err := os.Create(c.Profile)
 		if err != nil {
@@ -67,19 +75,19 @@ func (c *benchCmd) Run(h *host) (err error) {
 }
 
 // server starts a server of hermes, which says its address first, and returns that.
-func (c *benchCmd) server(h *host, args ...string) (url string, stop func(), err error) {
+func (c *benchCmd) server(h *host, args ...string) (url string, pid int, stop func(), err error) {
 	if h.Program == "" {
-		return "", nil, errors.New("bench: this program does not know its own path, so it cannot start the servers")
+		return "", 0, nil, errors.New("bench: this program does not know its own path, so it cannot start the servers")
 	}
 	server := exec.CommandContext(h.Ctx, h.Program, args...)
 	server.Args[0], server.Env = "hermes", append([]string{}, "HOME="+os.TempDir(), "HERMES_HOME="+os.TempDir()+"/hermes-none")
 	server.Cancel = func() error { return server.Process.Signal(syscall.SIGTERM) }
 	out, err := server.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	if err := server.Start(); err != nil {
-		return "", nil, fmt.Errorf("start %s: %w", strings.Join(args[:2], " "), err)
+		return "", 0, nil, fmt.Errorf("start %s: %w", strings.Join(args[:2], " "), err)
 	}
 	stop = func() {
 		_ = server.Process.Signal(syscall.SIGTERM)
@@ -88,7 +96,7 @@ func (c *benchCmd) server(h *host, args ...string) (url string, stop func(), err
 	url, err = bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		stop()
-		return "", nil, fmt.Errorf("%s did not say its address: %w", strings.Join(args[:2], " "), err)
+		return "", 0, nil, fmt.Errorf("%s did not say its address: %w", strings.Join(args[:2], " "), err)
 	}
-	return strings.TrimSpace(url), stop, nil
+	return strings.TrimSpace(url), server.Process.Pid, stop, nil
 }

@@ -45,6 +45,7 @@ type Stats struct {
 	Limited     int64            `json:"limited"`    // 429 by the hidden limit
 	MaxInFlight int64            `json:"max_in_flight"`
 	Metrics     int64            `json:"metrics"` // reads of /metrics
+	Bytes       int64            `json:"bytes"`   // of the bodies of requests, where their length was said
 	Faults      map[string]int64 `json:"faults"`
 }
 
@@ -65,13 +66,15 @@ func newLedger(w io.Writer, keep bool) *ledger {
 	return &ledger{seen: map[digest]tally{}, w: w, keep: keep, st: Stats{Faults: map[string]int64{}}}
 }
 
-// ask counts a request and returns how often its digest was asked and answered before.
-func (l *ledger) ask(d digest, flying int64) tally {
+// ask counts a request with a body of size bytes (-1: unknown) and returns how often its
+// digest was asked and answered before.
+func (l *ledger) ask(d digest, flying, size int64) tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.seen[d]
 	l.seen[d] = tally{before.asked + 1, before.answered}
 	l.st.Requests++
+	l.st.Bytes += max(size, 0)
 	l.st.MaxInFlight = max(l.st.MaxInFlight, flying)
 	return before
 }

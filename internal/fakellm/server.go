@@ -160,7 +160,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, q *request) {
 	dig := q.digest()
 	flying := s.flying.Add(1)
 	defer s.flying.Add(-1)
-	before := s.log.ask(dig, flying)
+	before := s.log.ask(dig, flying, r.ContentLength)
 	x := &exchange{s: s, w: w, ctx: r.Context(), q: q, dig: dig, dice: dice{state: s.opt.Seed ^ dig.low() ^ uint64(before.asked)<<32}}
 	x.entry = Entry{Path: q.path, Turn: q.talk.turns, Ask: int(before.asked), Status: 200}
 	if s.opt.Record || s.opt.Log != nil {

@@ -65,6 +65,7 @@ type Journal struct {
 	opt     Options
 	codec   codec
 	scratch scratches
+	recent  recent
 
 	// sync guards the disk: who holds it makes everything written so far durable.
 	// It is taken before mu.

@@ -28,6 +28,7 @@ type Entry struct {
 	Current bool
 
 	load func() ([]byte, error)
+	have *recent // may hold the record; nil: the log is read
 }
 
 // Place reads what Cursor kept.
@@ -44,6 +45,11 @@ func (e Entry) Record() (*trajectory.Record, error) {
 	if e.Kind != KindFinal && e.Kind != KindAttempt {
 		return nil, fmt.Errorf("entry at offset %d holds no record but a %v", e.At, e.Kind)
 	}
+	if e.have != nil {
+		if r := e.have.take(e.At); r != nil {
+			return r, nil
+		}
+	}
 	b, err := e.load()
 	if err != nil {
 		return nil, err
@@ -54,7 +60,7 @@ func (e Entry) Record() (*trajectory.Record, error) {
 // Keep reads what Record needs, which may then be called at any time, on any goroutine.
 func (e Entry) Keep() (Entry, error) {
 	b, err := e.load()
-	e.load = func() ([]byte, error) { return b, nil }
+	e.load, e.have = func() ([]byte, error) { return b, nil }, nil
 	return e, err
 }
 

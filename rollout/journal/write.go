@@ -66,6 +66,9 @@ func (j *Journal) put(ctx context.Context, k Kind, r *trajectory.Record) (at, en
 	}
 	h := Header{Kind: k, Key: r.Key, Group: r.Group, Attempt: r.Attempt, Outcome: r.Outcome}
 	at, end, err = j.write(ctx, h, raw, false, s)
+	if err == nil {
+		j.recent.put(at, r, raw)
+	}
 	j.scratch.put(s)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%v record of %s, attempt %d: %w", k, r.Key, r.Attempt, explain(err))

@@ -35,6 +35,7 @@ type linesState struct {
 
 // ShareGPT is the sink of trajectories.jsonl.
 func ShareGPT(fsys journal.FS, dir string, tools []string, o sharegpt.Options) Sink {
+	o.Systems = &sharegpt.Systems{}
 	return &lines{name: "sharegpt", path: filepath.Join(dir, "trajectories.jsonl"), fs: fsys,
 		render: func(b []byte, r *trajectory.Record) ([]byte, error) {
 			return sharegpt.NewLine(r, tools, false, o).Append(b)

@@ -160,7 +160,7 @@ func (p *Projector) step(ctx context.Context) (err error) {
 		}
 	}
 	upTo, synced := p.at, p.log.Synced()
-	for e, err := range p.log.Records(ctx, p.at) {
+	for e, err := range p.log.Follow(ctx, p.at) {
 		if err != nil {
 			return err
 		}
@@ -232,11 +232,16 @@ func (p *Projector) save() error {
 	return nil
 }
 
+// followBytes bounds the records that wait in memory for a projector that follows the log, by
+// their size there. Where it falls behind by more it reads the log.
+const followBytes = 32 << 20
+
 // Follow projects in the background until Finish. A failure does not stop the run: it is
 // told by Err, and Finish tries again.
 func (p *Projector) Follow(ctx context.Context) {
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	p.done = make(chan struct{})
+	p.log.Remember(followBytes)
 	go func() {
 		defer close(p.done)
 		if err := p.follow(ctx); err != nil && ctx.Err() == nil {
@@ -253,7 +258,8 @@ func (p *Projector) follow(ctx context.Context) error {
 	defer pause.Stop()
 	for {
 		begun := time.Now()
-		if err := p.step(ctx); err != nil {
+		// A step that has begun is not cut off: what it has taken from memory would be read from the log again.
+		if err := p.step(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 		// Committing must stay cheap beside what it commits.
@@ -284,7 +290,8 @@ func (p *Projector) Finish(ctx context.Context) (stats.Statistics, error) {
 		p.stop()
 		<-p.done
 		p.stop = nil
-		p.ready = false // a step may have been cut off
+		p.ready = false // somebody may have deleted an output meanwhile
+		defer p.log.Remember(0)
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := p.step(ctx); err != nil {

@@ -48,7 +48,32 @@ func record(i int, r *rand.Rand) *trajectory.Record {
 	}
 	t.Finish([]trajectory.Message{{Role: trajectory.Tool, CallID: "c", Parts: []trajectory.Part{{Kind: "text", Text: "a\nb"}}}})
 	rec.Trace = t
+	odd(rec, r)
 	return rec
+}
+
+// odd gives a record what the log changes or leaves out: bytes that are no UTF-8, white space
+// in JSON, empty lists, a clock with a zone.
+func odd(rec *trajectory.Record, r *rand.Rand) {
+	switch r.IntN(12) {
+	case 0:
+		rec.Reason = "bytes \xff\xfe and é"
+	case 1:
+		rec.Metadata = json.RawMessage("{ \"a\" : [1,\n 2], \"b\": \"<&>\\u2028\" }")
+	case 2:
+		rec.Trace.Nodes[0].Delta.Message.Parts[0].Text = "text \xc3 <tag> \u2028 \ufffd"
+	case 3:
+		rec.Tools = []trajectory.ToolSpec{{Name: "terminal", Description: "<x>", Parameters: json.RawMessage("{ \"type\" :\t\"object\" }")}, {Name: "todo"}}
+	case 4:
+		rec.Toolsets, rec.Notes, rec.Moves, rec.ToolStats = []string{}, []string{}, []string{}, map[string]trajectory.ToolCount{}
+	case 5:
+		rec.Started = time.Now().In(time.FixedZone("somewhere", 3600)).Add(-time.Since(rec.Started))
+	case 6:
+		last := len(rec.Trace.Nodes) - 1
+		rec.Trace.Nodes[last].Delta.Message.Opaque = json.RawMessage(`{ "state" : 1 }`)
+	case 7:
+		rec.Children = []*trajectory.Record{{Row: "child", Trace: trajectory.New(trajectory.ModeText, nil), Metadata: json.RawMessage("[ 1 ]")}}
+	}
 }
 
 func row(i int) string { return fmt.Sprint("row <", i/3, ">") }
@@ -158,6 +183,7 @@ func live(t *testing.T, disk *journaltest.Disk, r *rand.Rand, planned int64, all
 	if err != nil {
 		return err
 	}
+	j.Remember([]int64{0, 700, 4000, 1 << 20}[r.IntN(4)])
 	if failed := j.Failed(); len(failed) > 0 && r.IntN(3) == 0 {
 		if err := j.Reopen(t.Context(), failed); err != nil {
 			return err

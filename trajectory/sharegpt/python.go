@@ -17,6 +17,14 @@ func embed(s string) string {
 	if s == "" {
 		return "{}"
 	}
+	if b, ok := appendWalked(make([]byte, 0, len(s)+len(s)/8), s); ok {
+		return string(b)
+	}
+	return embedSlowly(s)
+}
+
+// embedSlowly is embed for what appendWalked does not expect.
+func embedSlowly(s string) string {
 	d := json.NewDecoder(strings.NewReader(s))
 	d.UseNumber()
 	var b strings.Builder
@@ -132,45 +140,52 @@ func number(s string) string {
 }
 
 // quote writes a string with the escapes of Python.
-func quote(s string) string {
-	var b strings.Builder
-	b.Grow(len(s) + 2)
-	b.WriteByte('"')
+func quote(s string) string { return string(appendQuoted(make([]byte, 0, len(s)+len(s)/16+2), s)) }
+
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
 	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				b.WriteRune(utf8.RuneError)
-			} else {
-				b.WriteString(s[i : i+n])
-			}
-			i += n
+		from := i
+		for i < len(s) && plain(s[i]) {
+			i++
+		}
+		b = append(b, s[from:i]...)
+		if i == len(s) {
+			break
+		}
+		if s[i] < utf8.RuneSelf {
+			b = appendRune(b, rune(s[i]))
+			i++
 			continue
 		}
-		i++
-		switch c {
-		case '"', '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case '\n':
-			b.WriteString(`\n`)
-		case '\r':
-			b.WriteString(`\r`)
-		case '\t':
-			b.WriteString(`\t`)
-		case '\b':
-			b.WriteString(`\b`)
-		case '\f':
-			b.WriteString(`\f`)
-		default:
-			if c < 0x20 {
-				fmt.Fprintf(&b, `\u%04x`, c)
-			} else {
-				b.WriteByte(c)
-			}
-		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		b = utf8.AppendRune(b, r) // of invalid UTF-8, U+FFFD for each byte
+		i += n
 	}
-	b.WriteByte('"')
-	return b.String()
+	return append(b, '"')
+}
+
+// plain reports whether a byte of a string is written as it is.
+func plain(c byte) bool { return c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' }
+
+// appendRune writes a character of a string.
+func appendRune(b []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(b, '\\', byte(r))
+	case '\n':
+		return append(b, `\n`...)
+	case '\r':
+		return append(b, `\r`...)
+	case '\t':
+		return append(b, `\t`...)
+	case '\b':
+		return append(b, `\b`...)
+	case '\f':
+		return append(b, `\f`...)
+	}
+	if r < 0x20 {
+		return fmt.Appendf(b, `\u%04x`, r)
+	}
+	return utf8.AppendRune(b, r)
 }

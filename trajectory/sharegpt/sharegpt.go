@@ -3,11 +3,13 @@
 // calls in <tool_call>, all results of a turn in one value.
 //
 // The real system prompt and ephemeral messages are never part of it. The functions are
-// pure; the same record gives the same bytes.
+// pure, but for what [Options.Systems] keeps; the same record gives the same bytes.
 package sharegpt
 
 import (
+	"bytes"
 	_ "embed"
+	"slices"
 	"strings"
 
 	"hermes/trajectory"
@@ -26,12 +28,38 @@ type Turn struct {
 type Options struct {
 	// Preamble replaces the system text; {tools} in it stands for the JSON array of tools.
 	Preamble string
+	// Systems keeps the last system text; nil: it is made for each conversation. It belongs to
+	// one goroutine.
+	Systems *Systems
+}
+
+// Systems keeps the system text of the tools that were rendered last, which most rollouts of
+// a run have in common. The zero value is empty.
+type Systems struct {
+	preamble, text string
+	tools          []trajectory.ToolSpec
+}
+
+// of is [system] of these tools. Where they are the same values as before, comparing them
+// reads nothing of their texts.
+func (s *Systems) of(tools []trajectory.ToolSpec, preamble string) string {
+	if s == nil {
+		return system(tools, preamble)
+	}
+	same := func(a, b trajectory.ToolSpec) bool {
+		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)
+	}
+	if s.text == "" || s.preamble != preamble || !slices.EqualFunc(s.tools, tools, same) {
+		s.preamble, s.tools = preamble, slices.Clone(tools)
+		s.text = system(tools, preamble)
+	}
+	return s.text
 }
 
 // Conversation renders messages; ephemeral ones and system prompts are left out. complete
 // is false when a scratchpad was opened and not closed.
 func Conversation(msgs []trajectory.Message, tools []trajectory.ToolSpec, o Options) (turns []Turn, complete bool) {
-	turns = append(turns, Turn{"system", system(tools, o.Preamble)})
+	turns = append(turns, Turn{"system", o.Systems.of(tools, o.Preamble)})
 	complete = true
 	var results []string
 	flush := func() {

@@ -100,3 +100,21 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+// TestSystemsFollowTheTools: what is kept of one conversation is not taken for another.
+func TestSystemsFollowTheTools(t *testing.T) {
+	tool := func(name, parameters string) []trajectory.ToolSpec {
+		return []trajectory.ToolSpec{{Name: name, Parameters: []byte(parameters)}}
+	}
+	var kept sharegpt.Systems
+	for _, o := range []sharegpt.Options{{}, {Preamble: "{tools}"}, {Preamble: "{tools} mine"}} {
+		for _, tools := range [][]trajectory.ToolSpec{nil, tool("a", ""), tool("a", `{"x":1}`), tool("b", `{"x":1}`), tool("b", `{"x":1}`), nil} {
+			want, _ := sharegpt.Conversation(nil, tools, o)
+			with := o
+			with.Systems = &kept
+			if got, _ := sharegpt.Conversation(nil, tools, with); got[0] != want[0] {
+				t.Errorf("%v, %q: %q, want %q", tools, o.Preamble, got[0], want[0])
+			}
+		}
+	}
+}

@@ -36,7 +36,7 @@ type Options struct {
 	Home    string            // HOME of commands, absolute
 	Dir     string            // working directory; empty: Home; relative to Home
 	Confine bool              // file calls cannot leave Home
-	Env     map[string]string // of every command; PATH, HOME and LANG have defaults
+	Env     map[string]string // of every command; PATH, HOME and LC_CTYPE have defaults
 	Rlimits []Rlimit          // of every command, in force before it runs; with another User this needs CAP_SYS_RESOURCE
 	User    *wire.User        // nil: as the host itself
 	Grace   time.Duration     // between TERM and KILL at a time-out; 0: one second

@@ -30,7 +30,7 @@ import (
 type Bench struct {
 	Base     string // of the server, ending in /v1
 	API      string // of a trajectory server in another process; the shape serve posts to it
-	Shape    string // plain, tool, long, flight or serve
+	Shape    string // plain, tool, long, flight, serve, batch or agentic
 	Rollouts int
 	Turns    int
 	Context  int // bytes of the conversation, on average over the turns
@@ -38,6 +38,8 @@ type Bench struct {
 	Rounds   int           // the figures are medians over them
 	Latency  time.Duration // with which the server answers
 	Dir      string        // for the logs
+	Backend  string        // of the shape agentic
+	Typed    Typed         // what the shapes batch and agentic need
 }
 
 // shapes are what is measured, and how much of it by default.
@@ -47,6 +49,9 @@ var shapes = map[string]Bench{
 	"long":   {Rollouts: 100, Turns: 20, Context: 74_000, InFlight: 64, Rounds: 5},
 	"flight": {Rollouts: 10_000, Turns: 20, Context: 12_000, Rounds: 1, Latency: 5 * time.Second},
 	"serve":  {Rollouts: 4_000, Turns: 20, Context: 12_000, Rounds: 1, Latency: 5 * time.Second},
+	"batch":  {Rollouts: 500, Turns: 10, Context: 12_000, InFlight: 64, Rounds: 5},
+	// ten commands and a last answer
+	"agentic": {Rollouts: 2_000, Turns: 11, Context: 4_000, Rounds: 1, Latency: 5 * time.Second},
 }
 
 // floorLatency is the most with which the bare requests are measured too: with more, they
@@ -57,9 +62,10 @@ const floorLatency = 10 * time.Millisecond
 func New(s settings.Bench) (Bench, error) {
 	d, ok := shapes[s.Shape]
 	if !ok {
-		return d, fmt.Errorf("shape %q: want plain, tool, long, flight or serve", s.Shape)
+		return d, fmt.Errorf("shape %q: want plain, tool, long, flight, serve, batch or agentic", s.Shape)
 	}
 	d.Shape = s.Shape
+	d.Backend = s.Backend
 	for _, f := range []struct {
 		name string
 		at   *int
@@ -99,6 +105,7 @@ type Figures struct {
 	Seconds    float64 `json:"seconds"`
 	Ideal      float64 `json:"ideal_seconds,omitempty"` // the time of the model alone; 0: it takes none
 	Ratio      float64 `json:"ratio,omitempty"`         // Seconds by Ideal
+	typedFigures
 }
 
 // Run measures round after round: rollouts with validation, journal, events and metrics
@@ -106,6 +113,9 @@ type Figures struct {
 func (b Bench) Run(ctx context.Context) (Figures, error) {
 	f := Figures{Shape: b.Shape, Rollouts: b.Rollouts, Turns: b.Turns, Context: b.Context, InFlight: b.InFlight, Rounds: b.Rounds}
 	turns := float64(b.Rollouts * b.Turns)
+	if b.typed() {
+		return b.runTyped(ctx, f)
+	}
 	defer build.HoldMemory(settings.Memory(nil, "/"))()
 	var engines, floors, walls []float64
 	for round := range b.Rounds {
@@ -207,6 +217,9 @@ func median(list []float64) float64 {
 
 // Lines are the figures for people.
 func (f Figures) Lines() string {
+	if f.Command != "" {
+		return f.typedLines()
+	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s: %d rollouts of %d turns, %d bytes of context, %d in flight, median of %d rounds\n", f.Shape, f.Rollouts, f.Turns, f.Context, f.InFlight, f.Rounds)
 	fmt.Fprintf(&s, "  processor  %.0f µs a turn, %.2f ms a trajectory", f.CPUPerTurn, f.CPUEach)

@@ -34,6 +34,9 @@ func (s *looseSaid) plain() (*said, error) {
 
 // readReply reads a document: at once, or where that fails, what can be read of it.
 func readReply(raw []byte) (reply, error) {
+	if r, ok := scanReply(raw); ok {
+		return r, nil
+	}
 	var r reply
 	if json.Unmarshal(raw, &r) == nil {
 		return r, nil

@@ -35,7 +35,7 @@ const done = "[DONE]"
 // in the middle of a line.
 func Events(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		l := lines{r: bufio.NewReaderSize(r, 16<<10)}
+		l := lines{r: bufio.NewReaderSize(r, 4<<10)}
 		var e event
 		give := func() bool { // false: nothing more is wanted, or comes
 			ok := true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -69,6 +70,9 @@ type shellOf struct {
 	kind  kind
 	home  string
 	names []string // of variables that the box itself exports: one that is not in the state was unset
+	// shell is what bash set SHELL to because the box exports none; empty: it does, or another shell.
+	// bash asks the user database for it, a connection and half a dozen files at each start.
+	shell string
 	last  state
 }
 
@@ -82,7 +86,7 @@ func readStart(stdout, kept []byte) (shellOf, bool) {
 	_, said, _ := bytes.Cut(stdout, []byte("\x00start\x00")) // the image may have its shell say something first
 	f := bytes.Split(said, []byte{0})
 	last, ok := readState(kept)
-	if !ok || len(f) < 5 || string(f[4]) != "." {
+	if !ok || len(f) < 6 || string(f[5]) != "." {
 		return shellOf{}, false
 	}
 	s := shellOf{kind: kind(f[0]), home: string(f[1]), last: last}
@@ -90,6 +94,9 @@ func readStart(stdout, kept []byte) (shellOf, bool) {
 		if !ownNames.MatchString(m[1]) {
 			s.names = append(s.names, m[1])
 		}
+	}
+	if s.kind == bash && !slices.Contains(s.names, "SHELL") {
+		s.shell = string(f[4])
 	}
 	s.last.cwd = strings.TrimSuffix(string(f[2]), "\n") // not where a start-up file went
 	s.last.old = ""
@@ -115,6 +122,9 @@ func (s shellOf) command(command, workdir string, leave bool) backends.Cmd {
 	}
 	if s.kind == bash {
 		line("unset BASH_ENV")
+	}
+	if s.shell != "" {
+		line("builtin export -n SHELL") // as if bash had looked it up
 	}
 	if leave {
 		if s.kind == posix {
@@ -167,6 +177,9 @@ unset __d`, quote(s.last.cwd), builtin)
 	}
 	c.Shell = command
 	c.Env = map[string]string{"BASH_ENV": keptFile}
+	if s.shell != "" {
+		c.Env["SHELL"] = s.shell
+	}
 	if len(command) > longCommand {
 		line("__c=%s", quote(command))
 		c.Shell = `eval "unset __c

@@ -11,10 +11,10 @@ printf '\0start\0%s\0%s\0' "$__kind" "$HOME"
 pwd
 printf '\0'
 __names
-printf '\0.\0'
+printf '\0%s\0.\0' "${SHELL-}"
 unset -f __names
 unset __kind
-{
+if [ -r "$HOME/.profile" ] || [ -r "$HOME/.bash_profile" ] || [ -r "$HOME/.bashrc" ]; then
   (__leave)
   (
     for __f in "$HOME/.profile" "$HOME/.bash_profile" "$HOME/.bashrc"; do
@@ -23,4 +23,6 @@ unset __kind
     unset __f
     __leave
   )
-} </dev/null >/dev/null 2>&1
+else
+  __leave
+fi </dev/null >/dev/null 2>&1

@@ -26,6 +26,16 @@ func terminalCases() []testCase {
 			sh("unset X; env | grep -c '^HERMES_STATE'", `{"output":"0\n","exit_code":1,"error":null,"exit_code_meaning":"No match was found (not an error)"}`),
 			sh("echo \"[$X]\"", `{"output":"[]\n","exit_code":0,"error":null}`),
 		}},
+		{name: "SHELL is what bash makes it, and not exported", needs: "bash", steps: []step{
+			sh("declare -p SHELL >first", `{"output":"","exit_code":0,"error":null}`),
+			sh("bash -c 'declare -p SHELL' | cmp - first; env | grep -c ^SHELL=", `~^{"output":"0\\n"`),
+			sh("export SHELL=/mine", `{"output":"","exit_code":0,"error":null}`),
+			sh("env | grep ^SHELL=; unset SHELL", `{"output":"SHELL=/mine\n","exit_code":0,"error":null}`),
+			sh("declare -p SHELL | cmp - first", `{"output":"","exit_code":0,"error":null}`),
+		}},
+		{name: "text is UTF-8", needs: "bash", steps: []step{
+			sh("x='☃é'; echo ${#x}; locale charmap", `~^{"output":"2\\n(UTF-8\\n|.*locale: .*)"`),
+		}},
 		{name: "the directory is gone", steps: []step{
 			sh("mkdir -p up/down && cd up/down && rmdir ../down", `{"output":"","exit_code":0,"error":null}`),
 			sh("basename \"$PWD\"", `{"output":"up\n","exit_code":0,"error":null}`),
