@@ -4,30 +4,23 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/grade/report"
 	"hermes/internal/atropos/encode"
-	"hermes/internal/printable"
 	"hermes/rollout/journal"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
 	"hermes/trajectory/stats"
 )
-
-//go:embed groups.html
-var groupsPage string
 
 // Groups counts what `hermes env process` wrote.
 type Groups struct {
@@ -38,8 +31,8 @@ type Groups struct {
 	Void       []string `json:"void,omitempty"` // groups that the environment could not score as a whole
 }
 
-// ProcessEnv rolls out groups of an environment with b and writes groups.jsonl and
-// groups.html into the run directory.
+// ProcessEnv rolls out groups of an environment with b and writes groups.jsonl, groups.html
+// and report.html into the run directory.
 func ProcessEnv(ctx context.Context, h Host, b Batch) (stats.Statistics, Groups, error) {
 	books, err := b.Run(ctx, h)
 	if b.DryRun || err != nil && books.Planned == 0 {
@@ -48,6 +41,9 @@ func ProcessEnv(ctx context.Context, h Host, b Batch) (stats.Statistics, Groups,
 	dir := filepath.Join(b.Out, cmp.Or(b.RunFlags.Run, b.Env.Name))
 	g, werr := writeGroups(ctx, dir, b)
 	g.File = filepath.Join(dir, groupsName)
+	if werr == nil {
+		werr = writeReportPage(ctx, dir)
+	}
 	if werr != nil && err == nil {
 		err = &Error{Code: codeOurs, Err: room(werr)}
 	}
@@ -72,18 +68,7 @@ func writeGroups(ctx context.Context, dir string, b Batch) (g Groups, err error)
 	if err != nil {
 		return g, errors.Join(err, lines.drop())
 	}
-	view, err := template.New("page").Parse(groupsPage)
-	show := func(part string, data any) error { // what models wrote steers no terminal either
-		var b strings.Builder
-		if err := view.ExecuteTemplate(&b, part, data); err != nil {
-			return err
-		}
-		_, err := io.WriteString(page, printable.HTML(b.String()))
-		return err
-	}
-	if err == nil {
-		err = show("head", dir)
-	}
+	view, err := report.NewGroups(page, filepath.Base(dir), []report.Link{{Name: "report", Href: "report.html"}})
 	if err == nil {
 		g, err = b.groups(ctx, r, func(recs []*trajectory.Record, scores []trajectory.Score, line encode.ScoredDataGroup) error {
 			e := json.NewEncoder(lines)
@@ -91,40 +76,16 @@ func writeGroups(ctx context.Context, dir string, b Batch) (g Groups, err error)
 			if err := e.Encode(line); err != nil {
 				return err
 			}
-			return show("group", map[string]any{"Row": recs[0].Row, "Samples": shown(recs, scores)})
+			return view.Add(recs, scores)
 		})
 	}
 	if err == nil {
-		err = show("foot", g)
+		err = view.End(g.Written, g.Incomplete)
 	}
 	if err != nil {
 		return g, errors.Join(err, lines.drop(), page.drop())
 	}
 	return g, errors.Join(lines.keep(), page.keep())
-}
-
-type shownSample struct {
-	Sample   int
-	Outcome  trajectory.Outcome
-	Score    trajectory.Score
-	Messages []shownMessage
-}
-
-type shownMessage struct{ Role, Text string }
-
-func shown(recs []*trajectory.Record, scores []trajectory.Score) (out []shownSample) {
-	for i, r := range recs {
-		s := shownSample{Sample: r.Sample, Outcome: r.Outcome, Score: scores[i]}
-		for _, m := range r.Trace.Visible() {
-			text := m.Content()
-			for _, c := range m.Calls {
-				text += fmt.Sprintf("\n→ %s %s", c.Name, c.Arguments)
-			}
-			s.Messages = append(s.Messages, shownMessage{string(m.Role), text})
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // groups walks the groups of the run in the order of the rows. Of the records, only their
