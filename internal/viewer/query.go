@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -52,37 +51,10 @@ func parseQuery(v url.Values) (query, error) {
 		}
 	}
 	q.pageSize = min(q.pageSize, mostRows)
-	if q.sort != "" && compareBy(q.sort) == nil {
-		return q, fmt.Errorf("sort %q: want log, id, reward, turns, tokens, cost, seconds, outcome or book", q.sort)
+	if q.sort != "" && listing.Column(q.sort) == nil {
+		return q, fmt.Errorf("sort %q: want %s", q.sort, listing.Columns)
 	}
 	return q, nil
-}
-
-// compareBy is the order of a column; nil: there is none.
-func compareBy(column string) func(a, b *listing.Row) int {
-	switch column {
-	case "", "log":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.At, b.At) }
-	case "id":
-		return func(a, b *listing.Row) int {
-			return cmp.Or(cmp.Compare(a.ID(), b.ID()), cmp.Compare(a.Sample, b.Sample))
-		}
-	case "reward":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Reward, b.Reward) }
-	case "turns":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Turns, b.Turns) }
-	case "tokens":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Tokens, b.Tokens) }
-	case "cost":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Cost, b.Cost) }
-	case "seconds":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Seconds, b.Seconds) }
-	case "outcome":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Outcome, b.Outcome) }
-	case "book":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Book, b.Book) }
-	}
-	return nil
 }
 
 // takes reports whether a row is among those asked for.
@@ -114,7 +86,7 @@ func (x *index) find(q query) (rows []listing.Row, total int) {
 			found = append(found, &x.list.Rows[i])
 		}
 	}
-	by := compareBy(q.sort)
+	by := listing.Column(q.sort)
 	if q.sort != "" && q.sort != "log" || q.down {
 		slices.SortStableFunc(found, func(a, b *listing.Row) int {
 			if q.down {

@@ -26,6 +26,9 @@ import (
 // ErrNoRecord says that a run has no record of a sample.
 var ErrNoRecord = errors.New("no such record")
 
+// ErrSelection says that a [Selection] cannot be read.
+var ErrSelection = errors.New("choice of samples")
+
 // Run is a run directory opened for reading; another process may be writing it.
 type Run struct {
 	Dir      string
