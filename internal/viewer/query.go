@@ -20,7 +20,7 @@ const mostRows = 500
 // query chooses rows of a list.
 type query struct {
 	words            []string // all must stand in a row, in lower case
-	book, tool       string
+	book, tool, task string
 	outcome          trajectory.Outcome
 	least, most      float64 // reward; NaN: any
 	old              bool    // also what a later record of the sample replaced
@@ -30,7 +30,7 @@ type query struct {
 }
 
 func parseQuery(v url.Values) (query, error) {
-	q := query{words: strings.Fields(strings.ToLower(v.Get("q"))), book: v.Get("book"), tool: v.Get("tool"), outcome: trajectory.Outcome(v.Get("outcome")),
+	q := query{words: strings.Fields(strings.ToLower(v.Get("q"))), book: v.Get("book"), tool: v.Get("tool"), task: v.Get("task"), outcome: trajectory.Outcome(v.Get("outcome")),
 		least: math.NaN(), most: math.NaN(), old: v.Get("old") != "", sort: v.Get("sort"), down: v.Get("desc") != "", pageSize: 100}
 	for name, to := range map[string]*float64{"min": &q.least, "max": &q.most} {
 		if text := v.Get(name); text != "" {
@@ -64,6 +64,7 @@ func (q *query) takes(w *listing.Row) bool {
 		q.book != "" && w.Book != q.book && !strings.HasPrefix(w.Book, q.book+"."),
 		q.outcome != "" && w.Outcome != q.outcome,
 		q.tool != "" && !w.Called(q.tool),
+		q.task != "" && w.ID() != q.task,
 		!math.IsNaN(q.least) && !(w.Reward >= q.least),
 		!math.IsNaN(q.most) && !(w.Reward <= q.most):
 		return false
@@ -128,7 +129,7 @@ const scanTime = time.Second
 
 // scan searches the whole text of the records of the rows from a place on, until enough
 // are found or a second is over. next is where to go on; -1: all were read.
-func (s *shown) scan(ctx context.Context, q query, from int) (found []listing.Row, next int, err error) {
+func (s *opened) scan(ctx context.Context, q query, from int) (found []listing.Row, next int, err error) {
 	words := q.words
 	q.words = nil
 	end := time.Now().Add(scanTime)
