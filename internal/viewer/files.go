@@ -120,11 +120,21 @@ func (v *Viewer) blob(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	kind := http.DetectContentType(data)
-	if !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+	kind := imageKind(data)
+	if kind == "" {
 		http.Error(w, "no image", http.StatusUnsupportedMediaType)
 		return
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Write(data)
+}
+
+// imageKind is the media type of an image that browsers draw without running anything; empty:
+// it is none.
+func imageKind(data []byte) string {
+	kind := http.DetectContentType(data)
+	if !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+		return ""
+	}
+	return kind
 }

@@ -183,10 +183,7 @@ func mentions(r *trajectory.Record, words []string) bool {
 			left = slices.DeleteFunc(left, func(w string) bool { return strings.Contains(t, w) })
 		}
 	}
-	for _, n := range r.Trace.Nodes {
-		look(n.Delta.Message)
-	}
-	for _, m := range r.Trace.Pending {
+	for m := range messages(r.Trace) {
 		look(m)
 	}
 	return len(left) == 0

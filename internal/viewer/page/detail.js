@@ -41,12 +41,12 @@ const shown = v => typeof v === "string" ? v : JSON.stringify(v, null, 2);
 function verdict(r) {
   const s = r.score, answers = r.nodes.filter((n, i) => n.role === "assistant" && r.branches?.[0]?.path.includes(i));
   const last = answers.length ? (answers[answers.length - 1].parts || []).map(p => p.text || "").join("") : "";
-  const expected = Object.entries(r.scoring || {}).map(([k, v]) => el("div.by", {}, el("h4", {}, k.replaceAll("_", " ")), el("pre", {}, shown(v))));
+  const expected = Object.entries(r.scoring || {}).map(([k, v]) => el("div.by", {}, el("h4", {}, (["checker", "rubric"].includes(k) ? k : "expected: " + k).replaceAll("_", " ")), el("pre", {}, shown(v))));
   const judges = !r.judge ? [] : r.judge.members?.length ? r.judge.members : [r.judge];
   return el("section.verdict", {},
     el("div", {}, el("h3", {}, "answer"), s?.answer ? el("p", {}, "read as ", el("code", {}, s.answer)) : "", el("div.box", {}, last ? body(last) : el("p.dim", {}, "the model gave no answer"))),
     el("div", {}, el("h3", {}, "judged by"),
-      el("p", {}, reward(s ? s.reward : null), " ", Object.entries(s?.rewards || {}).map(([k, v]) => [" ", k, " ", reward(v)]), Object.entries(s?.metrics || {}).map(([k, v]) => ` ${k} ${number(v)}`)),
+      el("p", {}, el("b", {}, "reward "), reward(s ? s.reward : null), Object.entries(s?.rewards || {}).map(([k, v]) => [" · ", k, " ", reward(v)]), Object.entries(s?.metrics || {}).map(([k, v]) => ` · ${k} ${number(v)}`)),
       s?.detail ? el("pre", {}, s.detail) : "", s ? "" : el("p.dim", {}, "no score: " + (r.why || r.outcome)),
       expected,
       (r.scorer || []).map(c => el("div.by", {}, el("h4", {}, `${c.name}: exit ${c.exit_code}${c.timed_out ? ", timed out" : ""}, ${seconds(c.seconds)}`),

@@ -27,7 +27,7 @@ async function api(path, params) {
 }
 
 const number = n => n === null || n === undefined ? "–" : n.toLocaleString("en", {maximumFractionDigits: 4});
-const seconds = s => s === undefined || s === null ? "–" : s < 100 ? s.toFixed(1) + " s" : s < 6000 ? (s / 60).toFixed(1) + " min" : (s / 3600).toFixed(1) + " h";
+const seconds = s => s === undefined || s === null ? "–" : s < 1 ? Math.round(s * 1000) + " ms" : s < 100 ? s.toFixed(1) + " s" : s < 6000 ? (s / 60).toFixed(1) + " min" : (s / 3600).toFixed(1) + " h";
 const dollars = n => n === null || n === undefined ? "–" : "$" + n.toFixed(n < 1 ? 4 : 2);
 const when = t => t ? t.slice(0, 19).replace("T", " ") : "";
 

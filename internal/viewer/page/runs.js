@@ -31,7 +31,7 @@ function showHome(runs) {
     el("td.num", {}, `${number(r.done)} of ${number(r.planned)}`), el("td", {}, books(r)), el("td.num", {}, r.failed ? el("span.bad", {}, number(r.failed)) : "0"),
     el("td.num", {}, reward(r.reward)), el("td.num", {}, number(r.tokens)), el("td.num", {}, dollars(r.cost)), el("td", {}, r.state || "")]);
   const columns = [["", "run"], ["", "begun"], ["", "mode"], ["", "model"], ["", "samples", "num"], ["", ""], ["", "failed", "num"], ["", "reward", "num"], ["", "tokens", "num"], ["", "cost", "num"], ["", "state"]];
-  $("home").replaceChildren(el("h1", {}, "Runs"), runs.length ? grid(columns, runs.map(row)) : el("p", {}, "no runs"));
+  $("home").replaceChildren(el("h1", {}, "Runs"), runs.length ? grid(columns, runs.map(row).map((e, i) => [e, runs[i].created || ""]).sort((a, b) => compare(b[1], a[1])).map(p => p[0])) : el("p", {}, "no runs"));
 }
 
 const bar = (name, n, most, tone) => el("tr", {}, el("td.num", {}, name), el("td.wide", {}, el("meter." + tone, {min: 0, max: most || 1, value: n})), el("td.num", {}, number(n)));
