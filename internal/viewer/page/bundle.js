@@ -2,10 +2,11 @@
 // disk may load nothing else. A script calls hermesData with its name and a text of JSON.
 
 const bundled = document.documentElement.hasAttribute("data-bundle");
-const waiting = new Map();
+const waiting = new Map(); // name → those that wait for it
 if (bundled) {
   window.hermesData = (name, text) => {
-    waiting.get(name)?.(JSON.parse(text));
+    const value = JSON.parse(text);
+    for (const resolve of waiting.get(name) || []) resolve(value);
     waiting.delete(name);
   };
 }
@@ -13,11 +14,16 @@ if (bundled) {
 // pack loads one script of data.
 function pack(name) {
   return new Promise((resolve, reject) => {
-    waiting.set(name, resolve);
     const s = document.createElement("script");
+    const end = why => { // what runs after the script may ask for the same name again
+      s.remove();
+      if (waiting.get(name)?.delete(resolve)) reject(new Error(`data/${name}.js ${why}`));
+    };
+    if (!waiting.has(name)) waiting.set(name, new Set());
+    waiting.get(name).add(resolve);
     s.src = `data/${name}.js`;
-    s.onload = () => { s.remove(); if (waiting.delete(name)) reject(new Error(`${s.src} holds no data`)); };
-    s.onerror = () => { s.remove(); waiting.delete(name); reject(new Error(`${s.src} is not there`)); };
+    s.onload = () => end("holds no data");
+    s.onerror = () => end("is not there");
     document.head.append(s);
   });
 }
