@@ -5,10 +5,11 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/ssh/station"
 	"hermes/envs"
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/rollout/tool"
 	"hermes/rollout/tool/box"
 )
@@ -28,10 +29,10 @@ type Parts struct {
 // Builtin are the parts that ship with hermes.
 func Builtin() Parts {
 	return Parts{
-		Backends: app.Backends(nil),
+		Backends: build.Backends(nil),
 		Tools:    box.Builtin(),
-		Envs:     app.Envs(),
-		Guises:   map[string]func([]string) int{slotd.Name: inBox},
+		Envs:     build.Envs(),
+		Guises:   map[string]func([]string) int{wire.Name: inBox},
 	}
 }
 
@@ -44,5 +45,5 @@ func inBox(args []string) int {
 	if code, handled := station.Main(args, os.Stdin, os.Stdout, os.Stderr); handled {
 		return code
 	}
-	return slotd.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)
+	return server.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)
 }

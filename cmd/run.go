@@ -13,7 +13,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"hermes/configs"
-	"hermes/internal/app"
+	"hermes/internal/build"
+	"hermes/internal/plainlog"
 )
 
 // process is what run gets of the process it lives in.
@@ -56,7 +57,7 @@ type root struct {
 
 type logFlags struct {
 	Level  slog.Level `default:"warn" help:"Least severe log lines on stderr: debug, info, warn, error."`
-	Format string     `default:"text" enum:"text,json" help:"Form of log lines: ${enum}."`
+	Format string     `default:"text" enum:"text,logfmt,json" help:"Form of log lines: ${enum}; text counts lines that repeat."`
 }
 
 // host is what a command may use: bound to the Run methods.
@@ -72,8 +73,9 @@ type host struct {
 	Program string // path of this executable; "" when unknown
 
 	args    []string         // without the program's name
-	opened  func(dir string) // see app.Host.Opened
+	opened  func(dir string) // see build.Host.Opened
 	handler func(io.Writer) slog.Handler
+	logs    []*plainlog.Handler // made by handler; flushed at the end
 	kong    *kong.Kong
 	parsed  *kong.Context
 }
@@ -90,7 +92,7 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 	}
 	ctx, signals, stop := Watch(ctx, p.signals, say, p.end)
 	defer stop()
-	parts.Backends = app.Surround(parts.Backends, env.Get, say)
+	parts.Backends = build.Surround(parts.Backends, env.Get, say)
 	h := &host{Ctx: ctx, Stdio: p.stdio, Env: env, Parts: parts, Signals: signals, Redact: redact, Program: p.program, args: args}
 	err = h.dispatch(args, say)
 	return finish(err, signals, say)
@@ -136,8 +138,9 @@ func (h *host) dispatch(args []string, say func(string)) error {
 	for _, w := range h.Layers.Warnings() {
 		say("warning: " + w)
 	}
-	h.handler = func(w io.Writer) slog.Handler { return h.Redact.Handler(logHandler(w, grammar.Log)) }
+	h.handler = func(w io.Writer) slog.Handler { return h.Redact.Handler(h.logHandler(w, grammar.Log)) }
 	h.Log = slog.New(h.handler(h.Stdio.Err))
+	defer h.flushLogs()
 	return h.parsed.Run(h)
 }
 
@@ -210,12 +213,25 @@ func hint(err error) string {
 	return "\nSee " + name + " --help."
 }
 
-func logHandler(w io.Writer, f logFlags) slog.Handler {
+func (h *host) logHandler(w io.Writer, f logFlags) slog.Handler {
 	o := &slog.HandlerOptions{Level: f.Level}
-	if f.Format == "json" {
+	switch f.Format {
+	case "json":
 		return slog.NewJSONHandler(w, o)
+	case "logfmt":
+		return slog.NewTextHandler(w, o)
 	}
-	return slog.NewTextHandler(w, o)
+	plain := plainlog.New(w, f.Level)
+	h.logs = append(h.logs, plain)
+	return plain
+}
+
+// flushLogs writes how many log lines were counted in place of written. An error of stderr is
+// not reported: there is no other place for it.
+func (h *host) flushLogs() {
+	for _, l := range h.logs {
+		_ = l.Flush()
+	}
 }
 
 // finish says an error and returns the exit code. An interrupted run keeps the code of

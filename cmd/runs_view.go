@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/viewer"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
@@ -35,7 +35,7 @@ func (c *runsView) open(h *host) (*viewer.Viewer, error) {
 		}
 	}
 	v, err := viewer.Open(h.Ctx, dirs, viewer.Options{Log: h.Log, Lazy: len(c.Names) == 0 && c.Export == "",
-		Decoder: func(m rundir.Manifest) (viewer.Decoder, error) { return app.TokenTexts(m, c.Tokenizer) }})
+		Decoder: func(m rundir.Manifest) (viewer.Decoder, error) { return build.TokenTexts(m, c.Tokenizer) }})
 	return v, runError(err)
 }
 

@@ -13,10 +13,10 @@ import (
 	"hermes/backends"
 	"hermes/backends/docker"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
 	"hermes/backends/slotd/filter"
 	"hermes/backends/slotd/program"
-	"hermes/internal/app"
+	"hermes/backends/slotd/wire"
+	"hermes/internal/build"
 )
 
 // callsTime bounds asking about system calls in a box.
@@ -33,7 +33,7 @@ type countedCalls struct {
 }
 
 // checkCalls asks in a fresh box what becomes of every system call.
-func checkCalls(ctx context.Context, b *app.ChosenBackend) checkedRow {
+func checkCalls(ctx context.Context, b *build.ChosenBackend) checkedRow {
 	began := time.Now()
 	row := checkedRow{Name: "system calls", Result: "ok"}
 	seen, err := seeCalls(ctx, b)
@@ -61,7 +61,7 @@ func checkCalls(ctx context.Context, b *app.ChosenBackend) checkedRow {
 }
 
 // seeCalls brings slotd into a box and has it ask.
-func seeCalls(ctx context.Context, b *app.ChosenBackend) (seen filter.Seen, err error) {
+func seeCalls(ctx context.Context, b *build.ChosenBackend) (seen filter.Seen, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callsTime)
 	defer cancel()
 	raw, err := slotdProgram()
@@ -77,10 +77,10 @@ func seeCalls(ctx context.Context, b *app.ChosenBackend) (seen filter.Seen, err 
 		defer cancel()
 		err = errors.Join(err, box.Close(own))
 	}()
-	if err := box.WriteFile(ctx, slotd.Name, raw, 0o755); err != nil {
+	if err := box.WriteFile(ctx, wire.Name, raw, 0o755); err != nil {
 		return seen, err
 	}
-	r, err := box.Exec(ctx, backends.Cmd{Argv: []string{"./" + slotd.Name, "calls"}, Timeout: callsTime / 2})
+	r, err := box.Exec(ctx, backends.Cmd{Argv: []string{"./" + wire.Name, "calls"}, Timeout: callsTime / 2})
 	if err != nil {
 		return seen, err
 	}

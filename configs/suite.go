@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 //go:embed suites/*.yaml
@@ -112,7 +114,7 @@ func newSuite(doc *Document, folder, name string) (*Suite, error) {
 	}
 	for name, cells := range s.Matrix {
 		if name != "model" && name != "toolsets" {
-			bad("matrix: unknown key %s%s (have model, toolsets)", name, didYouMean(name, []string{"model", "toolsets"}))
+			bad("matrix: unknown key %s%s (have model, toolsets)", name, nearest.Hint(name, []string{"model", "toolsets"}))
 		}
 		if len(cells) == 0 {
 			bad("matrix: %s is empty", name)
@@ -171,7 +173,7 @@ func (l *Layers) suite(s *Suite) error {
 		f := l.scope.here[k.Value]
 		if f == nil || f.Name == "grader" {
 			known := append(l.scope.keys(), ownKeys()...)
-			errs = append(errs, &Error{File: s.doc.File, Line: k.Line, Msg: "unknown key " + k.Value + didYouMean(k.Value, known)})
+			errs = append(errs, &Error{File: s.doc.File, Line: k.Line, Msg: "unknown key " + k.Value + nearest.Hint(k.Value, known)})
 			continue
 		}
 		if other, twice := first[f.Name]; twice {

@@ -19,7 +19,8 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
-	"hermes/internal/app"
+	"hermes/backends/namespace/driver"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 	"hermes/rollout/journal"
 	"hermes/rollout/runs"
@@ -60,7 +61,7 @@ func hermes(t *testing.T, dir string, args ...string) *exec.Cmd {
 // boxesHere is the isolated back-end where the kernel lets us, else local: what these
 // tests prove about logs and books does not depend on it.
 var boxesHere = sync.OnceValue(func() string {
-	b, err := namespace.Open(context.Background(), namespace.Config{})
+	b, err := driver.Open(context.Background(), namespace.Config{})
 	if errors.Is(err, backends.ErrUnavailable) {
 		fmt.Fprintln(os.Stderr, "tests use the back-end local:", err)
 		return "local"
@@ -146,11 +147,11 @@ func TestKills(t *testing.T) {
 // TestKillsExact does the same to a run with exact tokens.
 func TestKillsExact(t *testing.T) {
 	kills, _ := strconv.Atoi(os.Getenv("HERMES_KILLS"))
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	fake, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ type rule struct {
 
 func rules() []rule {
 	return []rule{
-		{"imports", house.Imports}, {"doors", house.Doors}, {"docs", house.Docs}, {"inits", house.Inits}, {"variables", house.Variables},
+		{"imports", house.Imports}, {"layers", house.Layers}, {"doors", house.Doors}, {"docs", house.Docs}, {"inits", house.Inits}, {"variables", house.Variables},
 		{"process", house.Process}, {"host", house.HostReach}, {"opens", house.Opens}, {"words", house.Words}, {"format", house.Format}, {"sleeps", house.Sleeps},
 		{"vectors", house.Vectors}, {"servers", house.Servers},
 	}
@@ -77,6 +77,14 @@ func TestRulesBite(t *testing.T) {
 		{"tests may", "imports", map[string]string{"backends/a_test.go": "package x_test\n\nimport \"hermes/cmd\"\n"}, ""},
 		{"no floor", "imports", map[string]string{"pkg/a.go": doc}, "no floor"},
 
+		{"a run imports another", "imports", map[string]string{"internal/runs/eval/a.go": doc + "import \"hermes/internal/runs/batch\"\n"}, "another room"},
+		{"a run builds", "imports", map[string]string{"internal/runs/eval/a.go": doc + "import (\n\t\"hermes/internal/build\"\n\t\"hermes/internal/runs/rollouts\"\n)\n"}, ""},
+		{"settings build nothing", "imports", map[string]string{"internal/settings/a.go": doc + "import \"hermes/internal/build\"\n"}, "goes up"},
+
+		{"files in a circle", "layers", map[string]string{"internal/build/a.go": doc + "func f() { g() }\n", "internal/build/b.go": "package x\n\nfunc g() { h() }\n\nfunc h() { f() }\n"}, "in a circle"},
+		{"by a method", "layers", map[string]string{"internal/build/a.go": doc + "type t int\n\nfunc f(x t) { x.g() }\n", "internal/build/b.go": "package x\n\nfunc (x t) g() {}\n"}, "in a circle"},
+		{"files in layers", "layers", map[string]string{"internal/build/a.go": doc + "func f() { g() }\n", "internal/build/b.go": "package x\n\nfunc g() {}\n"}, ""},
+
 		{"a server without a guard", "servers", map[string]string{"envs/a.go": doc + "import web \"net/http\"\n\nfunc f() { (&web.Server{}).ListenAndServe() }\n"}, "no guard"},
 		{"in one call", "servers", map[string]string{"envs/a.go": doc + "import \"net/http\"\n\nfunc f() { http.ListenAndServe(\":0\", nil) }\n"}, "no guard"},
 		{"of a test", "servers", map[string]string{"envs/a_test.go": "package x_test\n\nimport \"net/http\"\n\nfunc f() { http.ListenAndServe(\":0\", nil) }\n"}, ""},
@@ -118,10 +126,10 @@ func TestRulesBite(t *testing.T) {
 		{"a tool reads a file", "host", map[string]string{"internal/tools/web/a.go": doc + "import \"os\"\n\nfunc f() { os.ReadFile(\"x\") }\n"}, "os.ReadFile"},
 		{"a driver may", "host", map[string]string{"backends/local/a.go": doc + "import \"os/exec\"\n"}, ""},
 
-		{"slotd opens by itself", "opens", map[string]string{"backends/slotd/a.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, "files are opened in open.go"},
-		{"by a root", "opens", map[string]string{"backends/slotd/a.go": doc + "import \"os\"\n\nfunc f(root *os.Root) { root.OpenRoot(\"x\") }\n"}, "not by root.OpenRoot"},
-		{"by a file system", "opens", map[string]string{"backends/slotd/a.go": doc + "import (\n\t\"io/fs\"\n\t\"os\"\n)\n\nfunc f(root *os.Root) { fs.WalkDir(root.FS(), \".\", nil) }\n"}, "not by fs.WalkDir"},
-		{"in its place", "opens", map[string]string{"backends/slotd/open.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, ""},
+		{"slotd opens by itself", "opens", map[string]string{"backends/slotd/host/a.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, "files are opened in open.go"},
+		{"by a root", "opens", map[string]string{"backends/slotd/host/a.go": doc + "import \"os\"\n\nfunc f(root *os.Root) { root.OpenRoot(\"x\") }\n"}, "not by root.OpenRoot"},
+		{"by a file system", "opens", map[string]string{"backends/slotd/host/a.go": doc + "import (\n\t\"io/fs\"\n\t\"os\"\n)\n\nfunc f(root *os.Root) { fs.WalkDir(root.FS(), \".\", nil) }\n"}, "not by fs.WalkDir"},
+		{"in its place", "opens", map[string]string{"backends/slotd/host/open.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, ""},
 
 		{"a path of a machine", "words", map[string]string{"docs/a.md": "see /wor" + "k/main\n"}, "may not be named"},
 		{"a relative one", "words", map[string]string{"docs/a.md": "see ./wor" + "k/main and a/roo" + "t/b and /workspace/x\n"}, ""},
