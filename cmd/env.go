@@ -19,6 +19,7 @@ import (
 	"hermes/internal/exit"
 	"hermes/internal/runs/batch"
 	"hermes/internal/runs/check"
+	"hermes/internal/runs/eval"
 	"hermes/internal/runs/rollouts"
 	"hermes/internal/settings"
 )
@@ -209,6 +210,9 @@ func (c *envProcess) Run(h *host) error {
 		if !c.DryRun {
 			fmt.Fprintf(h.Stdio.Err, "%d groups written, %d incomplete ones left out\n", groups.Written, groups.Incomplete)
 			fmt.Fprintf(h.Stdio.Err, "hermes: the groups are in %s\n", groups.File)
+			if werr := eval.WriteReportPage(h.Ctx, filepath.Dir(groups.File)); werr != nil { // groups.html links to it
+				err = errors.Join(err, exit.Ours(werr))
+			}
 		}
 		if c.JSON {
 			err = errors.Join(err, printJSON(h.Stdio.Out, map[string]any{"books": books, "groups": groups}))

@@ -18,7 +18,7 @@ import (
 
 // runsCmd is `hermes runs`.
 type runsCmd struct {
-	List   runsList   `cmd:"" help:"List runs."`
+	List   runsList   `cmd:"" help:"List runs, or samples of a run by condition."`
 	Show   runsShow   `cmd:"" help:"Say what a run is, or print one of its samples."`
 	Verify runsVerify `cmd:"" help:"Check every checksum, balance the books, and compare every projection with the log."`
 	Repair runsRepair `cmd:"" help:"Keep every record of a damaged log that is whole; the samples that are lost are pending again."`
@@ -83,22 +83,74 @@ func (f salvageFlag) open(dir string) (*runs.Run, error) {
 func runError(err error) error {
 	var owned *rundir.OwnedError
 	var other *rundir.MismatchError
-	if errors.Is(err, rundir.ErrNoRun) || errors.Is(err, runs.ErrNoRecord) || errors.As(err, &owned) || errors.As(err, &other) ||
+	if errors.Is(err, rundir.ErrNoRun) || errors.Is(err, runs.ErrNoRecord) || errors.Is(err, runs.ErrSelection) || errors.As(err, &owned) || errors.As(err, &other) ||
 		errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST) {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
 	return err
 }
 
-type runsList struct{ runPlace }
+type runsList struct {
+	Name    string `arg:"" optional:"" name:"run" help:"Run whose samples are listed: a name or a path (default: list the runs)."`
+	Failed  bool   `nokey:"" help:"Samples that failed by our fault: --book failed."`
+	Reward  string `nokey:"" placeholder:"COMPARISON" help:"Samples with such a reward: '<0.5', '>=1', 0."`
+	Outcome string `nokey:"" placeholder:"NAME" help:"Samples with this outcome: answered, truncated, sandbox …"`
+	Book    string `nokey:"" placeholder:"NAME" help:"Samples in this book: accepted, rejected, failed, rejected.truncated …"`
+	Task    string `nokey:"" placeholder:"ID" help:"Samples of this row."`
+	Where   string `nokey:"" placeholder:"CONDITION" help:"Samples that fulfil a condition as those of --accept; reads their records."`
+	Sort    string `nokey:"" placeholder:"COLUMN" help:"Order by id, reward, turns, tokens, cost, seconds, outcome or book."`
+	Desc    bool   `nokey:"" help:"The largest first."`
+	Limit   int    `nokey:"" placeholder:"N" help:"At most so many samples."`
+	salvageFlag
+	runPlace
+}
 
-// Run lists the runs of a folder; one that does not exist holds none.
+// Run lists the runs of a folder; one that does not exist holds none. With a run it lists
+// samples of it.
 func (c *runsList) Run(h *host) error {
+	s := runs.Selection{Book: c.Book, Outcome: c.Outcome, Reward: c.Reward, Task: c.Task, Where: c.Where, Sort: c.Sort, Desc: c.Desc, Limit: c.Limit}
+	if c.Name != "" {
+		return c.samples(h, s)
+	}
+	if s != (runs.Selection{}) || c.Failed {
+		return Usage("samples are listed of one run: hermes runs list RUN --reward '<0.5'")
+	}
 	list, err := runs.List(c.Out)
 	if err != nil {
 		return inputError(err)
 	}
 	return runs.WriteList(h.Stdio.Out, list, c.JSON)
+}
+
+// samples lists the samples of a run that s chooses.
+func (c *runsList) samples(h *host, s runs.Selection) error {
+	if c.Failed {
+		if s.Book != "" && s.Book != "failed" {
+			return Usage("--failed is --book failed, not %s", s.Book)
+		}
+		s.Book = "failed"
+	}
+	if c.Limit < 0 {
+		return Usage("--limit %d: want a number of samples", c.Limit)
+	}
+	dir, err := c.dir(c.Name)
+	if err != nil {
+		return err
+	}
+	r, err := c.open(dir)
+	if err != nil {
+		return runError(err)
+	}
+	defer r.Close()
+	rows, of, err := r.Select(h.Ctx, s)
+	if err != nil {
+		return runError(err)
+	}
+	if err := runs.WriteSamples(h.Stdio.Out, rows, c.JSON); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(h.Stdio.Err, "%d of %d samples\n", len(rows), of)
+	return err
 }
 
 type runsShow struct {

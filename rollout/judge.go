@@ -86,6 +86,7 @@ func (j *judge) Ask(ctx context.Context, prompt string, schema json.RawMessage) 
 		j.used.Asked++
 		j.used.Usage = j.used.Usage.Add(turn.Usage)
 		text := turn.Sampled.Message.Content()
+		j.keep(pending[0].Content(), text)
 		raw, err := b.verdict(text)
 		switch {
 		case err == nil:
@@ -98,6 +99,28 @@ func (j *judge) Ask(ctx context.Context, prompt string, schema json.RawMessage) 
 		pending = []trajectory.Message{trajectory.Text(trajectory.User,
 			"That could not be read: "+err.Error()+". Answer again, with the JSON object alone. "+b.hint())}
 	}
+}
+
+// What is kept of the questions to a judge and of its answers.
+const (
+	mostExchanges   = 8
+	mostJudgePrompt = 32 << 10 // bytes
+	mostJudgeAnswer = 8 << 10
+)
+
+// keep adds a question and its answer to the record, for people who check the verdict.
+func (j *judge) keep(prompt, answer string) {
+	if len(j.used.Exchanges) < mostExchanges {
+		j.used.Exchanges = append(j.used.Exchanges, trajectory.Exchange{Prompt: cut(prompt, mostJudgePrompt), Answer: cut(answer, mostJudgeAnswer)})
+	}
+}
+
+// cut is the beginning of a text of at most n bytes, and how much is missing.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + fmt.Sprintf("\n(%d more bytes)", len(text)-n)
 }
 
 // judgeError is the judge's failure. It hides the error of the model request, whose kind

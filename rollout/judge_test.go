@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"encoding/json"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"hermes/datasets"
@@ -77,8 +78,54 @@ func TestJudgeIsOnTheTape(t *testing.T) {
 		if j == nil || j.Model != "wise" || j.Asked != 2 || !j.Usage.CostKnown || j.Usage.Cost == 0 || rec.Usage.CostKnown {
 			t.Errorf("round %d: judge %+v, the rollout's usage %+v", round, j, rec.Usage)
 		}
+		if len(j.Exchanges) != 2 || !strings.Contains(j.Exchanges[0].Prompt, "say four") || j.Exchanges[0].Answer != "about half" ||
+			!strings.Contains(j.Exchanges[1].Answer, `"score": 0.5`) || string(rec.Scoring) != `{"rubric":"It says four."}` {
+			t.Errorf("round %d: the record keeps %+v, %s", round, j.Exchanges, rec.Scoring)
+		}
 		if got := s.Stats().Answers; got != 3 {
 			t.Errorf("round %d: %d answers were bought, want 3", round, got)
 		}
+	}
+}
+
+// What a record keeps for its reader has a bound, whatever a row or a model wrote.
+func TestKeptForReadersIsBounded(t *testing.T) {
+	long := strings.Repeat("long ", 20<<10)
+	s, err := fakellm.New(fakellm.Options{Scripts: []fakellm.Script{
+		{Match: "strict and fair judge", Turns: []fakellm.Turn{{Content: `{"reason": "` + long + `", "score": 1}`}}},
+		{Match: "say", Turns: []fakellm.Turn{{Content: long}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	w, err := wire.New(wire.Options{Bases: []string{web.URL + "/v1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	p, err := policy.NewChat(w, policy.ChatOptions{Model: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := rollout.NewRunner(rollout.Options{Env: rows.New(rows.Options{Judge: true}), Policy: p, Judge: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rubric, err := json.Marshal(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := r.Run(t.Context(), rollout.Job{Row: datasets.Row{ID: "a", Prompt: []trajectory.Message{trajectory.Text(trajectory.User, "say")},
+		Scoring: datasets.Scoring{Rubric: rubric}}, Key: trajectory.NewKey("a", 0, 0, 0), Attempt: 1, Tape: &reel{}, Seed: 7})
+	if err != nil || rec.Judge == nil || len(rec.Judge.Exchanges) != 1 {
+		t.Fatalf("%+v, %v", rec, err)
+	}
+	if x := rec.Judge.Exchanges[0]; len(x.Prompt) > 33<<10 || len(x.Answer) > 9<<10 || !strings.HasSuffix(x.Prompt, "more bytes)") {
+		t.Errorf("%d bytes of the prompt, %d of the answer", len(x.Prompt), len(x.Answer))
+	}
+	if !json.Valid(rec.Scoring) || len(rec.Scoring) > 100 {
+		t.Errorf("%d bytes of the scoring keys: %.200s", len(rec.Scoring), rec.Scoring)
 	}
 }

@@ -90,6 +90,30 @@ func metadata(r datasets.Row) json.RawMessage {
 	return b
 }
 
+// mostScoring bounds, in bytes, each key by which a row is judged that a record keeps.
+const mostScoring = 16 << 10
+
+// scoring keeps the keys by which a row is judged, so that a reader of the log sees the
+// expected answer beside the given one. A longer value becomes a text that says its length.
+func scoring(s datasets.Scoring) json.RawMessage {
+	kept := s
+	some := false
+	for _, key := range []*json.RawMessage{&kept.Answer, &kept.Expected, &kept.ExpectedTools, &kept.Rubric, &kept.Checker, &kept.GroundTruth, &kept.Solution} {
+		some = some || len(*key) > 0
+		if len(*key) > mostScoring {
+			*key = fmt.Appendf(nil, `"(%d bytes, not kept)"`, len(*key))
+		}
+	}
+	if !some {
+		return nil
+	}
+	b, err := json.Marshal(kept)
+	if err != nil {
+		return nil // as in metadata
+	}
+	return b
+}
+
 // withScript adds the row's script and the name of the conversation to the extra body.
 func withScript(extra json.RawMessage, j Job) (json.RawMessage, error) {
 	body := map[string]json.RawMessage{}

@@ -139,7 +139,7 @@ func (r *Runner) Run(ctx context.Context, j Job) (out *trajectory.Record, err er
 	started := r.o.Now()
 	rec := &trajectory.Record{
 		Key: j.Key, Group: j.Group, Row: j.Row.ID, PromptIndex: j.Row.Index, RowContent: j.Row.Content(), Sample: j.Sample, Attempt: j.Attempt,
-		Toolsets: j.Toolsets, Model: r.o.Policy.Info().Model, Started: started.UTC(), Metadata: metadata(j.Row),
+		Toolsets: j.Toolsets, Model: r.o.Policy.Info().Model, Started: started.UTC(), Metadata: metadata(j.Row), Scoring: scoring(j.Row.Scoring),
 	}
 	a := &attempt{runner: r, job: j, rec: rec, log: r.o.Log.With("rollout", j.Key, "row", j.Row.ID, "sample", j.Sample)}
 	defer func() {

@@ -117,8 +117,15 @@ type Judged struct {
 	Asked int    `json:"asked"` // answers, those that could not be read included
 	Usage Usage  `json:"usage"`
 
-	Name    string   `json:"name,omitempty"`    // of a member
-	Members []Judged `json:"members,omitempty"` // where several judged; the sums above are theirs
+	Name      string     `json:"name,omitempty"`      // of a member
+	Members   []Judged   `json:"members,omitempty"`   // where several judged; the sums above are theirs
+	Exchanges []Exchange `json:"exchanges,omitempty"` // the first ones, each text cut to a bound
+}
+
+// Exchange is one question to a judge and its answer.
+type Exchange struct {
+	Prompt string `json:"prompt"`
+	Answer string `json:"answer"`
 }
 
 // ToolCount counts the uses of one tool.
@@ -148,6 +155,7 @@ type Record struct {
 	Tools        []ToolSpec           `json:"tools,omitempty"`
 	ToolStats    map[string]ToolCount `json:"tool_stats,omitempty"`
 	Metadata     json.RawMessage      `json:"metadata,omitempty"` // the row's other keys, untouched
+	Scoring      json.RawMessage      `json:"scoring,omitempty"`  // the row's keys by which it is judged (answer, checker …), each cut to a bound
 	Extra        json.RawMessage      `json:"extra,omitempty"`    // what this sample's model requests carried beside the run's options
 	Started      time.Time            `json:"started"`
 	Seconds      float64              `json:"seconds"`

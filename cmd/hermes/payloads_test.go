@@ -54,7 +54,7 @@ func payloads(spy string) []payload {
 		{"string", `";JS;//`, `<script>var x="%s";</script>`},
 		{"literal", "${JS}", "<script>var x=`%s`;</script>"},
 		{"link", `javascript:JS`, onClick + `<a href="%s">x</a>`},
-		{"markdown", `[x](javascript:JS) ![x](SPY/markdown)`, ``}, // nothing of ours reads Markdown
+		{"markdown", "[x](javascript:JS) ![x](SPY/markdown) <SPY/markdown> [<img src=x onerror='JS'>](SPY/markdown) SPY/markdown", ``}, // read by a program of the page
 		{"lines", "\u2028JS\u2029", `<script>// %s` + "\n</script>"},
 		{"template", `{{constructor.constructor('JS')()}}`, ``}, // a framework's, and there is none
 		{"frame", `<iframe srcdoc="<script>parent.JS</script>"></iframe>`, `%s`},
@@ -211,10 +211,10 @@ document.addEventListener("securitypolicyviolation", e => seen.push("refused " +
 const census = `(() => {
 for (const e of document.querySelectorAll("*")) { e.dispatchEvent(new MouseEvent("mouseover", {bubbles: true})); if (e.tabIndex >= 0 && e.focus) e.focus(); }
 const bad = [...document.querySelectorAll("*")].filter(e => [...e.attributes].some(a => /^on|^srcdoc$|^autofocus$|^attributename$/i.test(a.name))
-  || /^(iframe|frame|object|embed|base|form|animate|textarea)$/i.test(e.tagName) || e.tagName === "SCRIPT" && e.getAttribute("src") !== "/app.js"
-  || e.tagName === "LINK" && !["data:,", "/style.css"].includes(e.getAttribute("href")) || e.tagName === "META" && /url=/i.test(e.content)
+  || /^(iframe|frame|object|embed|base|form|animate|textarea)$/i.test(e.tagName) || e.tagName === "SCRIPT" && e.getAttribute("src") !== "app.js"
+  || e.tagName === "LINK" && !["data:,", "style.css"].includes(e.getAttribute("href")) || e.tagName === "META" && /url=/i.test(e.content)
   || e.tagName === "IMG" && !/^data:image\/(png|jpeg|gif|webp);/.test(e.src)
-  || e.tagName === "A" && !["http:", "file:"].includes(e.protocol) || e.tagName === "A" && e.host !== location.host).map(e => e.outerHTML.slice(0, 200));
+  || e.tagName === "A" && !["http:", "file:"].includes(e.protocol) || e.tagName === "A" && e.host !== location.host && !(e.matches(".md a.out") && e.rel === "noreferrer noopener" && e.target === "_blank")).map(e => e.outerHTML.slice(0, 200));
 const asked = performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:") && new URL(n).host !== location.host);
 return JSON.stringify({pwned: window.pwned, seen, bad, asked});
 })()`
@@ -467,6 +467,16 @@ func TestChromiumPayloads(t *testing.T) {
 		served("the page of runs, "+p, view+p)
 	}
 	do(chromedp.Navigate(view + "/"))
+	until(`document.body?.dataset.ready && document.querySelectorAll("#home tbody tr").length === 2`)
+	look("the list of runs")
+	do(chromedp.Navigate(view + "/#run/0"))
+	until(`document.querySelector("#overview h1")`)
+	look("the page of a run")
+	picture("run")
+	do(chromedp.Navigate(view + "/#tasks/0"))
+	until(`document.querySelectorAll("#tasks tbody tr").length === ` + fmt.Sprint(len(list)))
+	look("the tasks of a run")
+	do(chromedp.Navigate(view + "/#samples/0"))
 	until(`document.body?.dataset.ready && document.querySelectorAll("#rows tr").length === ` + fmt.Sprint(len(list)))
 	look("the list of a run")
 	picture("list")
@@ -489,6 +499,9 @@ func TestChromiumPayloads(t *testing.T) {
 		}
 		eval(`(document.querySelectorAll(".branches button")[1].click(), "")`)
 		look("a branch with " + p.name)
+		eval(`(document.querySelector("#json").click(), document.querySelectorAll("details").forEach(d => { d.open = true }), "")`)
+		until(`document.querySelector("pre.rawjson").textContent`)
+		look("raw JSON with " + p.name)
 		if i == len(list)-1 {
 			picture("sample")
 		}
@@ -503,6 +516,25 @@ func TestChromiumPayloads(t *testing.T) {
 		served(p, view+p)
 		do(chromedp.Navigate(view + p))
 		look(p)
+	}
+	// The same pages as a folder, opened from disk.
+	bundle := filepath.Join(dir, "bundle")
+	if said, err := hermes(t, dir, "runs", "view", run, "--export", bundle).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	disk := (&url.URL{Scheme: "file", Path: filepath.Join(bundle, "index.html")}).String()
+	open("a bundle", filepath.Join(bundle, "index.html"))
+	for _, part := range []string{"run", "tasks", "samples"} {
+		do(chromedp.Navigate(disk + "#" + part + "/0"))
+		until(`document.querySelector("main > section:not([hidden]) tbody tr")`)
+		look("a bundle, " + part)
+	}
+	for i, p := range list {
+		do(chromedp.Navigate(disk + "#record/0/" + key(i)))
+		until(`document.querySelector("#detail:not([hidden]) h2 small")?.textContent.includes("` + key(i) + `")`)
+		eval(`(document.querySelector("#json").click(), document.querySelectorAll("#detail details button")[1].click(), "")`)
+		until(`document.querySelector("pre.rawjson").textContent && !document.querySelector("pre.artifact").hidden`)
+		look("a sample of a bundle with " + p.name)
 	}
 	do(chromedp.Navigate(view + "/#" + list[len(list)-1].text))
 	until(`document.body?.dataset.ready`)

@@ -11,12 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"hermes/envs/grade/figures"
 	"hermes/internal/control"
 	"hermes/internal/guard"
 	"hermes/rollout/journal"
 	"hermes/rollout/listing"
-	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
 )
@@ -24,9 +22,9 @@ import (
 // pages serves the page and the JSON behind it, to GET requests.
 func (v *Viewer) pages() http.Handler {
 	mux := http.NewServeMux()
-	static := func(pattern, name, kind string) {
+	static := func(pattern, kind string, read func() ([]byte, error)) {
 		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
-			b, err := page.ReadFile("page/" + name)
+			b, err := read()
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
@@ -35,12 +33,13 @@ func (v *Viewer) pages() http.Handler {
 			w.Write(b)
 		})
 	}
-	static("/{$}", "index.html", "text/html")
-	static("/app.js", "app.js", "text/javascript")
-	static("/dom.js", "dom.js", "text/javascript")
-	static("/detail.js", "detail.js", "text/javascript")
-	static("/style.css", "style.css", "text/css")
+	static("/{$}", "text/html", func() ([]byte, error) { return page.ReadFile("page/index.html") })
+	static("/app.js", "text/javascript", script)
+	static("/style.css", "text/css", func() ([]byte, error) { return page.ReadFile("page/style.css") })
 	mux.HandleFunc("GET /api/runs", v.answer(v.listRuns))
+	mux.HandleFunc("GET /api/run", v.answer(v.overview))
+	mux.HandleFunc("GET /api/tasks", v.answer(v.listTasks))
+	mux.HandleFunc("GET /api/raw", v.answer(v.raw))
 	mux.HandleFunc("GET /api/list", v.answer(v.listRows))
 	mux.HandleFunc("GET /api/search", v.answer(v.search))
 	mux.HandleFunc("GET /api/record", v.answer(v.record))
@@ -48,6 +47,19 @@ func (v *Viewer) pages() http.Handler {
 	mux.HandleFunc("GET /artifact", v.artifact)
 	mux.HandleFunc("GET /blob", v.blob)
 	return mux
+}
+
+// script is the program of the page: its parts in order, in one scope.
+func script() ([]byte, error) {
+	out := []byte("\"use strict\";\n(async () => {\n")
+	for _, name := range []string{"dom.js", "bundle.js", "markdown.js", "detail.js", "runs.js", "app.js"} {
+		b, err := page.ReadFile("page/" + name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, b...), '\n')
+	}
+	return append(out, "})();\n"...), nil
 }
 
 // Handler serves them to requests that name this machine as their host and that no page of
@@ -61,6 +73,7 @@ func shield(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-DNS-Prefetch-Control", "off") // links in what a model wrote ask nobody before a click
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
@@ -95,13 +108,13 @@ func (v *Viewer) answer(f func(r *http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// run finds the run that a request names by its place.
-func (v *Viewer) run(text string) (*shown, error) {
+// run finds the run that a request names by its place, and opens it.
+func (v *Viewer) run(text string) (*opened, error) {
 	i, err := strconv.Atoi(text)
 	if err != nil || i < 0 || i >= len(v.runs) {
 		return nil, &apiError{http.StatusNotFound, "no run " + strconv.Quote(text)}
 	}
-	return v.runs[i], nil
+	return v.runs[i].get()
 }
 
 // rowView is a row of the list as JSON.
@@ -128,16 +141,18 @@ type rowView struct {
 }
 
 func viewOf(w listing.Row) rowView {
-	known := func(f float64) *float64 {
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil
-		}
-		return &f
-	}
 	t := w.Texts()
 	return rowView{At: int64(w.At), Key: w.Key, ID: t.ID, Sample: int(w.Sample), Attempt: int(w.Attempt), Outcome: w.Outcome, Book: w.Book, Reason: t.Reason,
 		Reward: known(w.Reward), Turns: int(w.Turns), Tokens: w.Tokens, Cost: known(w.Cost), Seconds: w.Seconds, Started: w.Start(), Model: t.Model,
 		Task: t.Task, Answer: t.Answer, Tools: t.Tools, Old: w.Old}
+}
+
+// known is a number, nil where it is not known.
+func known(f float64) *float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil
+	}
+	return &f
 }
 
 func views(rows []listing.Row) []rowView {
@@ -146,75 +161,6 @@ func views(rows []listing.Row) []rowView {
 		out[i] = viewOf(w)
 	}
 	return out
-}
-
-// runView is one run as the page gets it.
-type runView struct {
-	Name     string            `json:"name"`
-	Dir      string            `json:"dir"`
-	Model    string            `json:"model"`
-	Mode     string            `json:"mode"` // batch, env, eval
-	Created  time.Time         `json:"created"`
-	Planned  int64             `json:"planned"`
-	Records  int               `json:"records"` // in the index
-	Books    map[string]int    `json:"books"`   // of the records in force
-	Outcomes map[string]int    `json:"outcomes"`
-	Tools    []string          `json:"tools"`
-	Reward   *float64          `json:"reward"`          // mean of the scored
-	Indexed  float64           `json:"indexed"`         // share of the log
-	State    string            `json:"state,omitempty"` // of the process that works on it
-	Error    string            `json:"error,omitempty"`
-	Identity map[string]string `json:"identity"`
-}
-
-func (v *Viewer) listRuns(r *http.Request) (any, error) {
-	out := []runView{}
-	for _, s := range v.runs {
-		out = append(out, s.view(r.Context()))
-	}
-	return out, nil
-}
-
-func (s *shown) view(ctx context.Context) runView {
-	s.index.look()
-	model, _ := s.Manifest.Identity.Get("model")
-	w := runView{Name: s.name, Dir: s.Dir, Model: model, Mode: s.Manifest.Books.Mode, Created: s.Manifest.Created, Planned: s.Manifest.Extent.Planned,
-		Books: map[string]int{}, Outcomes: map[string]int{}, Tools: s.Manifest.Tools, Indexed: 1, Identity: map[string]string{}}
-	if m, err := rundir.Read(journal.OS{}, s.Dir); err == nil { // it may have been amended
-		w.Planned = m.Extent.Planned
-	}
-	for _, f := range s.Manifest.Identity {
-		w.Identity[f.Name] = f.Value
-	}
-	s.index.mu.RLock()
-	var sum figures.Total
-	scored := 0
-	for i := range s.index.list.Rows {
-		o := &s.index.list.Rows[i]
-		if o.Old {
-			continue
-		}
-		w.Books[o.Book]++
-		w.Outcomes[string(o.Outcome)]++
-		if !math.IsNaN(o.Reward) {
-			sum.Add(o.Reward)
-			scored++
-		}
-	}
-	w.Records = len(s.index.list.Rows)
-	if s.index.end > 0 {
-		w.Indexed = min(1, float64(s.index.list.Next)/float64(s.index.end))
-	}
-	if s.index.err != nil {
-		w.Error = s.index.err.Error()
-	}
-	s.index.mu.RUnlock()
-	if scored > 0 {
-		mean := sum.Over(float64(scored))
-		w.Reward = &mean
-	}
-	w.State = state(ctx, s.Dir)
-	return w
 }
 
 // state asks the process of a run how it stands; empty: there is none.
@@ -233,7 +179,7 @@ func state(ctx context.Context, dir string) string {
 	return a.Status.State
 }
 
-func (v *Viewer) chosen(r *http.Request) (*shown, query, error) {
+func (v *Viewer) chosen(r *http.Request) (*opened, query, error) {
 	s, err := v.run(r.FormValue("run"))
 	if err != nil {
 		return nil, query{}, err
@@ -272,7 +218,7 @@ func (v *Viewer) search(r *http.Request) (any, error) {
 
 // find reads the record that run and key name, or the one of an earlier attempt at `at`.
 // It needs no index: the log knows where the last word on a key stands.
-func (v *Viewer) find(run, key, at string) (*shown, journal.Entry, *trajectory.Record, error) {
+func (v *Viewer) find(run, key, at string) (*opened, journal.Entry, *trajectory.Record, error) {
 	s, err := v.run(run)
 	if err != nil {
 		return nil, journal.Entry{}, nil, err
@@ -312,6 +258,11 @@ func (v *Viewer) record(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.recordView(e, rec)
+}
+
+// recordView is a record with what stands beside it.
+func (s *opened) recordView(e journal.Entry, rec *trajectory.Record) (*recordView, error) {
 	var decode Decoder
 	var problem error
 	if rec.Trace != nil && rec.Trace.Mode == trajectory.ModeExact {
@@ -327,10 +278,18 @@ func (v *Viewer) record(r *http.Request) (any, error) {
 			}
 		}
 	}
+	out.Scorer = s.scorer(rec)
+	var err error
 	if out.Files, err = s.artifacts(rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// raw is a record as the log holds it.
+func (v *Viewer) raw(r *http.Request) (any, error) {
+	_, _, rec, err := v.find(r.FormValue("run"), r.FormValue("key"), r.FormValue("at"))
+	return rec, err
 }
 
 // mostDiff bounds each side of a difference, in bytes.

@@ -2,6 +2,10 @@ package viewer_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +14,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"hermes/rollout/journal"
 )
 
 // browserEnv names the program of a Chromium for tests, as scripts/chromium.sh prints it.
@@ -116,7 +122,23 @@ func TestChromium(t *testing.T) {
 	url := open(t, dir).URL
 	b.do(chromedp.Navigate(url))
 	b.until(`document.body.dataset.ready`)
+
+	// The page starts with the list of runs; a click leads to the page of the run.
+	b.until(`document.querySelectorAll("#home tbody tr").length === 1 && document.querySelector("#home tbody").textContent.includes("12 of 12")`)
+	b.picture("runs")
+	b.press("j", kb.Enter)
+	b.until(`document.querySelector("#overview h1")?.textContent === "` + filepath.Base(dir) + `"`)
+	b.until(`document.querySelector("#overview").innerText.includes("the box was lost") && document.querySelector("#overview").innerText.includes("failed.sandbox")`)
+	b.until(`[...document.querySelectorAll("#overview h2")].map(h => h.textContent).join() === "Books,Rewards,Failures by cause,Settings"`)
+	b.picture("run")
+	b.until(`(document.querySelector("#tab-tasks").click(), true)`)
+	b.until(`document.querySelectorAll("#tasks tbody tr").length === 11`)
+	b.picture("tasks")
+	b.until(`([...document.querySelectorAll("#tasks tbody a")].find(a => a.textContent === "row1").click(), true)`)
+	b.until(rowCount + ` === 2 && document.querySelector("#summary").textContent.includes("task row1")`)
+	b.until(`(document.querySelector("#summary button").click(), true)`)
 	b.until(rowCount + ` === 12`)
+	b.until(`document.querySelectorAll("#rows .reward").length === 11 && document.querySelector("#rows .rw9").textContent === "0.9"`)
 	b.picture("list")
 
 	// Search, filter, sort.
@@ -137,7 +159,7 @@ func TestChromium(t *testing.T) {
 	b.until(rowCount + ` === 1 && ` + hereID + ` === "row3"`)
 	choose("book", "")
 	b.until(rowCount + ` === 12`)
-	b.until(`([...document.querySelectorAll("th")].find(h => h.textContent.startsWith("reward")).click(), true)`)
+	b.until(`([...document.querySelectorAll("#heads th")].find(h => h.textContent.startsWith("reward")).click(), true)`)
 	b.until(hereID + ` === "row10"`)
 
 	// By keyboard: down to row 4, whose answer is hostile, and into it.
@@ -147,6 +169,13 @@ func TestChromium(t *testing.T) {
 	b.until(openID + `?.startsWith("row4 / 0")`)
 	b.until(`document.querySelector("#detail").textContent.includes('<script>window.hacked=1</script>')`)
 	b.until(`window.hacked === undefined && document.querySelectorAll("#detail img, #detail script").length === 0`)
+	b.until(`document.querySelector("#detail .verdict").textContent.includes("reward 0.4")`)
+	b.press("r")
+	b.until(`document.querySelectorAll("#detail .md").length === 0 && document.querySelectorAll("#detail article pre.text").length > 0`)
+	b.press("r")
+	b.until(`document.querySelectorAll("#detail .md").length > 0`)
+	b.until(`(document.querySelector("#json").click(), true)`)
+	b.until(`JSON.parse(document.querySelector("pre.rawjson").textContent || "{}").row === "row4"`)
 	b.press("j", "j", "j")
 	b.until(`document.querySelectorAll("#detail article")[2].classList.contains("here")`)
 	b.picture("trajectory")
@@ -203,8 +232,11 @@ func TestChromiumTwoRuns(t *testing.T) {
 	url := open(t, one, two).URL
 	b.do(chromedp.Navigate(url + "#record/1/" + key(1, 0).String()))
 	b.until(`document.body.dataset.ready && ` + openID + `?.includes("run two")`)
-	b.until(`document.title === "two · hermes" && document.querySelector("#run").value === "1" && document.querySelector("#summary").textContent.includes("/two")`)
-	b.until(rowCount + ` === 12`)
+	b.until(`document.title === "two · hermes" && document.querySelector("#run").value === "1"`)
+	b.press(kb.Escape)
+	b.until(rowCount + ` === 12 && document.querySelector("#summary").textContent.includes("/two")`)
+	b.press(kb.Enter)
+	b.until(openID + `?.includes("run two")`)
 	// The other run is chosen while a sample is open: the list of that run is shown.
 	b.until(`(e => { e.value = "0"; e.dispatchEvent(new Event("input")); return true; })(document.getElementById("run"))`)
 	b.until(`document.querySelector("#detail").hidden && document.title === "one · hermes" && ` + rowCount + ` === 12`)
@@ -213,4 +245,83 @@ func TestChromiumTwoRuns(t *testing.T) {
 	b.until(`document.title === "two · hermes" && ` + rowCount + ` === 12 && document.querySelector("#detail").hidden`)
 	b.press(kb.Enter)
 	b.until(openID + `?.includes("run two")`)
+}
+
+// TestChromiumBundle: the folder that Export writes shows the same, opened from disk and from a
+// server of files, with no console message and nothing from elsewhere.
+func TestChromiumBundle(t *testing.T) {
+	dir, out := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "out")
+	makeRun(t, dir)
+	export(t, out, dir)
+	files := httptest.NewServer(http.FileServer(http.Dir(out)))
+	defer files.Close()
+	for name, url := range map[string]string{"disk": (&url.URL{Scheme: "file", Path: out + "/index.html"}).String(), "server": files.URL + "/"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBrowser(t)
+			b.do(chromedp.Navigate(url))
+			b.until(`document.body.dataset.ready && document.querySelector("#home tbody").textContent.includes("12 of 12")`)
+			b.press("j", kb.Enter)
+			b.until(`document.querySelector("#overview").innerText.includes("the box was lost")`)
+			b.until(`(document.querySelector("#tab-tasks").click(), true)`)
+			b.until(`document.querySelectorAll("#tasks tbody tr").length === 11`)
+			b.until(`(document.querySelector("#tab-samples").click(), true)`)
+			b.until(rowCount + ` === 12`)
+			b.until(`([...document.querySelectorAll("#heads th")].find(h => h.textContent.startsWith("reward")).click(), true)`)
+			b.until(hereID + ` === "row10"`)
+			b.until(`(e => { e.value = "task number 7"; e.dispatchEvent(new Event("input")); return true; })(document.getElementById("q"))`)
+			b.until(rowCount + ` === 1 && ` + hereID + ` === "row7"`)
+			b.until(`(e => { e.value = ""; e.dispatchEvent(new Event("input")); return true; })(document.getElementById("q"))`)
+			b.until(rowCount + ` === 12`)
+			b.do(chromedp.Navigate(url + "#record/0/" + key(4, 0).String()))
+			b.until(openID + `?.startsWith("row4 / 0") && document.querySelector("#detail").textContent.includes('<script>window.hacked=1</script>')`)
+			b.until(`window.hacked === undefined && document.querySelectorAll("#detail img, #detail script").length === 0`)
+			b.until(`(document.querySelector("#json").click(), true)`)
+			b.until(`JSON.parse(document.querySelector("pre.rawjson").textContent || "{}").row === "row4"`)
+			b.do(chromedp.Navigate(url + "#record/0/" + key(1, 0).String()))
+			b.until(openID + `?.startsWith("row1 / 0")`)
+			b.until(`(document.querySelector("#detail details button").click(), true)`)
+			b.until(`document.querySelector("pre.artifact .plus")?.textContent === "+two\n"`)
+			b.until(`document.querySelectorAll("head script").length === 1`)
+			b.picture("bundle-" + name)
+		})
+	}
+}
+
+// TestChromiumMarkdown: what a model writes as Markdown is shown so, in elements that hold text,
+// and no text keeps the page busy.
+func TestChromiumMarkdown(t *testing.T) {
+	b := newBrowser(t)
+	dir := t.TempDir()
+	d := openRun(t, dir, 8, journal.Options{})
+	texts := []string{
+		"# Title\n\nSome **bold**, *soft*, `code` and ~~gone~~ a_b_c.\n\n- one\n  - inner\n- two\n\n1. first\n2. second\n\n> quoted\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n```go\nx := <b>1</b>\n```\n\n---\n",
+		"[good](https://example.org/a) [bad](javascript:alert(1)) [data](data:text/html,x) ![i](https://example.org/i.png) <https://example.org/c> http://example.org/d. [f](file:///etc/passwd) [r](/local) <img src=x>",
+		strings.Repeat("*", 90000), strings.Repeat("**a ", 20000), strings.Repeat("[a](", 20000), strings.Repeat("`", 50001) + "a", strings.Repeat("> ", 40000), strings.Repeat("- a\n", 20000),
+	}
+	for i, text := range texts {
+		if _, err := d.Journal.Append(t.Context(), textRecord(t, i, 0, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := open(t, dir).URL
+	last := `[...document.querySelectorAll("#detail article.assistant .md")].at(-1)`
+	b.do(chromedp.Navigate(url + "#record/0/" + key(0, 0).String()))
+	b.until(openID + `?.startsWith("row0 / 0")`)
+	b.until(`(m => m.querySelector("h3").textContent === "Title" && m.querySelector("strong").textContent === "bold" && m.querySelector("em").textContent === "soft" && m.querySelector("del").textContent === "gone" &&
+		m.querySelector("ul > li > ul > li").textContent === "inner" && m.querySelectorAll("ol > li").length === 2 && m.querySelector("blockquote").textContent === "quoted" && m.querySelectorAll("td").length === 2 &&
+		m.querySelector("pre.code").textContent === "x := <b>1</b>" && m.querySelector("hr") && m.querySelector("p").textContent === "Some bold, soft, code and gone a_b_c.")(` + last + `)`)
+	b.picture("markdown")
+	b.do(chromedp.Navigate(url + "#record/0/" + key(1, 0).String()))
+	b.until(openID + `?.startsWith("row1 / 0")`)
+	b.until(`(m => [...m.querySelectorAll("a")].map(a => a.href).join(" ") === "https://example.org/a https://example.org/i.png https://example.org/c http://example.org/d" &&
+		[...m.querySelectorAll("a")].every(a => a.rel === "noreferrer noopener" && a.target === "_blank") && m.querySelectorAll("img").length === 0 && m.textContent.includes("[bad](javascript:alert") && m.textContent.includes("<img src=x>"))(` + last + `)`)
+	for i := range texts[2:] {
+		begun := time.Now()
+		b.do(chromedp.Navigate(url + "#record/0/" + key(i+2, 0).String()))
+		b.until(fmt.Sprintf(openID+`?.startsWith("row%d / 0")`, i+2))
+		t.Logf("text %d was shown in %v", i+2, time.Since(begun).Round(time.Millisecond))
+	}
 }

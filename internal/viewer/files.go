@@ -30,11 +30,11 @@ const (
 func unified(name, text [2]string) string { return diff.Unified(name[0], name[1], text[0], text[1]) }
 
 // root opens the folder of a sample's artifacts; nothing outside of it can be reached.
-func (s *shown) root(rec *trajectory.Record) (*os.Root, error) {
+func (s *opened) root(rec *trajectory.Record) (*os.Root, error) {
 	return os.OpenRoot(artifact.Dir(filepath.Join(s.Dir, "artifacts"), rec.Row, rec.Sample))
 }
 
-func (s *shown) artifacts(rec *trajectory.Record) (list []file, err error) {
+func (s *opened) artifacts(rec *trajectory.Record) (list []file, err error) {
 	root, err := s.root(rec)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (v *Viewer) artifact(w http.ResponseWriter, r *http.Request) {
 	w.Write(data)
 }
 
-func (s *shown) readArtifact(rec *trajectory.Record, name string) ([]byte, error) {
+func (s *opened) readArtifact(rec *trajectory.Record, name string) ([]byte, error) {
 	root, err := s.root(rec)
 	if err != nil {
 		return nil, err
@@ -120,11 +120,21 @@ func (v *Viewer) blob(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	kind := http.DetectContentType(data)
-	if !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+	kind := imageKind(data)
+	if kind == "" {
 		http.Error(w, "no image", http.StatusUnsupportedMediaType)
 		return
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Write(data)
+}
+
+// imageKind is the media type of an image that browsers draw without running anything; empty:
+// it is none.
+func imageKind(data []byte) string {
+	kind := http.DetectContentType(data)
+	if !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, kind) {
+		return ""
+	}
+	return kind
 }

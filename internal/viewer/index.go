@@ -66,7 +66,7 @@ func openIndex(r *runs.Run, k kept, log *slog.Logger) (*index, error) {
 		return nil, err
 	}
 	x := &index{run: r, clerk: clerk, log: log, poke: make(chan struct{}, 1), list: &listing.List{}, changed: make(chan struct{}), end: r.Journal.Synced()}
-	if k.err == nil && !fits(k.list, r) {
+	if k.err == nil && !r.Fits(k.list) {
 		k.err = errors.New("it is one of another log")
 	}
 	if k.err != nil {
@@ -76,19 +76,6 @@ func openIndex(r *runs.Run, k kept, log *slog.Logger) (*index, error) {
 	}
 	x.list, x.settled, x.ours = k.list, k.list.Next, k.by == listing.ByReader
 	return x, nil
-}
-
-// fits reports whether a list is one of the run's log: no longer, and of the same records.
-func fits(l *listing.List, r *runs.Run) bool {
-	if l.Next > r.Journal.Synced() {
-		return false
-	}
-	if len(l.Rows) == 0 {
-		return true
-	}
-	last := l.Rows[len(l.Rows)-1]
-	e, err := r.Journal.At(last.At)
-	return err == nil && e.Key == last.Key && int32(e.Attempt) == last.Attempt
 }
 
 // follow brings the index up to the log whenever somebody looks, until ctx ends.
@@ -210,29 +197,16 @@ func (x *index) save() {
 
 // add takes in one entry of the log.
 func (x *index) add(e journal.Entry) error {
-	var w listing.Row
-	switch e.Kind {
-	case journal.KindFinal, journal.KindAttempt:
-		rec, err := e.Record()
-		if err != nil {
-			return err
-		}
-		if e.Kind == journal.KindAttempt {
-			w = listing.Of(e.At, rec, "retried", rec.Reason)
-			break
-		}
-		in, err := x.clerk.Enter(e.At, rec)
-		if err != nil {
-			return err
-		}
-		w = listing.Of(e.At, rec, in.Name(), in.Why)
+	w, ok, err := runs.RowOf(x.clerk, e)
+	if err != nil {
+		return err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch e.Kind {
-	case journal.KindFinal, journal.KindAttempt:
+	switch {
+	case ok:
 		x.list.Add(w, e.Next)
-	case journal.KindReopen:
+	case e.Kind == journal.KindReopen:
 		x.list.Reopen(e.Key, e.Next)
 	default:
 		x.list.Next = e.Next

@@ -1,7 +1,6 @@
 package viewer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -21,7 +20,7 @@ const mostRows = 500
 // query chooses rows of a list.
 type query struct {
 	words            []string // all must stand in a row, in lower case
-	book, tool       string
+	book, tool, task string
 	outcome          trajectory.Outcome
 	least, most      float64 // reward; NaN: any
 	old              bool    // also what a later record of the sample replaced
@@ -31,7 +30,7 @@ type query struct {
 }
 
 func parseQuery(v url.Values) (query, error) {
-	q := query{words: strings.Fields(strings.ToLower(v.Get("q"))), book: v.Get("book"), tool: v.Get("tool"), outcome: trajectory.Outcome(v.Get("outcome")),
+	q := query{words: strings.Fields(strings.ToLower(v.Get("q"))), book: v.Get("book"), tool: v.Get("tool"), task: v.Get("task"), outcome: trajectory.Outcome(v.Get("outcome")),
 		least: math.NaN(), most: math.NaN(), old: v.Get("old") != "", sort: v.Get("sort"), down: v.Get("desc") != "", pageSize: 100}
 	for name, to := range map[string]*float64{"min": &q.least, "max": &q.most} {
 		if text := v.Get(name); text != "" {
@@ -52,37 +51,10 @@ func parseQuery(v url.Values) (query, error) {
 		}
 	}
 	q.pageSize = min(q.pageSize, mostRows)
-	if q.sort != "" && compareBy(q.sort) == nil {
-		return q, fmt.Errorf("sort %q: want log, id, reward, turns, tokens, cost, seconds, outcome or book", q.sort)
+	if q.sort != "" && listing.Column(q.sort) == nil {
+		return q, fmt.Errorf("sort %q: want %s", q.sort, listing.Columns)
 	}
 	return q, nil
-}
-
-// compareBy is the order of a column; nil: there is none.
-func compareBy(column string) func(a, b *listing.Row) int {
-	switch column {
-	case "", "log":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.At, b.At) }
-	case "id":
-		return func(a, b *listing.Row) int {
-			return cmp.Or(cmp.Compare(a.ID(), b.ID()), cmp.Compare(a.Sample, b.Sample))
-		}
-	case "reward":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Reward, b.Reward) }
-	case "turns":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Turns, b.Turns) }
-	case "tokens":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Tokens, b.Tokens) }
-	case "cost":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Cost, b.Cost) }
-	case "seconds":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Seconds, b.Seconds) }
-	case "outcome":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Outcome, b.Outcome) }
-	case "book":
-		return func(a, b *listing.Row) int { return cmp.Compare(a.Book, b.Book) }
-	}
-	return nil
 }
 
 // takes reports whether a row is among those asked for.
@@ -92,6 +64,7 @@ func (q *query) takes(w *listing.Row) bool {
 		q.book != "" && w.Book != q.book && !strings.HasPrefix(w.Book, q.book+"."),
 		q.outcome != "" && w.Outcome != q.outcome,
 		q.tool != "" && !w.Called(q.tool),
+		q.task != "" && w.ID() != q.task,
 		!math.IsNaN(q.least) && !(w.Reward >= q.least),
 		!math.IsNaN(q.most) && !(w.Reward <= q.most):
 		return false
@@ -114,7 +87,7 @@ func (x *index) find(q query) (rows []listing.Row, total int) {
 			found = append(found, &x.list.Rows[i])
 		}
 	}
-	by := compareBy(q.sort)
+	by := listing.Column(q.sort)
 	if q.sort != "" && q.sort != "log" || q.down {
 		slices.SortStableFunc(found, func(a, b *listing.Row) int {
 			if q.down {
@@ -156,7 +129,7 @@ const scanTime = time.Second
 
 // scan searches the whole text of the records of the rows from a place on, until enough
 // are found or a second is over. next is where to go on; -1: all were read.
-func (s *shown) scan(ctx context.Context, q query, from int) (found []listing.Row, next int, err error) {
+func (s *opened) scan(ctx context.Context, q query, from int) (found []listing.Row, next int, err error) {
 	words := q.words
 	q.words = nil
 	end := time.Now().Add(scanTime)
@@ -210,10 +183,7 @@ func mentions(r *trajectory.Record, words []string) bool {
 			left = slices.DeleteFunc(left, func(w string) bool { return strings.Contains(t, w) })
 		}
 	}
-	for _, n := range r.Trace.Nodes {
-		look(n.Delta.Message)
-	}
-	for _, m := range r.Trace.Pending {
+	for m := range messages(r.Trace) {
 		look(m)
 	}
 	return len(left) == 0

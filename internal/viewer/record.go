@@ -28,6 +28,7 @@ type recordView struct {
 	Attempts []rowView       `json:"attempts,omitempty"`
 	Samples  []rowView       `json:"samples,omitempty"` // the others of the same row
 	Files    []file          `json:"artifacts,omitempty"`
+	Scorer   []command       `json:"scorer,omitempty"` // what the scorer ran, where its artifacts were kept
 }
 
 // branch is a path through the tree of a trace. The first one leads to its head.

@@ -1,8 +1,9 @@
-// Package viewer shows run directories on a page of this machine: list, filter, search,
-// sort, one trajectory with its tokens and branches, artifacts, the difference of two.
+// Package viewer shows run directories on a page of this machine: the list of runs, what a run
+// came to, its tasks and samples, one trajectory with its tokens and branches, artifacts, the
+// difference of two. [Viewer.Export] writes the same pages as a folder that needs no server.
 //
 // The page is ours alone (embedded, no framework, nothing fetched from elsewhere) and what
-// models wrote reaches it as text only. The list comes out of an index that is built once
+// models wrote reaches it as text only; Markdown becomes elements that hold text. The list comes out of an index that is built once
 // out of the log, in the background, and kept beside it, so that opening a run costs what
 // its index weighs and not what its records do; a record is read at its place in the log.
 // A run that is being written may be looked at: it is only read.
@@ -17,6 +18,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hermes/internal/guard"
@@ -34,10 +36,13 @@ type Decoder func(ids []trajectory.Token) ([]string, error)
 
 // Options tune a [Viewer]. The zero value is usable.
 type Options struct {
-	// Decoder finds the decoder of an exact run; nil, or an error, which the page tells:
+	// Decoder finds the decoder of an exact run; nil, or an error, which the page shows:
 	// tokens are shown by number.
 	Decoder func(m rundir.Manifest) (Decoder, error)
-	Log     *slog.Logger // nil means silent
+	// Lazy opens a run when it is looked at first. One that cannot be opened is listed with
+	// its error. Else all are opened at once, and each must be good.
+	Lazy bool
+	Log  *slog.Logger // nil means silent
 }
 
 // Viewer shows some runs. It is safe for concurrent use.
@@ -45,11 +50,21 @@ type Viewer struct {
 	opt  Options
 	runs []*shown
 	end  context.CancelFunc
-	work sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	work   sync.WaitGroup
 }
 
 // shown is one run on the page.
 type shown struct {
+	dir, name string
+	get       func() (*opened, error) // opens it, once
+	ready     atomic.Pointer[opened]  // nil: it was not opened
+}
+
+// opened is a run whose log and list are at hand.
+type opened struct {
 	*runs.Run
 	name   string
 	index  *index
@@ -68,27 +83,52 @@ func Open(ctx context.Context, dirs []string, o Options) (*Viewer, error) {
 	v := &Viewer{opt: o}
 	ctx, v.end = context.WithCancel(context.WithoutCancel(ctx))
 	for _, dir := range dirs {
-		r, list, err := openRun(dir)
-		if err != nil {
-			return nil, errors.Join(err, v.Close())
-		}
-		s := &shown{Run: r, name: nameOf(dir, dirs), decode: sync.OnceValues(func() (Decoder, error) { return v.decoder(r) })}
+		s := &shown{dir: dir, name: nameOf(dir, dirs)}
+		s.get = sync.OnceValues(func() (*opened, error) { return v.open(ctx, s) })
 		v.runs = append(v.runs, s)
-		if s.index, err = openIndex(r, list, o.Log); err != nil {
+		if o.Lazy {
+			continue
+		}
+		if _, err := s.get(); err != nil {
 			return nil, errors.Join(err, v.Close())
 		}
-		v.work.Go(func() { s.index.follow(ctx) })
 	}
 	return v, nil
 }
 
+// open opens one run and begins to follow its log.
+func (v *Viewer) open(ctx context.Context, s *shown) (*opened, error) {
+	r, list, err := openRun(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	x, err := openIndex(r, list, v.opt.Log)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	o := &opened{Run: r, name: s.name, index: x, decode: sync.OnceValues(func() (Decoder, error) { return v.decoder(r) })}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil, errors.Join(errors.New("the page is closed"), r.Close())
+	}
+	s.ready.Store(o)
+	v.work.Go(func() { x.follow(ctx) })
+	return o, nil
+}
+
 // Close ends what runs in the background and closes the runs.
 func (v *Viewer) Close() error {
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
 	v.end()
 	v.work.Wait()
 	var errs []error
 	for _, s := range v.runs {
-		errs = append(errs, s.Close())
+		if o := s.ready.Load(); o != nil {
+			errs = append(errs, o.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -96,7 +136,11 @@ func (v *Viewer) Close() error {
 // Indexed returns when everything that stands in the logs now is in the indexes.
 func (v *Viewer) Indexed(ctx context.Context) error {
 	for _, s := range v.runs {
-		if err := s.index.wait(ctx); err != nil {
+		o, err := s.get()
+		if err != nil {
+			return err
+		}
+		if err := o.index.wait(ctx); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -108,6 +109,96 @@ func TestList(t *testing.T) {
 	ask(t, url+"/api/runs", &all)
 	if len(all) != 1 || all[0].Planned != 12 || all[0].Records != 12 || all[0].Books["accepted"] != 11 || all[0].Books["failed.sandbox"] != 1 || all[0].Indexed != 1 || all[0].State != "" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// Samples are put together by task, sorted and paged; a run has its page.
+func TestTasks(t *testing.T) {
+	dir := t.TempDir()
+	makeRun(t, dir)
+	url := open(t, dir).URL
+	type task struct {
+		ID                       string
+		Samples, Failed, Scored  int
+		Mean, Low, High, Seconds *float64
+	}
+	for query, want := range map[string]string{"": "row0", "sort=samples&desc=1": "row1", "sort=mean&desc=1": "row10", "sort=failed&desc=1": "row3", "sort=id&offset=10": "row9", "q=number+7": "row7"} {
+		var got struct {
+			Total int
+			Rows  []task
+		}
+		ask(t, url+"/api/tasks?run=0&"+query, &got)
+		if len(got.Rows) == 0 || got.Rows[0].ID != want || got.Total != 11 && query != "q=number+7" {
+			t.Errorf("%q: %+v, want %s", query, got, want)
+		}
+		if want == "row1" && (got.Rows[0].Samples != 2 || *got.Rows[0].Low > *got.Rows[0].High) || want == "row3" && (got.Rows[0].Mean != nil || got.Rows[0].Failed != 1) {
+			t.Errorf("%q: %+v", query, got.Rows[0])
+		}
+	}
+	if status, _ := get(t, url+"/api/tasks?run=0&sort=colour"); status != http.StatusBadRequest {
+		t.Errorf("sort by colour: %d", status)
+	}
+	var r struct {
+		Tasks, Scored, Failed int
+		Causes                []struct {
+			Book, Example, Key string
+			Count              int
+		}
+		Rewards  []int
+		Settings []struct{ Name, Value string }
+	}
+	ask(t, url+"/api/run?run=0", &r)
+	if r.Tasks != 11 || r.Scored != 11 || r.Failed != 1 || len(r.Causes) != 1 || r.Causes[0].Example != "the box was lost" || r.Causes[0].Count != 1 || r.Rewards[10] != 1 || r.Settings[0].Value != "m" {
+		t.Errorf("%+v", r)
+	}
+	var one listed
+	if ask(t, url+"/api/list?run=0&task=row1", &one); one.Total != 2 {
+		t.Errorf("of row1: %+v", one)
+	}
+}
+
+// Runs that are not opened yet are listed by their manifests; a bad one with its error. Each is
+// opened when it is looked at.
+func TestLazy(t *testing.T) {
+	parent := t.TempDir()
+	good, bad := filepath.Join(parent, "good"), filepath.Join(parent, "bad")
+	makeRun(t, good)
+	if err := os.MkdirAll(bad, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bad, "run.yaml"), []byte("x: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v, err := viewer.Open(t.Context(), []string{good, bad}, viewer.Options{Lazy: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	s := httptest.NewServer(v.Handler())
+	defer s.Close()
+	var all []struct {
+		Name, Model, Error string
+		Planned, Done      int
+	}
+	ask(t, s.URL+"/api/runs", &all)
+	if len(all) != 2 || all[0].Planned != 12 || all[0].Model != "m" || all[0].Error != "" || all[1].Error == "" {
+		t.Errorf("%+v", all)
+	}
+	if _, err := os.Stat(filepath.Join(good, "view.index")); err == nil {
+		t.Error("a run was opened before it was looked at")
+	}
+	var got listed
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for got.Total != 12 {
+		<-tick.C
+		ask(t, s.URL+"/api/list?run=0", &got)
+	}
+	if status, _ := get(t, s.URL+"/api/list?run=1"); status < 400 {
+		t.Errorf("a bad run: %d", status)
+	}
+	if _, err := viewer.Open(t.Context(), []string{good, bad}, viewer.Options{}); err == nil {
+		t.Error("a bad run that was named is no error")
 	}
 }
 

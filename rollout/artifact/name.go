@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// FileName is how a name of the scorer's is called among the artifacts of a sample.
+func FileName(name string) string { return folder(name) }
+
 // folder makes a name safe as one element of a path. What it changes it marks with a
 // hash, so that different names stay different.
 func folder(name string) string {

@@ -26,6 +26,9 @@ import (
 // ErrNoRecord says that a run has no record of a sample.
 var ErrNoRecord = errors.New("no such record")
 
+// ErrSelection says that a [Selection] cannot be read.
+var ErrSelection = errors.New("choice of samples")
+
 // Run is a run directory opened for reading; another process may be writing it.
 type Run struct {
 	Dir      string
@@ -81,20 +84,32 @@ type Summary struct {
 // List finds the runs in a folder, oldest first. A run that cannot be read is listed with
 // its error.
 func List(parent string) ([]Summary, error) {
-	entries, err := os.ReadDir(parent)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list runs: %w", err)
+	dirs, err := Folders(parent)
+	if err != nil {
+		return nil, err
 	}
 	var list []Summary
-	for _, e := range entries {
-		dir := filepath.Join(parent, e.Name())
-		if _, err := os.Stat(rundir.Path(dir)); err != nil {
-			continue
-		}
+	for _, dir := range dirs {
 		list = append(list, summarize(dir))
 	}
 	slices.SortStableFunc(list, func(a, b Summary) int { return a.Created.Compare(b.Created) })
 	return list, nil
+}
+
+// Folders are the run directories in a folder, by name. A folder that does not exist has none.
+func Folders(parent string) ([]string, error) {
+	entries, err := os.ReadDir(parent)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	var dirs []string
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		if _, err := os.Stat(rundir.Path(dir)); err == nil {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
 }
 
 func summarize(dir string) Summary {

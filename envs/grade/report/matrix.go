@@ -3,7 +3,6 @@ package report
 import (
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"iter"
 	"math"
@@ -34,6 +33,7 @@ type Cell struct {
 	CostUSD *float64                    `json:"cost_usd"`
 	Line    string                      `json:"line"`
 	Missing string                      `json:"missing,omitempty"` // why there is nothing of it
+	Href    string                      `json:"-"`                 // of its own report
 }
 
 // Against is the difference of a cell to the first one: cell − first.
@@ -243,8 +243,7 @@ func (c *Cell) bounds() string {
 
 // HTML writes matrix.html: one page that needs nothing else.
 func (m *Matrix) HTML(w io.Writer) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"interval": Interval, "usd": dollars,
-		"name": func(c Cell) string { return c.name() }, "value": func(c Cell, n string) string { return c.value(n) }, "bounds": func(c Cell) string { return c.bounds() }, "of": func(c Cell) string { return c.of() }}).Parse(shared + matrixPage)
+	t, err := parse(matrixPage)
 	if err != nil {
 		return err
 	}
@@ -259,5 +258,18 @@ func (m *Matrix) HTML(w io.Writer) error {
 			diffs = append(diffs, drawn{x.Run, x.Difference})
 		}
 	}
-	return execute(w, t, map[string]any{"M": m, "Metrics": m.metrics(), "Rewards": forest("rewards with their intervals", figs, 0, 1), "Differences": forest("differences to the first run with their intervals", diffs, 0, 0)})
+	type shown struct {
+		Cell
+		Name, Bounds, Of string
+		Values           []string
+	}
+	var cells []shown
+	for _, c := range m.Cells {
+		x := shown{Cell: c, Name: c.name(), Bounds: c.bounds(), Of: c.of()}
+		for _, n := range m.metrics() {
+			x.Values = append(x.Values, c.value(n))
+		}
+		cells = append(cells, x)
+	}
+	return execute(w, t, "page", map[string]any{"M": m, "Cells": cells, "Metrics": m.metrics(), "Rewards": forest("rewards with their intervals", figs, 0, 1), "Differences": forest("differences to the first run with their intervals", diffs, 0, 0)})
 }

@@ -22,6 +22,8 @@ var (
 	page string
 	//go:embed matrix.html
 	matrixPage string
+	//go:embed groups.html
+	groupsPage string
 	//go:embed shared.html
 	shared string
 )
@@ -54,7 +56,7 @@ type bar struct {
 const mostDots = 2000
 
 func (r *Report) plot(tasks []*task, turns map[int]int64) {
-	priced := slices.ContainsFunc(tasks, func(t *task) bool { return t.priced > 0 })
+	priced := slices.ContainsFunc(tasks, func(t *task) bool { return t.cost > 0 })
 	r.plots.paid = priced
 	step := max(1, len(tasks)/mostDots)
 	for i := 0; i < len(tasks); i++ {
@@ -82,8 +84,7 @@ func (r *Report) plot(tasks []*task, turns map[int]int64) {
 
 // HTML writes report.html: one page that needs nothing else.
 func (r *Report) HTML(w io.Writer) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"interval": Interval, "usd": dollars,
-		"four": func(v *float64) string { return fmt.Sprintf("%.4f", *v) }}).Parse(shared + page)
+	t, err := parse(page)
 	if err != nil {
 		return err
 	}
@@ -100,17 +101,43 @@ func (r *Report) HTML(w io.Writer) error {
 	for _, name := range r.names() {
 		rows = append(rows, row{name, r.Metrics[name]})
 	}
-	return execute(w, t, map[string]any{
+	return execute(w, t, "page", map[string]any{
 		"R": r, "Title": cmp.Or(r.Suite, r.Run), "Rows": rows, "PerSample": r.perSampleText(),
 		"Forest": r.forest(), "Curve": r.curve(), "Scatter": r.scatter(), "Failures": bars(failed), "Turns": bars(r.plots.turns),
-		"CostName": map[bool]string{true: "dollars", false: "tokens"}[r.plots.paid], "Left": r.plots.left,
+		"Paid": r.plots.paid, "Left": r.plots.left, "Tasks": r.tasks, "Unlined": r.unlined,
+		"Graders": sorted(r.Graders), "Categories": r.categoryTables(),
 	})
 }
 
-// execute writes a page, in which nothing steers a terminal either.
-func execute(w io.Writer, t *template.Template, data any) error {
+// categoryTable is the means of one label.
+type categoryTable struct {
+	Name   string
+	Values any
+	Plot   *svg
+}
+
+func (r *Report) categoryTables() (out []categoryTable) {
+	for _, c := range sorted(r.Categories) {
+		var list []drawn
+		values := sorted(c.V)
+		for _, v := range values {
+			list = append(list, drawn{v.Name, v.V.Reward})
+		}
+		out = append(out, categoryTable{c.Name, values, forest("rewards by "+c.Name, list, 0, 1)})
+	}
+	return out
+}
+
+// parse reads the template of a page with what all pages share.
+func parse(text string) (*template.Template, error) {
+	return template.New("page").Funcs(template.FuncMap{"interval": Interval, "usd": dollars, "tone": tone, "tone1": func(v *float64) string { return tone(*v) },
+		"four": func(v *float64) string { return fmt.Sprintf("%.4f", *v) }, "num": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }}).Parse(shared + text)
+}
+
+// execute writes a page or a part of one, in which nothing steers a terminal either.
+func execute(w io.Writer, t *template.Template, part string, data any) error {
 	var b strings.Builder
-	if err := t.Execute(&b, data); err != nil {
+	if err := t.ExecuteTemplate(&b, part, data); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, printable.HTML(b.String()))
@@ -278,7 +305,7 @@ func (r *Report) scatter() *svg {
 	for _, d := range r.plots.dots {
 		low, high, most = min(low, d.reward), max(high, d.reward), max(most, d.cost)
 	}
-	s := &svg{W: 640, H: height + 24, Title: "cost against reward, one dot a task"}
+	s := &svg{W: 640, H: height + 24, Title: map[bool]string{true: "cost", false: "tokens"}[r.plots.paid] + " against reward, one dot a task"}
 	x := scale(0, most)
 	s.axis(0, most, height, x)
 	y := func(v float64) float64 { return top + (high/2-v/2)/(high/2-low/2)*(height-2*top) }

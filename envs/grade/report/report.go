@@ -35,6 +35,12 @@ type Sample struct {
 	Written int64    // of the tokens, those that the model wrote
 	Cost    *float64 // dollars; nil: unknown
 	Seconds float64
+
+	Key     trajectory.Key
+	Outcome trajectory.Outcome
+	Why     string             // why our side failed, or what the grader said
+	Parts   map[string]float64 // what each of several graders gave
+	Labels  []Label            // of the task
 }
 
 // Scored reports whether the sample has a reward.
@@ -96,6 +102,16 @@ type Report struct {
 	Causes  map[string]int64            `json:"causes"` // of failed attempts, those that were tried again too
 	Judge   *stats.Judge                `json:"judge,omitempty"`
 
+	Graders    map[string]Part             `json:"graders,omitempty"`    // where several give a reward together
+	Categories map[string]map[string]Group `json:"categories,omitempty"` // by label of the tasks, by value
+	Settings   []Setting                   `json:"settings,omitempty"`
+
+	Failed []Case `json:"-"` // by our fault, the first ones
+	Lowest []Case `json:"-"` // of the samples with a reward below 1
+	Links  []Link `json:"-"` // to other pages
+
+	tasks   []taskLine
+	unlined int                // tasks that are not among them
 	scalars map[string]float64 // of the books
 	plots   plots
 	voted   bool // graders read answers, so that a majority can be found
@@ -109,7 +125,8 @@ type Tool struct {
 }
 
 // Builder takes samples in and makes the report. It holds about a hundred bytes for each;
-// it belongs to one goroutine.
+// it belongs to one goroutine. Beside them it holds a bounded number of samples that failed or
+// have the lowest rewards.
 type Builder struct {
 	head  Head
 	tasks map[string]*task
@@ -117,6 +134,7 @@ type Builder struct {
 	seed  maphash.Seed
 	voted bool // some grader read answers
 	turns map[int]int64
+	more  details
 
 	finished, known, efficient int64
 	counts                     Counts
@@ -132,21 +150,25 @@ type task struct {
 	priced  int
 	tokens  int64
 	seen    int
+	failed  int
+	labels  []Label
 }
 
 // New returns a Builder for a run.
 func New(h Head) *Builder {
-	return &Builder{head: h, tasks: map[string]*task{}, seed: maphash.MakeSeed(), turns: map[int]int64{}, counts: Counts{Failed: map[string]int64{}}}
+	return &Builder{head: h, tasks: map[string]*task{}, seed: maphash.MakeSeed(), turns: map[int]int64{}, more: newDetails(), counts: Counts{Failed: map[string]int64{}}}
 }
 
 // Add takes in the last word on a sample.
 func (b *Builder) Add(s Sample) {
 	t := b.tasks[s.Task]
 	if t == nil {
-		t = &task{id: strings.Clone(s.Task), cluster: strings.Clone(s.Cluster)}
-		b.tasks[s.Task] = t
+		t = &task{id: strings.Clone(s.Task), cluster: strings.Clone(s.Cluster), labels: b.more.labels(s.Labels)}
+		b.tasks[t.id] = t
 	}
+	b.more.add(s)
 	if s.Failure != "" {
+		t.failed++
 		b.counts.Failed[string(s.Failure)]++
 		return
 	}
@@ -192,6 +214,10 @@ type Options struct {
 	Strict  bool // no metrics while a planned sample has no score
 	Seed    uint64
 	Books   stats.Statistics // what the whole run cost
+
+	Settings []Setting
+	Links    []Link            // to other pages
+	Link     func(Case) []Link // to the pages of a sample; nil: there are none
 }
 
 // Report makes the figures.
@@ -226,7 +252,26 @@ func (b *Builder) Report(o Options) (*Report, error) {
 		r.metrics(tasks, figures.Options{Seed: o.Seed})
 	}
 	r.plot(tasks, b.turns)
+	r.detail(&b.more, tasks, o)
 	return r, nil
+}
+
+// detail takes over what is shown beside the figures. With --strict there are no means.
+func (r *Report) detail(d *details, tasks []*task, o Options) {
+	if r.Refused == "" {
+		r.Graders, r.Categories = d.graders(), d.categories(tasks, figures.Options{Seed: o.Seed})
+	}
+	d.lowest()
+	r.Settings, r.Links, r.Failed, r.Lowest = o.Settings, o.Links, d.failed, d.low
+	r.tasks, r.unlined = taskLines(tasks, r.Categories)
+	if o.Link == nil {
+		return
+	}
+	for _, list := range [][]Case{r.Failed, r.Lowest} {
+		for i, c := range list {
+			list[i].Links = o.Link(c)
+		}
+	}
 }
 
 func (r *Report) scoredTasks(tasks []*task) (n int) {

@@ -3,22 +3,18 @@ package batch
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
-	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/grade/report"
 	"hermes/internal/atropos/encode"
 	"hermes/internal/build"
 	"hermes/internal/exit"
-	"hermes/internal/printable"
 	"hermes/internal/runs/rollouts"
 	"hermes/internal/whole"
 	"hermes/rollout/journal"
@@ -26,9 +22,6 @@ import (
 	"hermes/trajectory"
 	"hermes/trajectory/stats"
 )
-
-//go:embed groups.html
-var groupsPage string
 
 // Groups counts what `hermes env process` wrote.
 type Groups struct {
@@ -73,18 +66,7 @@ func writeGroups(ctx context.Context, dir string, q rollouts.Request) (g Groups,
 	if err != nil {
 		return g, errors.Join(err, lines.Drop())
 	}
-	view, err := template.New("page").Parse(groupsPage)
-	show := func(part string, data any) error { // what models wrote steers no terminal either
-		var b strings.Builder
-		if err := view.ExecuteTemplate(&b, part, data); err != nil {
-			return err
-		}
-		_, err := io.WriteString(page, printable.HTML(b.String()))
-		return err
-	}
-	if err == nil {
-		err = show("head", dir)
-	}
+	view, err := report.NewGroups(page, filepath.Base(dir), []report.Link{{Name: "report", Href: "report.html"}})
 	if err == nil {
 		g, err = groups(ctx, q, r, func(recs []*trajectory.Record, scores []trajectory.Score, line encode.ScoredDataGroup) error {
 			e := json.NewEncoder(lines)
@@ -92,40 +74,16 @@ func writeGroups(ctx context.Context, dir string, q rollouts.Request) (g Groups,
 			if err := e.Encode(line); err != nil {
 				return err
 			}
-			return show("group", map[string]any{"Row": recs[0].Row, "Samples": shown(recs, scores)})
+			return view.Add(recs, scores)
 		})
 	}
 	if err == nil {
-		err = show("foot", g)
+		err = view.End(g.Written, g.Incomplete)
 	}
 	if err != nil {
 		return g, errors.Join(err, lines.Drop(), page.Drop())
 	}
 	return g, errors.Join(lines.Keep(), page.Keep())
-}
-
-type shownSample struct {
-	Sample   int
-	Outcome  trajectory.Outcome
-	Score    trajectory.Score
-	Messages []shownMessage
-}
-
-type shownMessage struct{ Role, Text string }
-
-func shown(recs []*trajectory.Record, scores []trajectory.Score) (out []shownSample) {
-	for i, r := range recs {
-		s := shownSample{Sample: r.Sample, Outcome: r.Outcome, Score: scores[i]}
-		for _, m := range r.Trace.Visible() {
-			text := m.Content()
-			for _, c := range m.Calls {
-				text += fmt.Sprintf("\n→ %s %s", c.Name, c.Arguments)
-			}
-			s.Messages = append(s.Messages, shownMessage{string(m.Role), text})
-		}
-		out = append(out, s)
-	}
-	return out
 }
 
 // groups walks the groups of the run in the order of the rows. Of the records, only their

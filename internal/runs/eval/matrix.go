@@ -102,6 +102,11 @@ func WriteMatrix(ctx context.Context, dir, scores string, strict bool) (*report.
 			return nil, err
 		}
 	}
+	for i := range m.Cells {
+		if m.Cells[i].Missing == "" {
+			m.Cells[i].Href = href(append([]string{"..", m.Cells[i].Run}, reportPath(scores)...)...)
+		}
+	}
 	m.Finish()
 	base := "matrix"
 	if scores != "" {

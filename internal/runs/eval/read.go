@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -96,15 +95,9 @@ func side(workers, n int, f func(i int)) {
 
 // sampleOf is what a report needs of a record.
 func sampleOf(r *trajectory.Record) report.Sample {
-	s := report.Sample{Task: r.Row, Number: r.Sample, Tokens: r.Usage.Prompt + r.Usage.Completion, Written: r.Usage.Completion, Seconds: r.Seconds}
-	if bytes.Contains(r.Metadata, []byte(`"cluster"`)) {
-		var m struct {
-			Cluster json.RawMessage `json:"cluster"`
-		}
-		if json.Unmarshal(r.Metadata, &m) == nil {
-			s.Cluster = string(m.Cluster)
-		}
-	}
+	s := report.Sample{Task: r.Row, Number: r.Sample, Tokens: r.Usage.Prompt + r.Usage.Completion, Written: r.Usage.Completion, Seconds: r.Seconds,
+		Key: r.Key, Outcome: r.Outcome, Why: r.Reason}
+	s.Cluster, s.Labels = labelsOf(r.Metadata)
 	if r.Usage.CostKnown {
 		s.Cost = &r.Usage.Cost
 	}
@@ -123,10 +116,10 @@ func sampleOf(r *trajectory.Record) report.Sample {
 
 // scored lays a score over a sample; nil: it has none.
 func scored(s report.Sample, by *trajectory.Score) report.Sample {
-	s.Reward, s.Wanted, s.Answer = nil, 0, ""
+	s.Reward, s.Wanted, s.Answer, s.Parts = nil, 0, "", nil
 	if by != nil {
 		s.Reward, s.Wanted = &by.Reward, int(by.Metrics["calls_wanted"])
-		s.Answer = by.Answer
+		s.Answer, s.Parts, s.Why = by.Answer, by.Parts, cmp.Or(by.Detail, s.Why)
 	}
 	return s
 }
@@ -204,14 +197,15 @@ func reportOf(ctx context.Context, r *runs.Run, scores string, strict bool) (*re
 		}
 		b.Add(s)
 	}
-	return finishReport(r, b, totals, strict)
+	return finishReport(r, b, totals, scores, strict)
 }
 
 // finishReport makes the figures of a run whose samples b has taken in.
-func finishReport(r *runs.Run, b *report.Builder, totals *stats.Totals, strict bool) (*report.Report, error) {
+func finishReport(r *runs.Run, b *report.Builder, totals *stats.Totals, scores string, strict bool) (*report.Report, error) {
 	text, _ := r.Manifest.Identity.Get("seed")
 	seed, _ := strconv.ParseInt(text, 10, 64) // of other runs: 0
-	return b.Report(report.Options{Planned: r.Manifest.Extent.Planned, Strict: strict, Seed: uint64(seed), Books: totals.Statistics(r.Manifest.Extent.Planned)})
+	return b.Report(report.Options{Planned: r.Manifest.Extent.Planned, Strict: strict, Seed: uint64(seed), Books: totals.Statistics(r.Manifest.Extent.Planned),
+		Settings: settingsOf(r.Manifest), Links: linksOf(r.Dir, "report", up(scores)), Link: sampleLinks(r.Dir, up(scores))})
 }
 
 // errNoSamples says that a run has nothing to report.
@@ -239,6 +233,20 @@ func WriteReport(ctx context.Context, dir, scores string, strict bool) (*report.
 	return rep, writePages(rep, base)
 }
 
+// WriteReportPage writes report.html alone, which links to the run's other pages.
+func WriteReportPage(ctx context.Context, dir string) error {
+	r, err := runs.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	rep, err := reportOf(ctx, r, "", false)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, "report.html"), rep.HTML)
+}
+
 // pages is a report of one run or of several.
 type pages interface {
 	Markdown(w io.Writer) error
@@ -247,24 +255,25 @@ type pages interface {
 
 // writePages writes a report as BASE.json, BASE.md and BASE.html.
 func writePages(rep pages, base string) error {
-	write := func(ext string, f func(w *whole.File) error) error {
-		w, err := whole.Create(base + ext)
-		if err != nil {
-			return err
-		}
-		if err := f(w); err != nil {
-			return errors.Join(err, w.Drop())
-		}
-		return w.Keep()
-	}
 	return errors.Join(
-		write(".json", func(w *whole.File) error {
+		writeFile(base+".json", func(w io.Writer) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
 			return e.Encode(rep)
 		}),
-		write(".md", func(w *whole.File) error { return rep.Markdown(w) }),
-		write(".html", func(w *whole.File) error { return rep.HTML(w) }))
+		writeFile(base+".md", rep.Markdown), writeFile(base+".html", rep.HTML))
+}
+
+// writeFile writes a file in one step.
+func writeFile(name string, f func(w io.Writer) error) error {
+	w, err := whole.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := f(w); err != nil {
+		return errors.Join(err, w.Drop())
+	}
+	return w.Keep()
 }
 
 // WriteEvents writes the figures of a run as an event file for TensorBoard into a folder.

@@ -352,7 +352,7 @@ func (s *rescoring) report(ctx context.Context) (*report.Report, error) {
 			s.totals.Attempt(rec)
 		}
 	}
-	rep, err := finishReport(s.run, s.pages, s.totals, s.Strict)
+	rep, err := finishReport(s.run, s.pages, s.totals, s.Name, s.Strict)
 	if err != nil {
 		return nil, err
 	}

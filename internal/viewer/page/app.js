@@ -1,13 +1,10 @@
-import {$, el, api, number, seconds} from "./dom.js";
-import {showRecord, showDiff, moveNode, toggleTokens} from "./detail.js";
-
 const columns = [
   ["id", "sample"], ["reward", "reward"], ["book", "book"], ["outcome", "outcome"], ["turns", "turns"],
   ["tokens", "tokens"], ["cost", "cost $"], ["seconds", "time"], ["", "task and answer"],
 ];
 const fields = ["q", "book", "outcome", "tool", "min", "max"];
+let task = ""; // the samples of one task alone
 const state = {runs: [], run: 0, rows: [], total: 0, at: 0, offset: 0, sort: "log", desc: "", marked: null, open: null, asked: 0};
-const pageSize = 100;
 
 const say = text => { $("note").textContent = text || ""; };
 const guarded = f => async (...a) => { try { return await f(...a); } catch (e) { say(e.message); } };
@@ -16,6 +13,7 @@ function query() {
   const q = {run: $("run").value || 0, sort: state.sort, desc: state.desc, offset: state.offset, limit: pageSize};
   for (const f of fields) q[f] = $(f).value;
   if ($("old").checked) q.old = 1;
+  if (task) q.task = task;
   return q;
 }
 
@@ -26,27 +24,38 @@ function options(select, first, counts) {
   if (select.selectedIndex < 0) select.value = "";
 }
 
+// refreshRuns looks at the list of runs again.
 const refreshRuns = guarded(async () => {
   state.runs = await api("/api/runs");
   const have = $("run").value || 0; // by its place: the list of runs does not change
   $("run").replaceChildren(...state.runs.map((r, i) => el("option", {value: i}, r.name)));
   $("run").value = have;
-  const r = state.runs[have];
+  if (!$("home").hidden) showHome(state.runs);
+  return state.runs[have];
+});
+
+// refreshRun looks at the chosen run again, and shows it where its page is open.
+const refreshRun = guarded(async () => {
+  const i = $("run").value || 0, mine = i;
+  const r = await api("/api/run", {run: i});
+  if (mine !== ($("run").value || 0)) return undefined; // another one was chosen meanwhile
   options($("book"), "every book", Object.entries(r.books).sort());
   options($("outcome"), "every outcome", Object.entries(r.outcomes).sort());
   options($("tool"), "every tool", (r.tools || []).map(t => [t, null]));
   const done = Object.values(r.books).reduce((a, b) => a + b, 0);
-  $("summary").textContent = [r.dir, r.model, `${number(done)} of ${number(r.planned)} samples`,
+  $("summary").replaceChildren(...[r.dir, r.model, `${number(done)} of ${number(r.planned)} samples`,
     r.reward === null ? "" : `mean reward ${number(r.reward)}`, r.state,
-    r.indexed < 1 ? `index: ${Math.floor(100 * r.indexed)} %` : "", r.error].filter(Boolean).join(" · ");
+    r.indexed < 1 ? `index: ${Math.floor(100 * r.indexed)} %` : "", r.error].filter(Boolean).join(" · "));
+  if (task) $("summary").append(" · ", el("b", {}, "task " + task), " ", el("button", {onclick: () => { location.hash = "samples/" + i; }}, "all tasks"));
   document.title = r.name + " · hermes";
+  if (!$("overview").hidden) showOverview(r, i);
   return r;
 });
 
 function line(r, i) {
   const cells = [
     el("td.id", {title: r.key}, r.id + (r.sample ? "/" + r.sample : "") + (r.attempt > 1 ? ` (attempt ${r.attempt})` : "")),
-    el("td.num", {}, number(r.reward)), el("td.book", {}, r.book), el("td", {}, r.outcome), el("td.num", {}, number(r.turns)),
+    el("td.num", {}, reward(r.reward)), el("td.book", {}, r.book), el("td", {}, r.outcome), el("td.num", {}, number(r.turns)),
     el("td.num", {}, number(r.tokens)), el("td.num", {}, number(r.cost)), el("td.num", {}, seconds(r.seconds)),
     el("td.text", {}, el("div.task", {}, r.task), el("div.answer", {}, r.reason || r.answer)),
   ];
@@ -139,39 +148,114 @@ function mark(run, key, id) {
   say("");
 }
 
+// show makes one part of the page visible, and the tabs of its run.
+function show(part) {
+  for (const id of ["home", "overview", "tasks", "list", "detail"]) $(id).hidden = id !== part;
+  $("filters").hidden = part !== "list";
+  $("summary").hidden = part !== "list";
+  $("tabs").hidden = part === "home";
+  for (const [id, tab] of [["tab-run", "overview"], ["tab-samples", "list"], ["tab-tasks", "tasks"]]) {
+    $(id).setAttribute("href", "#" + {overview: "run", list: "samples", tasks: "tasks"}[tab] + "/" + ($("run").value || 0));
+    if (tab === part) $(id).setAttribute("aria-current", "page"); else $(id).removeAttribute("aria-current");
+  }
+}
+
+// choose makes a run the one that is shown. It answers whether it was another one.
+function choose(run) {
+  if (!/^\d+$/.test(run) || !state.runs[run]) throw new Error(`no run ${run}`);
+  if (run === String($("run").value)) return false;
+  $("run").value = run;
+  state.asked++;
+  state.offset = state.at = 0;
+  state.rows = [];
+  state.total = 0;
+  for (const f of fields) $(f).value = "";
+  return true;
+}
+
+// filters sets the filters that a link names: book=failed&task=x.
+function filters(text) {
+  const q = new URLSearchParams(text);
+  const was = JSON.stringify(query());
+  task = q.get("task") || "";
+  if (text) for (const f of fields) {
+    const v = q.get(f) || "";
+    if ($(f).tagName === "SELECT" && v && ![...$(f).options].some(o => o.value === v)) $(f).append(el("option", {value: v}, v));
+    $(f).value = v;
+  }
+  if (JSON.stringify(query()) !== was) state.offset = state.at = 0;
+}
+
+let current = 0; // a page that was left is not shown
 const route = guarded(async () => {
+  const mine = ++current;
   const [what, ...rest] = location.hash.slice(1).split("/");
-  $("list").hidden = what !== "";
-  $("detail").hidden = what === "";
   state.open = null;
-  if (what === "record") {
+  say("");
+  switch (what) {
+  case "run":
+    choose(rest[0]);
+    show("overview");
+    await refreshRun();
+    break;
+  case "tasks":
+    choose(rest[0]);
+    show("tasks");
+    await refreshRun();
+    if (mine === current) await showTasks(rest[0]);
+    break;
+  case "samples":
+    choose(rest[0]);
+    filters(rest.slice(1).join("/"));
+    show("list");
+    draw();
+    await refreshRun();
+    if (mine === current) await load();
+    break;
+  case "record": {
     const [run, key, at] = rest;
+    if (choose(run)) refreshRun().then(load); // the list behind it is that run's
+    show("detail");
     state.open = {run, key};
-    if (run !== String($("run").value)) { // a link into another run: all of the page is that run's
-      $("run").value = run;
-      state.offset = state.at = 0;
-      state.rows = [];
-      await refreshRuns();
-      load();
-    }
     await showRecord(run, key, at, mark);
-  } else if (what === "diff") {
+    break;
+  }
+  case "diff":
+    show("detail");
     await showDiff(...rest);
-  } else {
-    select(state.at);
+    break;
+  default:
+    show("home");
+    document.title = "hermes runs";
+    showHome(state.runs);
   }
 });
 
 const inside = {
-  j: () => moveNode(1), k: () => moveNode(-1), t: () => toggleTokens(),
+  j: () => moveNode(1), k: () => moveNode(-1), t: () => toggleTokens(), r: () => toggleRaw(),
   n: () => neighbour(1), p: () => neighbour(-1),
   m: () => state.open && mark(state.open.run, state.open.key, state.open.key),
-  Escape: () => { location.hash = ""; },
+  Escape: () => { location.hash = "samples/" + ($("run").value || 0) + (task ? "/task=" + encodeURIComponent(task) : ""); },
 };
 const outside = {
   j: () => select(Math.min(state.at + 1, state.rows.length - 1)), k: () => select(state.at - 1), Enter: () => open(state.at),
   n: () => turnPage(1), p: () => turnPage(-1),
-  m: () => state.rows[state.at] && mark(state.run, state.rows[state.at].key, state.rows[state.at].id),
+  m: () => !bundled && state.rows[state.at] && mark(state.run, state.rows[state.at].key, state.rows[state.at].id),
+  Escape: () => { location.hash = "run/" + ($("run").value || 0); },
+};
+
+// elsewhere are the keys of the other tables: the first row is chosen by j.
+function moveRow(by) {
+  const rows = [...document.querySelectorAll("main > section:not([hidden]) tbody tr")];
+  const at = rows.findIndex(r => r.classList.contains("here"));
+  rows[at]?.classList.remove("here");
+  const to = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+  to?.classList.add("here");
+  to?.scrollIntoView({block: "nearest"});
+}
+const elsewhere = {
+  j: () => moveRow(1), k: () => moveRow(-1), Enter: () => document.querySelector("main > section:not([hidden]) tr.here a, main > section:not([hidden]) tr.here")?.click(),
+  Escape: () => { location.hash = $("tasks").hidden ? "" : "run/" + ($("run").value || 0); },
 };
 
 function neighbour(by) {
@@ -185,40 +269,52 @@ document.addEventListener("keydown", e => {
     if (e.key === "Escape" || e.key === "Enter") { e.target.blur(); e.preventDefault(); }
     return;
   }
-  if (e.target.tagName === "BUTTON" && e.key === "Enter") return;
-  const keys = {"/": () => { location.hash = ""; $("q").focus(); $("q").select(); }, "?": () => $("help").showModal(), ...($("detail").hidden ? outside : inside)};
+  if (["BUTTON", "A", "SUMMARY"].includes(e.target.tagName) && e.key === "Enter") return;
+  const search = () => {
+    if ($("list").hidden) {
+      show("list");
+      location.hash = "samples/" + ($("run").value || 0);
+    }
+    $("q").focus();
+    $("q").select();
+  };
+  const keys = {"/": search, "?": () => $("help").showModal(), ...(!$("detail").hidden ? inside : !$("list").hidden ? outside : elsewhere)};
   if (!keys[e.key]) return;
   e.preventDefault();
   keys[e.key]();
 });
 
 let typing;
-for (const f of [...fields, "deep", "old", "run"]) {
+for (const f of [...fields, "deep", "old"]) {
   $(f).addEventListener("input", () => {
     clearTimeout(typing);
     state.offset = state.at = 0;
-    if (f === "run") { // what is shown is the other run's
-      state.asked++;
-      state.rows = [];
-      state.total = 0;
-      location.hash = "";
-      draw();
-    }
-    typing = setTimeout(f === "run" ? async () => { await refreshRuns(); load(); } : load, 150);
+    typing = setTimeout(load, 150);
   });
 }
+$("run").addEventListener("input", () => { // the same page of the other run
+  const run = $("run").value, part = !$("overview").hidden ? "run" : !$("tasks").hidden ? "tasks" : "samples";
+  state.asked++;
+  state.offset = state.at = 0;
+  state.rows = [];
+  state.total = 0;
+  for (const f of fields) $(f).value = "";
+  draw();
+  location.hash = `${part}/${run}`;
+});
 $("prev").addEventListener("click", () => turnPage(-1));
 $("next").addEventListener("click", () => turnPage(1));
 window.addEventListener("hashchange", route);
 
 // A run that is being written, or indexed, is looked at again.
 async function watch() {
-  const r = await refreshRuns();
-  if (r && (r.state || r.indexed < 1) && $("detail").hidden && !$("deep").checked) await load();
-  setTimeout(watch, r && (r.state || r.indexed < 1) ? 2000 : 10000);
+  const r = $("home").hidden ? await refreshRun() : await refreshRuns();
+  const busy = $("home").hidden ? r && (r.state || r.indexed < 1) : state.runs.some(r => r.state || r.indexed < 1);
+  if (busy && !$("list").hidden && !$("deep").checked) await load();
+  setTimeout(watch, busy ? 2000 : 10000);
 }
+if (bundled) for (const e of document.querySelectorAll(".served")) e.hidden = true; // what only a server can do
 await refreshRuns();
-await load();
 await route();
 document.body.dataset.ready = "yes";
-setTimeout(watch, 2000);
+if (!bundled) setTimeout(watch, 2000);

@@ -1,6 +1,5 @@
-import {$, el, api, number, seconds} from "./dom.js";
-
 let now = null; // {record, run, branch, tokens}
+let rawText = false; // texts are shown as they came, not as Markdown
 
 function fact(name, ...value) {
   return value.flat().every(v => v === "" || v === undefined || v === null) ? [] : [el("dt", {}, name), el("dd", {}, ...value)];
@@ -10,17 +9,50 @@ const usage = u => [`${number(u.prompt)} given, ${number(u.completion)} written`
   u.cached ? `, ${number(u.cached)} cached` : "", u.cost_known ? `, $${number(u.cost)}` : ""].join("");
 
 function facts(r) {
-  const tools = Object.entries(r.tool_stats || {}).map(([n, c]) => `${n} ${c.success}/${c.count}`).join(", ");
-  const score = r.score ? [el("b", {}, number(r.score.reward)), " ",
-    Object.entries(r.score.rewards || {}).map(([k, v]) => `${k} ${number(v)}`).join(", "), " ", r.score.detail || ""] : [];
+  const tools = Object.entries(r.tool_stats || {}).filter(([, c]) => c.count).map(([n, c]) => `${n} ${c.success}/${c.count}`).join(", ");
   return el("dl.facts", {},
-    fact("reward", ...score), fact("outcome", [r.outcome, r.book, r.why].filter(Boolean).join(" · ")),
+    fact("outcome", [r.outcome, r.book, r.why].filter(Boolean).join(" · ")),
     fact("stopped", [r.stop.reason, r.stop.detail].filter(Boolean).join(": ")), fact("model", r.model),
-    fact("time", `${seconds(r.seconds)} (model ${seconds(r.model_seconds || 0)}, tools ${seconds(r.tool_seconds || 0)}), begun ${r.started}`),
-    fact("tokens", usage(r.usage)), fact("tools", tools), fact("toolsets", (r.toolsets || []).join(", ")),
-    fact("judge", r.judge ? `${r.judge.model}, ${r.judge.asked} answers, ${usage(r.judge.usage)}` : ""),
+    fact("time", times(r)), fact("tokens", usage(r.usage)), fact("tools", tools), fact("toolsets", (r.toolsets || []).join(", ")),
     fact("moves", (r.moves || []).join("; ")), fact("notes", (r.notes || []).join("; ")), fact("tokens shown", r.decoded),
     fact("row", r.metadata ? JSON.stringify(r.metadata) : ""));
+}
+
+// times shows how the seconds of a sample were spent.
+function times(r) {
+  const model = r.model_seconds || 0, tools = r.tool_seconds || 0, rest = Math.max(0, r.seconds - model - tools), all = model + tools + rest || 1;
+  const w = x => Math.round(1000 * x / all);
+  const svg = (tag, props) => {
+    const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [k, v] of Object.entries(props)) e.setAttribute(k, v);
+    return e;
+  };
+  const bar = svg("svg", {viewBox: "0 0 1000 10", preserveAspectRatio: "none", class: "times", role: "img", "aria-label": "shares of the time"});
+  bar.append(svg("rect", {x: 0, y: 0, width: w(model), height: 10, class: "model"}), svg("rect", {x: w(model), y: 0, width: w(tools), height: 10, class: "tools"}),
+    svg("rect", {x: w(model) + w(tools), y: 0, width: w(rest), height: 10, class: "rest"}));
+  return [`${seconds(r.seconds)}: `, el("span.key.model", {}, `model ${seconds(model)}`), " ", el("span.key.tools", {}, `tools ${seconds(tools)}`), " ",
+    el("span.key.rest", {}, `rest ${seconds(rest)}`), ` · begun ${when(r.started)}`, bar];
+}
+
+// shown is a value of a row for people: a text as it is, else JSON.
+const shown = v => typeof v === "string" ? v : JSON.stringify(v, null, 2);
+
+// verdict puts the answer beside what it was judged by.
+function verdict(r) {
+  const s = r.score, answers = r.nodes.filter((n, i) => n.role === "assistant" && r.branches?.[0]?.path.includes(i));
+  const last = answers.length ? (answers[answers.length - 1].parts || []).map(p => p.text || "").join("") : "";
+  const expected = Object.entries(r.scoring || {}).map(([k, v]) => el("div.by", {}, el("h4", {}, (["checker", "rubric"].includes(k) ? k : "expected: " + k).replaceAll("_", " ")), el("pre", {}, shown(v))));
+  const judges = !r.judge ? [] : r.judge.members?.length ? r.judge.members : [r.judge];
+  return el("section.verdict", {},
+    el("div", {}, el("h3", {}, "answer"), s?.answer ? el("p", {}, "read as ", el("code", {}, s.answer)) : "", el("div.box", {}, last ? body(last) : el("p.dim", {}, "the model gave no answer"))),
+    el("div", {}, el("h3", {}, "judged by"),
+      el("p", {}, el("b", {}, "reward "), reward(s ? s.reward : null), Object.entries(s?.rewards || {}).map(([k, v]) => [" · ", k, " ", reward(v)]), Object.entries(s?.metrics || {}).map(([k, v]) => ` · ${k} ${number(v)}`)),
+      s?.detail ? el("pre", {}, s.detail) : "", s ? "" : el("p.dim", {}, "no score: " + (r.why || r.outcome)),
+      expected,
+      (r.scorer || []).map(c => el("div.by", {}, el("h4", {}, `${c.name}: exit ${c.exit_code}${c.timed_out ? ", timed out" : ""}, ${seconds(c.seconds)}`),
+        el("pre", {}, "$ " + (c.shell || (c.argv || []).join(" "))), c.stdout ? el("pre", {}, c.stdout) : "", c.stderr ? el("pre.stderr", {}, c.stderr) : "")),
+      judges.map(j => el("div.by", {}, el("h4", {}, `judge ${j.name || ""} ${j.model}: ${number(j.asked)} answers, ${usage(j.usage)}`),
+        (j.exchanges || []).map((x, i) => el("details", {}, el("summary", {}, `prompt and answer ${i + 1}`), el("pre", {}, x.prompt), el("pre.said", {}, x.answer)))))));
 }
 
 function others(r, run) {
@@ -36,8 +68,7 @@ function artifacts(r, run) {
   if (!r.artifacts) return "";
   const box = el("pre.artifact", {hidden: true});
   const show = name => async () => {
-    const answer = await fetch("/artifact?" + new URLSearchParams({run, key: r.key, name}));
-    const text = await answer.text();
+    const text = await artifact({run, key: r.key, name});
     box.replaceChildren(...(name.endsWith(".diff") ? diffLines(text) : [text]));
     box.hidden = false;
   };
@@ -59,23 +90,36 @@ function tokens(n) {
   }));
 }
 
-function part(p, run) {
-  const safe = p.blob ? `/blob?run=${run}&name=${encodeURIComponent(p.blob)}` : /^data:image\/(png|jpeg|gif|webp);/.test(p.url || "") ? p.url : "";
-  if (p.kind === "image" && safe) return el("img", {src: safe, alt: "image of the message"});
-  return el("pre.text", {}, p.kind === "text" ? p.text || "" : `[${p.kind}: ${p.url || p.blob}]`);
+// body is the text of a message: Markdown, or raw where that was chosen.
+const body = text => rawText ? el("pre.text", {}, text) : markdown(text);
+
+// unpacked is a JSON object of a tool as text: its texts with their lines, the rest as JSON.
+function unpacked(text) {
+  let v;
+  if (!rawText && text.length < 1e6) try { v = JSON.parse(text); } catch { /* it is text */ }
+  if (!v || typeof v !== "object" || Array.isArray(v)) return [el("pre", {}, text)];
+  return Object.entries(v).map(([k, x]) => typeof x === "string" && (x.includes("\n") || x.length > 60) ? [el("div.name", {}, k), el("pre", {}, x)] :
+    el("div.line", {}, el("span.name", {}, k), " ", el("code", {}, typeof x === "string" ? x : JSON.stringify(x))));
 }
 
-function message(m, id, run, shown) {
+function part(p, run, role) {
+  const safe = p.blob ? bundled ? `data/${run}/blobs/${encodeURIComponent(p.blob)}` : `/blob?run=${run}&name=${encodeURIComponent(p.blob)}` : /^data:image\/(png|jpeg|gif|webp);/.test(p.url || "") ? p.url : "";
+  if (p.kind === "image" && safe) return el("img", {src: safe, alt: "image of the message"});
+  if (p.kind !== "text") return el("pre.text", {}, `[${p.kind}: ${p.url || p.blob}]`);
+  return role === "tool" ? unpacked(p.text || "") : body(p.text || "");
+}
+
+function message(m, id, run, asTokens) {
   const marks = [m.name, m.finish, m.model, m.failed && "failed", m.ephemeral && "ephemeral", m.abandoned && "abandoned", m.opaque && "provider state",
     m.cut && `${number(m.cut)} bytes are not shown`, m.tokens && `${number(m.tokens.length)} tokens, ${number(m.tokens.length - (m.given || 0))} sampled`,
     ...(m.versions || []).map(v => `weights ${v.version} from ${v.from}`), ...(m.extras || []).map(x => `${x.name} ${x.dtype} [${x.shape}]`)].filter(Boolean);
-  const body = shown && m.tokens ? [tokens(m)] : [
+  const content = asTokens && m.tokens ? [tokens(m)] : [
     m.reasoning ? el("pre.reasoning", {}, m.reasoning) : "",
-    ...(m.parts || []).map(p => part(p, run)),
-    ...(m.calls || []).map(c => el("div.call", {title: c.id || ""}, el("b", {}, c.name), c.state ? [" ", el("span.state", {}, c.state)] : "", el("pre", {}, c.arguments))),
+    ...(m.parts || []).map(p => part(p, run, m.role)),
+    ...(m.calls || []).map(c => el("div.call", {title: c.id || ""}, el("b", {}, c.name), c.state ? [" ", el("span.state", {}, c.state)] : "", unpacked(c.arguments))),
     ...(m.faults || []).map(f => el("p.fault", {title: `bytes ${f.from} to ${f.to} of the answer`}, el("b", {}, f.kind), " ", f.message))];
   const e = el("article." + (/^(system|user|assistant|tool)$/.test(m.role) ? m.role : "user"), {tabindex: -1, "data-node": id},
-    el("h3", {}, m.role, " ", el("small", {}, marks.join(" · "))), ...body);
+    el("h3", {}, m.role, " ", el("small", {}, marks.join(" · "))), ...content);
   if (m.abandoned) e.classList.add("abandoned");
   return e;
 }
@@ -89,39 +133,54 @@ function messages() {
 
 function branchButtons(r) {
   if (!r.branches || r.branches.length < 2) return "";
-  return el("p.branches", {}, "branches: ", r.branches.map((b, i) => el("button", {"aria-pressed": i === now.branch ? "true" : "false", onclick: () => { now.branch = i; draw(); }},
+  return el("p.branches", {}, "branches: ", r.branches.map((b, i) => el("button", {"aria-pressed": i === now.branch ? "true" : "false", onclick: () => { now.branch = i; drawRecord(); }},
     (b.head ? "head" : b.abandoned ? "abandoned" : "leaf") + ` (${b.path.length})`)));
 }
 
-function draw() {
+function drawRecord() {
   const r = now.record;
   const exact = r.nodes.some(n => n.tokens);
   $("detail").replaceChildren(
     el("h2", {}, `${r.id || r.row} / ${r.sample}`, " ", el("small", {}, `run ${r.run} · attempt ${r.attempt} · ${r.key}`)),
-    el("p", {}, el("a", {href: "#"}, "‹ list"), " ", el("button", {onclick: () => now.mark(now.run, r.key, r.row)}, "mark for a difference (m)"), " ",
+    el("p.actions", {}, el("a", {href: "#samples/" + now.run}, "‹ samples"), " ", bundled ? "" : el("button", {onclick: () => now.mark(now.run, r.key, r.row)}, "mark for a difference (m)"), " ",
+      el("button", {onclick: toggleRaw, "aria-pressed": rawText ? "true" : "false"}, "raw text (r)"), " ",
+      el("button#json", {onclick: toggleJSON}, "raw JSON"), " ",
       exact ? el("button", {onclick: toggleTokens, "aria-pressed": now.tokens ? "true" : "false"}, "tokens (t)") : ""),
-    facts(r), ...others(r, now.run), artifacts(r, now.run), branchButtons(r), ...messages(),
+    el("pre.rawjson", {hidden: true}), verdict(r), facts(r), ...others(r, now.run), artifacts(r, now.run), branchButtons(r), ...messages(),
     ...(r.children || []).map(c => el("details", {}, el("summary", {}, `sub-agent: ${c.row}, ${c.outcome}`), facts(c), c.nodes.map((n, i) => message(n, i, now.run, false)))));
 }
 
 let asked = 0; // an answer to an earlier question is not shown
 
-export async function showRecord(run, key, at, mark) {
+async function showRecord(run, key, at, mark) {
   const mine = ++asked;
   const record = await api("/api/record", at ? {run, key, at} : {run, key});
   if (mine !== asked) return;
-  now = {record, run, branch: 0, tokens: false, mark, here: -1};
-  draw();
+  now = {record, run, at, branch: 0, tokens: false, mark, here: -1};
+  drawRecord();
   scrollTo(0, 0);
 }
 
-export function toggleTokens() {
-  if (!now || !now.record.nodes.some(n => n.tokens)) return;
-  now.tokens = !now.tokens;
-  draw();
+function toggleRaw() {
+  if (!now) return;
+  rawText = !rawText;
+  drawRecord();
 }
 
-export function moveNode(by) {
+// toggleJSON shows the record as the log holds it.
+async function toggleJSON() {
+  const box = document.querySelector("#detail pre.rawjson");
+  if (box.hidden && !box.textContent) box.textContent = JSON.stringify(await api("/api/raw", now.at ? {run: now.run, key: now.record.key, at: now.at} : {run: now.run, key: now.record.key}), null, 2);
+  box.hidden = !box.hidden;
+}
+
+function toggleTokens() {
+  if (!now || !now.record.nodes.some(n => n.tokens)) return;
+  now.tokens = !now.tokens;
+  drawRecord();
+}
+
+function moveNode(by) {
   const list = [...document.querySelectorAll("#detail > article")];
   if (!list.length) return;
   now.here = Math.max(0, Math.min(list.length - 1, now.here + by));
@@ -134,12 +193,12 @@ function diffLines(text) {
   return text.split("\n").map(l => el(kind(l), {}, l + "\n"));
 }
 
-export async function showDiff(a, b) {
+async function showDiff(a, b) {
   const mine = ++asked;
   const d = await api("/api/diff", {a, b});
   if (mine !== asked) return;
   now = null;
-  $("detail").replaceChildren(el("h2", {}, `${d.a} → ${d.b}`), el("p", {}, el("a", {href: "#"}, "‹ list")),
+  $("detail").replaceChildren(el("h2", {}, `${d.a} → ${d.b}`), el("p", {}, el("a", {href: "#samples/" + a.split(":")[0]}, "‹ samples")),
     el("pre.diff", {}, d.diff ? diffLines(d.diff) : "no difference"));
   scrollTo(0, 0);
 }
