@@ -72,13 +72,9 @@ func (b *parts) chooseTools() error {
 	if err != nil {
 		return err
 	}
-	sets, err := tool.NewToolsets(append(tool.BuiltinToolsets(), own...)...)
-	if err != nil {
-		return err
-	}
 	t := &toolbox{missing: tool.Missing(b.MissingTools), plans: map[string]tool.Plan{}, sets: b.Toolsets, soft: func(string) bool { return b.MissingTools == "drop" }}
 	b.tools = t
-	if t.catalog, err = tool.NewCatalog(sets, b.host.Tools...); err != nil {
+	if t.catalog, err = tool.NewCatalog(own, b.host.Tools...); err != nil {
 		return err
 	}
 	if b.Distribution != "" {
@@ -89,7 +85,7 @@ func (b *parts) chooseTools() error {
 		if err != nil {
 			return err
 		}
-		ds, err := tool.NewDistributions(sets, append(tool.BuiltinDistributions(), mine...)...)
+		ds, err := tool.NewDistributions(t.catalog.Toolsets(), append(tool.BuiltinDistributions(), mine...)...)
 		if err != nil {
 			return err
 		}

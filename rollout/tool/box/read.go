@@ -69,7 +69,7 @@ func (e readError) result() tool.Result { return tool.Result{Text: tool.JSON(e),
 
 func readFile(o Options) tool.Def {
 	return tool.Def{
-		Spec: spec("read_file", readParameters), Toolset: "file",
+		Spec: spec("read_file", readParameters), Toolset: "file", About: "Read, write, patch and search files.",
 		Traits: tool.Traits{ReadOnly: true, Parallel: true, Paths: pathsOf, FromCode: true, NeedsBox: true, ResultLimit: -1},
 		Open: func(s *tool.Scope) (tool.Handler, error) {
 			x := open(s, o)

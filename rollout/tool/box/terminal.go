@@ -47,7 +47,7 @@ type terminalResult struct {
 
 func terminal(o Options) tool.Def {
 	return tool.Def{
-		Spec: spec("terminal", terminalParameters), Toolset: "terminal",
+		Spec: spec("terminal", terminalParameters), Toolset: "terminal", About: "Run commands and manage processes.",
 		Traits: tool.Traits{FromCode: true, NeedsBox: true},
 		Open: func(s *tool.Scope) (tool.Handler, error) {
 			x := open(s, o)
