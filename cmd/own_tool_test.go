@@ -49,12 +49,12 @@ func TestOwnTool(t *testing.T) {
 	if err := os.WriteFile("rows.jsonl", []byte(row), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	said(0, "batch", "rows.jsonl", "--model", "scripted", "--toolsets", "dice", "--run", "r")
+	said(0, "batch", "rows.jsonl", "--model", "scripted", "--toolsets", "dice", "--backend", "local", "--run", "r")
 	made, err := os.ReadFile(filepath.Join("runs", "r", "trajectories.jsonl"))
 	if err != nil || !bytes.Contains(made, []byte(`thrown\": 20`)) {
 		t.Errorf("%v: the tool did not answer:\n%s", err, made)
 	}
-	if got := said(2, "batch", "rows.jsonl", "--model", "scripted", "--toolsets", "dise", "--run", "s"); !strings.Contains(got, "did you mean dice?") {
+	if got := said(2, "batch", "rows.jsonl", "--model", "scripted", "--toolsets", "dise", "--backend", "local", "--run", "s"); !strings.Contains(got, "did you mean dice?") {
 		t.Errorf("misspelled: %s", got)
 	}
 }
