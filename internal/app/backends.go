@@ -13,6 +13,7 @@ import (
 	"hermes/backends/local"
 	"hermes/backends/modal"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/backends/nomad"
 	"hermes/backends/singularity"
 	"hermes/backends/ssh"
@@ -25,7 +26,7 @@ const AutoBackend = "auto"
 
 // Backends lists the kinds that ship with hermes, and behind them more.
 func Backends(more []backends.Kind) []backends.Kind {
-	return append([]backends.Kind{namespace.Kind(), docker.Kind(docker.Surroundings{}), singularity.Kind(singularity.Surroundings{}), nomad.Kind(nomad.Surroundings{}), modal.Kind(modal.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
+	return append([]backends.Kind{driver.Kind(), docker.Kind(docker.Surroundings{}), singularity.Kind(singularity.Surroundings{}), nomad.Kind(nomad.Surroundings{}), modal.Kind(modal.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
 }
 
 // Surround gives to the kinds what they take from the environment, and tell for what
