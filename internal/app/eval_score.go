@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/late"
 	"hermes/envs/grade/report"
 	"hermes/rollout/journal"
 	"hermes/rollout/play"
@@ -77,7 +77,7 @@ type scoresHead struct {
 	Judges map[string]string `json:"judges,omitempty"` // models by role
 }
 
-var scoreName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var scoreName = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // rescoring is a Rescore at work.
 type rescoring struct {
