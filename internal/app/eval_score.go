@@ -16,8 +16,8 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs"
-	"hermes/internal/late"
 	"hermes/envs/grade/report"
+	"hermes/internal/late"
 	"hermes/rollout/journal"
 	"hermes/rollout/play"
 	"hermes/rollout/runs"
