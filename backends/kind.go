@@ -13,9 +13,18 @@ type Section interface {
 	Errorf(format string, args ...any) error
 }
 
-// Kind makes back-ends of one kind from their section of the run file.
+// Kind makes back-ends of one kind from their section of the run file. What differs
+// between kinds stands here, so that no caller asks for one by its name.
 type Kind struct {
-	Name  string
+	Name    string
+	Auto    int  // its place in the order in which auto tries kinds, from 1; 0: auto never does
+	Egress  bool // its own section has a list of hosts that boxes may reach (egress)
+	Filters bool // its boxes refuse the system calls that our own list refuses
+	Disk    bool // its boxes hold a limit of disk space where they hold one of memory
+	// Around returns the same kind with what it takes from the environment, and with tell for
+	// what it has to say while a person waits. nil: it takes nothing.
+	Around func(env func(string) string, tell func(string)) Kind
+
 	check func(Section) error
 	open  func(context.Context, Section) (Backend, error)
 }
@@ -48,6 +57,14 @@ func decode[C any](s Section) (c C, err error) {
 		}
 	}
 	return c, nil
+}
+
+// In is the kind in an environment: see Around.
+func (k Kind) In(env func(string) string, tell func(string)) Kind {
+	if k.Around == nil {
+		return k
+	}
+	return k.Around(env, tell)
 }
 
 // Check reads the section without opening anything.

@@ -247,8 +247,14 @@ func (h *host) values(name, enum string, words []string) (list []candidate, file
 		}
 		return list, false
 	case "toolsets":
-		for _, s := range tool.BuiltinToolsets() {
-			list = append(list, candidate{s.Name, s.Description})
+		catalog, err := tool.NewCatalog(nil, h.Parts.Tools...)
+		if err != nil {
+			return nil, false
+		}
+		for _, name := range catalog.Toolsets().Names() {
+			if s, err := catalog.Toolsets().Get(name); err == nil {
+				list = append(list, candidate{s.Name, s.Description})
+			}
 		}
 		return list, false
 	}

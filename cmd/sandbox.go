@@ -13,7 +13,6 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/backendtest"
-	"hermes/backends/namespace"
 	"hermes/internal/build"
 )
 
@@ -213,7 +212,7 @@ func checkOptions(b *build.ChosenBackend, secret string) backendtest.Options {
 	o := backendtest.Options{Secret: secret}
 	if b.Traits().MemoryBy == "cgroup" {
 		o.Enforces = []string{"memory", "processes"}
-		if b.Name == namespace.Name {
+		if b.Kind.Disk {
 			o.Enforces = append(o.Enforces, "disk")
 		}
 	}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -27,14 +28,15 @@ func (h *host) toolCatalog() (*tool.Catalog, error) {
 	if err != nil {
 		return nil, section.Errorf("%v", err)
 	}
-	sets, err := tool.NewToolsets(append(tool.BuiltinToolsets(), own...)...)
+	catalog, err := tool.NewCatalog(own, h.Parts.Tools...)
 	if err != nil {
 		return nil, section.Errorf("%v", err)
 	}
-	return tool.NewCatalog(sets, h.Parts.Tools...)
+	return catalog, nil
 }
 
 type toolsList struct {
+	All  bool `nokey:"" help:"Also tools that cannot be used here, with the reason."`
 	JSON bool `name:"json" nokey:"" help:"A JSON array."`
 }
 
@@ -44,7 +46,11 @@ func (c *toolsList) Run(h *host) error {
 	if err != nil {
 		return err
 	}
-	return catalog.WriteTools(h.Ctx, h.Stdio.Out, c.JSON)
+	hidden, err := catalog.WriteTools(h.Ctx, h.Stdio.Out, c.All, c.JSON)
+	if hidden > 0 {
+		fmt.Fprintf(h.Stdio.Err, "%d more are known by name and cannot be used here: hermes tools list --all\n", hidden)
+	}
+	return err
 }
 
 type toolsShow struct {

@@ -45,6 +45,7 @@ func distributionJSON(d tool.Distribution) shownDistribution {
 }
 
 type toolsetsList struct {
+	All           bool `nokey:"" help:"Also toolsets that cannot be served here, with the reason."`
 	Distributions bool `nokey:"" help:"List distributions instead."`
 	JSON          bool `name:"json" nokey:"" help:"A JSON array."`
 }
@@ -56,7 +57,11 @@ func (c *toolsetsList) Run(h *host) error {
 		return err
 	}
 	if !c.Distributions {
-		return catalog.WriteToolsets(h.Ctx, h.Stdio.Out, c.JSON)
+		hidden, err := catalog.WriteToolsets(h.Ctx, h.Stdio.Out, c.All, c.JSON)
+		if hidden > 0 {
+			fmt.Fprintf(h.Stdio.Err, "%d more are known by name and cannot be served here: hermes toolsets list --all\n", hidden)
+		}
+		return err
 	}
 	ds, err := h.distributions(catalog.Toolsets())
 	if err != nil {

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/late"
 )
 
 const (
@@ -100,7 +101,7 @@ func plainText(name string, raw []byte) error {
 	return nil
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var yamlLine = late.Regexp(`^yaml: (?:line (\d+): )?`)
 
 // syntaxError words an error of the YAML parser. A tab in an indentation is its usual
 // cause and gets its own message.

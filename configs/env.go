@@ -8,8 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // Env is the environment of the process, read once, over the entries of
@@ -90,7 +91,7 @@ type Entry struct {
 	Line        int // from 1
 }
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = late.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // ParseDotEnv reads NAME=value lines: `export` in front, # comments, values in single
 // quotes (as they are) or double quotes (\n \t \r \" \\ \$). Nothing is expanded.

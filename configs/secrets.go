@@ -1,10 +1,11 @@
 package configs
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"hermes/internal/late"
 )
 
 // SecretName reports whether a key or a variable of this name holds a secret:
@@ -48,7 +49,7 @@ func words(s string) []string {
 }
 
 // secretValue matches the shapes of the keys that providers give out.
-var secretValue = regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|xox[abprs]-[A-Za-z0-9-]{20,}|AKIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,})`)
+var secretValue = late.Regexp(`\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|xox[abprs]-[A-Za-z0-9-]{20,}|AKIA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,})`)
 
 // SecretValue reports whether text contains what looks like a key of a known provider.
 func SecretValue(text string) bool { return secretValue.MatchString(text) }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"hermes/internal/late"
 	"hermes/internal/nearest"
 )
 
@@ -90,8 +90,8 @@ func (s Section) OnlyKeys(known []string) error {
 }
 
 var (
-	unknownField = regexp.MustCompile(`^line (\d+): field (.+) not found in type .*$`)
-	wrongType    = regexp.MustCompile("^line (\\d+): cannot unmarshal (\\S+)(?: `(.*)`)? into (.+)$")
+	unknownField = late.Regexp(`^line (\d+): field (.+) not found in type .*$`)
+	wrongType    = late.Regexp("^line (\\d+): cannot unmarshal (\\S+)(?: `(.*)`)? into (.+)$")
 )
 
 // Written reports whether anybody wrote the section.

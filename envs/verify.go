@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hermes/backends"
 	"hermes/datasets"
+	"hermes/internal/late"
 	"hermes/trajectory"
 )
 
@@ -119,10 +119,10 @@ func (w World) Check(ctx context.Context, name string, c backends.Cmd) (backends
 	return res, err
 }
 
-var syntaxError = regexp.MustCompile(`(?m)^(?:\S*/)?(?:bash|sh|dash|ash): (?:-c: )?(?:line )?\d+: (?:[Ss]yntax error|unexpected EOF while looking)`)
+var syntaxError = late.Regexp(`(?m)^(?:\S*/)?(?:bash|sh|dash|ash): (?:-c: )?(?:line )?\d+: (?:[Ss]yntax error|unexpected EOF while looking)`)
 
 // ofWorkspace finds a complaint about a file by its relative path.
-var ofWorkspace = regexp.MustCompile(`(?im)(?:^|[\s:'"\x60\x{2018}])(?:\.{1,2}/[^\s:'"]+|[^\s:/'"\x60\x{2018}]+/[^\s:'"]+|[^\s:/'"\x60\x{2018}]+\.[a-z][a-z0-9]{0,4})['"\x{2019}]?: (?:no such file|permission denied|not found|cannot execute|is a directory|exec format|required file)`)
+var ofWorkspace = late.Regexp(`(?im)(?:^|[\s:'"\x60\x{2018}])(?:\.{1,2}/[^\s:'"]+|[^\s:/'"\x60\x{2018}]+/[^\s:'"]+|[^\s:/'"\x60\x{2018}]+\.[a-z][a-z0-9]{0,4})['"\x{2019}]?: (?:no such file|permission denied|not found|cannot execute|is a directory|exec format|required file)`)
 
 // Brief is the beginning and the end of a text, for people.
 func Brief(text string) string {

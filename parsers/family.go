@@ -150,6 +150,6 @@ func (g grammar) family() Family {
 	return Family{
 		Name:   g.name,
 		New:    func(o ParseOptions) Stream { return &stream{gram: g, opt: o} },
-		Format: g.write,
+		Format: func(p Parsed) string { return g.write(p) }, // g.write would be a second copy of the grammar
 	}
 }

@@ -2,10 +2,10 @@ package parsers
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
+	"hermes/internal/late"
 	"hermes/internal/pyvalue"
 )
 
@@ -343,7 +343,7 @@ func (t *responseTemplate) parameter(p *parse, tool, key, raw string, how *value
 }
 
 // bareKey is a key without quotes.
-var bareKey = regexp.MustCompile(`^\w+\s*:`)
+var bareKey = late.Regexp(`^\w+\s*:`)
 
 // looseJSON reads JSON whose strings may be between other marks and whose keys may have no
 // quotes, as args allow.
@@ -434,7 +434,7 @@ func transformed(r region, v string) (string, bool) {
 }
 
 // placeholder is a text of a transform in place of which a value is put.
-var placeholder = regexp.MustCompile(`^\{(\w+(?:\.\w+)*)\}$`)
+var placeholder = late.Regexp(`^\{(\w+(?:\.\w+)*)\}$`)
 
 // substituted replaces the placeholders in the JSON value t. One that names no value is no
 // member of the result.

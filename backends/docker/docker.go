@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -39,9 +40,20 @@ const Name = "docker"
 
 // Kind returns the registry value of this back-end on a machine described by at.
 func Kind(at Surroundings) backends.Kind {
-	return backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
+	k := backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
 		return Open(ctx, c, at)
 	})
+	k.Auto = 2 // it finds podman too
+	k.Egress = true
+	k.Filters = true
+	k.Around = func(env func(string) string, tell func(string)) backends.Kind {
+		config := env("DOCKER_CONFIG")
+		if home := env("HOME"); config == "" && home != "" {
+			config = filepath.Join(home, ".docker")
+		}
+		return Kind(Surroundings{Host: env("DOCKER_HOST"), Certs: env("DOCKER_CERT_PATH"), ConfigDir: config, RuntimeDir: env("XDG_RUNTIME_DIR"), Tell: tell})
+	}
+	return k
 }
 
 // Backend makes boxes of containers.

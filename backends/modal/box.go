@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"net/netip"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"hermes/backends/modal/wire"
 	"hermes/backends/slotd/client"
 	slotd "hermes/backends/slotd/wire"
+	"hermes/internal/late"
 )
 
 // setupTime bounds how long slotd may take to answer once it is in its sandbox, and
@@ -209,7 +209,7 @@ func (x *box) find(ctx context.Context) (string, error) {
 }
 
 // firstKind are the ids of sandboxes for which the service has the calls that we make.
-var firstKind = regexp.MustCompile(`^sb-[0-9A-Za-z]{22}$`)
+var firstKind = late.Regexp(`^sb-[0-9A-Za-z]{22}$`)
 
 // task waits until the sandbox has a place on a machine.
 func (x *box) task(ctx context.Context) (string, error) {

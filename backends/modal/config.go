@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"hermes/backends"
 	"hermes/internal/address"
+	"hermes/internal/late"
 )
 
 // Config is the section `backends.modal` of a run file. The zero value is usable where
@@ -97,9 +97,9 @@ const (
 )
 
 var (
-	objectName  = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,64}$`)
-	profileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,30}$`)
-	gpuName     = regexp.MustCompile(`^[A-Za-z0-9-]+(:[1-9][0-9]?)?$`)
+	objectName  = late.Regexp(`^[a-zA-Z0-9._-]{1,64}$`)
+	profileName = late.Regexp(`^[a-z0-9][a-z0-9._-]{0,30}$`)
+	gpuName     = late.Regexp(`^[A-Za-z0-9-]+(:[1-9][0-9]?)?$`)
 )
 
 // complete fills in defaults, gives every profile all of its settings and refuses what

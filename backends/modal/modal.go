@@ -37,9 +37,13 @@ const Name = "modal"
 
 // Kind returns the registry value of this back-end for a process with these surroundings.
 func Kind(at Surroundings) backends.Kind {
-	return backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
+	k := backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
 		return Open(ctx, c, at)
 	})
+	k.Around = func(env func(string) string, tell func(string)) backends.Kind {
+		return Kind(Surroundings{Env: env, Tell: tell})
+	}
+	return k
 }
 
 // Backend makes boxes of sandboxes.

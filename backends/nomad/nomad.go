@@ -38,9 +38,14 @@ const Name = "nomad"
 
 // Kind returns the registry value of this back-end on a machine described by at.
 func Kind(at Surroundings) backends.Kind {
-	return backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
+	k := backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
 		return Open(ctx, c, at)
 	})
+	k.Around = func(env func(string) string, tell func(string)) backends.Kind {
+		return Kind(Surroundings{Address: env("NOMAD_ADDR"), Region: env("NOMAD_REGION"), Namespace: env("NOMAD_NAMESPACE"), Token: env("NOMAD_TOKEN"), Tell: tell,
+			TLS: TLS{CACert: env("NOMAD_CACERT"), ClientCert: env("NOMAD_CLIENT_CERT"), ClientKey: env("NOMAD_CLIENT_KEY"), ServerName: env("NOMAD_TLS_SERVER_NAME")}})
+	}
+	return k
 }
 
 // Backend makes boxes of slots.

@@ -67,9 +67,14 @@ func (s Surroundings) environ() []string {
 
 // Kind returns the registry value of this back-end for a process with these surroundings.
 func Kind(at Surroundings) backends.Kind {
-	return backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
+	k := backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
 		return Open(ctx, c, at)
 	})
+	k.Auto = 3
+	k.Around = func(env func(string) string, tell func(string)) backends.Kind {
+		return Kind(Surroundings{Path: env("PATH"), Env: Wanted(env), Tell: tell})
+	}
+	return k
 }
 
 // Backend makes boxes of instances.

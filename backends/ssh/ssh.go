@@ -39,9 +39,13 @@ const Name = "ssh"
 
 // Kind returns the registry value of this back-end for a process with these surroundings.
 func Kind(at Surroundings) backends.Kind {
-	return backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
+	k := backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
 		return Open(ctx, c, at)
 	})
+	k.Around = func(env func(string) string, _ func(string)) backends.Kind {
+		return Kind(Surroundings{User: env("USER"), Home: env("HOME"), Agent: env("SSH_AUTH_SOCK")})
+	}
+	return k
 }
 
 // Backend makes boxes on one host.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 
 	"hermes/configs"
 	"hermes/internal/hfhub"
+	"hermes/internal/late"
 )
 
 var errNoData = errors.New("no data files that hermes reads (parquet, jsonl, json, csv)")
@@ -173,8 +173,8 @@ var splitNames = []struct{ word, split string }{
 }
 
 var (
-	words   = regexp.MustCompile(`[^A-Za-z0-9]+`)
-	sharded = regexp.MustCompile(`^([A-Za-z0-9_.]+)-\d{5}-of-\d{5}\.`)
+	words   = late.Regexp(`[^A-Za-z0-9]+`)
+	sharded = late.Regexp(`^([A-Za-z0-9_.]+)-\d{5}-of-\d{5}\.`)
 )
 
 // guessed reads configurations and splits out of paths, as "CONFIG/SPLIT-00000-of-00002.parquet",

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // linearSystems with 2 to 5 unknowns and one solution in whole numbers; an answer is
@@ -161,7 +162,7 @@ func polynomialEquations(r *rand.Rand, level int) Puzzle {
 }
 
 // equals is what may stand before a solution: x =, x_1 =, x ∈.
-var equals = regexp.MustCompile(`\bx(?:_?\{?\d\}?|[₀-₉])?\s*(?:=|∈|\\in\b)`)
+var equals = late.Regexp(`\bx(?:_?\{?\d\}?|[₀-₉])?\s*(?:=|∈|\\in\b)`)
 
 // times multiplies polynomials; the factor of the lowest power comes first.
 func times(a, b []int) []int {

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // anagramWords are groups of English words of the same letters.
@@ -72,7 +73,7 @@ func sortedLetters(word string) string {
 }
 
 // label is what may stand before a group: "1.", "-", "group 2:".
-var label = regexp.MustCompile(`^\s*(?:[-*•]\s+|\d+[.):]\s*|group\s+\w+\s*:\s*)`)
+var label = late.Regexp(`^\s*(?:[-*•]\s+|\d+[.):]\s*|group\s+\w+\s*:\s*)`)
 
 // anagramCheck wants all words, each once, grouped by their letters.
 func anagramCheck(words []string) func(string) error {

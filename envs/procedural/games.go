@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // towerOfHanoi with 4 to 8 disks that lie scattered over the pegs. Every sequence of legal
@@ -59,7 +60,7 @@ func towerOfHanoi(r *rand.Rand, level int) Puzzle {
 	}
 }
 
-var move = regexp.MustCompile(`^\s*(?:\d+[.)]\s+|[-*•]\s+)?(?i:move\s+)?(?i:disk\s+)?(\d+)[\s,]+(?i:from\s+)?(?i:peg\s+)?(\d+)[\s,]+(?i:to\s+)?(?i:peg\s+)?(\d+)\s*[.;,]?\s*$`)
+var move = late.Regexp(`^\s*(?:\d+[.)]\s+|[-*•]\s+)?(?i:move\s+)?(?i:disk\s+)?(\d+)[\s,]+(?i:from\s+)?(?i:peg\s+)?(\d+)[\s,]+(?i:to\s+)?(?i:peg\s+)?(\d+)\s*[.;,]?\s*$`)
 
 // hanoiCheck plays moves of disks (counted from 1, the smallest first) that lie on pegs
 // (from 0), until all are on goal.

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // chainSum: 2·level+1 terms of up to level digits.
@@ -51,7 +52,7 @@ func baseConversion(r *rand.Rand, level int) Puzzle {
 	}
 }
 
-var inBase = regexp.MustCompile(`^([0-9a-z]+)(?:_\{?(\d+)\}?|\s*\(?base (\d+)\)?)$`)
+var inBase = late.Regexp(`^([0-9a-z]+)(?:_\{?(\d+)\}?|\s*\(?base (\d+)\)?)$`)
 
 // digits takes the digits of a number out of 0xff, FF, ff_16, ff (base 16).
 func digits(answer string, base int) string {

@@ -12,13 +12,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/grade"
+	"hermes/internal/late"
 	"hermes/trajectory"
 )
 
@@ -220,12 +220,12 @@ func (e *Env) Score(_ context.Context, t envs.Task, _ envs.World, ep envs.Episod
 
 var (
 	signs     = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "", `\times`, "×", `\cdot`, "·", `\div`, "÷", `\left`, "", `\right`, "", `\(`, "", `\)`, "", `\[`, "", `\]`, "", `\{`, "{", `\}`, "}", `\_`, "_", "$", "", "**", "", "`", "", "−", "-")
-	boxed     = regexp.MustCompile(`(?s)^\\boxed\{(.*)\}\.?$`)
-	texts     = regexp.MustCompile(`\\(?:text|mathrm|mathbf|operatorname)\{([^{}]*)\}`)
-	frac      = regexp.MustCompile(`\\[dt]?frac\{\s*(-?\d+)\s*\}\{\s*(\d+)\s*\}`)
-	fenced    = regexp.MustCompile("(?s)^```[a-z]*[ \t]*\n(.*?)\n?```$")
-	thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
-	labelled  = regexp.MustCompile(`(?i)^(?:so,? )?(?:the )?(?:final )?answer(?: is)?\s*[:=]?\s+`)
+	boxed     = late.Regexp(`(?s)^\\boxed\{(.*)\}\.?$`)
+	texts     = late.Regexp(`\\(?:text|mathrm|mathbf|operatorname)\{([^{}]*)\}`)
+	frac      = late.Regexp(`\\[dt]?frac\{\s*(-?\d+)\s*\}\{\s*(\d+)\s*\}`)
+	fenced    = late.Regexp("(?s)^```[a-z]*[ \t]*\n(.*?)\n?```$")
+	thousands = late.Regexp(`(\d),(\d{3})\b`)
+	labelled  = late.Regexp(`(?i)^(?:so,? )?(?:the )?(?:final )?answer(?: is)?\s*[:=]?\s+`)
 	listed    = strings.NewReplacer(", and ", ", ", " and ", ", ", " -> ", ", ", "->", ", ", " → ", ", ", "→", ", ", " ➜ ", ", ")
 )
 

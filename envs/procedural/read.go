@@ -3,10 +3,11 @@ package procedural
 import (
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // longest is the length in bytes beyond which no answer is looked at.
@@ -33,9 +34,9 @@ func whole(answer string) ([]int, error) {
 
 var (
 	// named is what may stand before a number: "x =", "Area:".
-	named = regexp.MustCompile(`^\p{L}[\p{L} ]*[=:]\s*`)
+	named = late.Regexp(`^\p{L}[\p{L} ]*[=:]\s*`)
 	// counted is a number and what it counts.
-	counted = regexp.MustCompile(`^([-−+]?[\d.,/]*\d)\s*(\p{L}[\p{L} ]*(?:\^\{?2\}?|²)?)$`)
+	counted = late.Regexp(`^([-−+]?[\d.,/]*\d)\s*(\p{L}[\p{L} ]*(?:\^\{?2\}?|²)?)$`)
 )
 
 // lone takes a number out of "x = 12 days", if days is one of the units.
@@ -68,9 +69,9 @@ func exactly(want []int) func(string) error {
 
 var (
 	// pair is the beginning of a pair: a name and = or :.
-	pair = regexp.MustCompile(`["']?(\pL\w*)["']?\s*[=:]`)
+	pair = late.Regexp(`["']?(\pL\w*)["']?\s*[=:]`)
 	// bullet begins a line of a list.
-	bullet = regexp.MustCompile(`(?m)^[ \t]*[-*•][ \t]+`)
+	bullet = late.Regexp(`(?m)^[ \t]*[-*•][ \t]+`)
 )
 
 // between are the signs of lists around a pair.

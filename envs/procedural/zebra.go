@@ -3,9 +3,10 @@ package procedural
 import (
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // zebraPuzzles: people in a row of houses, who differ in everything, and clues that leave
@@ -242,8 +243,8 @@ func (z *zebra) puzzle(truth [][]int) Puzzle {
 
 var (
 	// numbered begins what is said of a house: "2:", "House 2 -", "| 2 |".
-	numbered = regexp.MustCompile(`(?:\bhouse\s+|\b)(\d+)\b`)
-	lettered = regexp.MustCompile(`[a-z]+`)
+	numbered = late.Regexp(`(?:\bhouse\s+|\b)(\d+)\b`)
+	lettered = late.Regexp(`[a-z]+`)
 )
 
 // houseRows keeps the words that are said of each house, by its number where it has one,

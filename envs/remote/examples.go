@@ -3,9 +3,9 @@ package remote
 import (
 	_ "embed" // the examples
 	"fmt"
-	"regexp"
 	"strings"
 
+	"hermes/internal/late"
 	"hermes/python"
 )
 
@@ -24,7 +24,7 @@ var helloShell string
 // Languages are those of which [Files] has an environment.
 func Languages() []string { return []string{"python", "javascript", "go", "shell"} }
 
-var scriptName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,40}$`)
+var scriptName = late.Regexp(`^[A-Za-z][A-Za-z0-9_-]{0,40}$`)
 
 // Files are the sources of a new environment in a language, by file name, and the name of
 // the file that is the environment.

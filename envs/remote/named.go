@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // Named reads the name of an environment on a command line: `cmd:` and a command,
@@ -49,7 +50,7 @@ func Named(name string) (c Config, stem string, ok bool, err error) {
 	return c, strings.Trim(odd.ReplaceAllString(stem, "_"), "._"), true, nil
 }
 
-var odd = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+var odd = late.Regexp(`[^A-Za-z0-9._-]`)
 
 // byEnding is the interpreter of a script; nil: the name does not end as one.
 func byEnding(name string) []string {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"hermes/envs"
+	"hermes/internal/late"
 )
 
 // packet is any message of the protocol: a request, a notification or an answer.
@@ -104,7 +104,7 @@ func request(id int64, method string, nested bool, params json.RawMessage) ([]by
 	return encode(packet{ID: strconv.AppendInt(nil, id, 10), Method: method, Nested: nested, Params: params})
 }
 
-var notNumbers = regexp.MustCompile(`-?\b(?:NaN|nan|Infinity|inf)\b`)
+var notNumbers = late.Regexp(`-?\b(?:NaN|nan|Infinity|inf)\b`)
 
 // errNotFinite is an answer with a number that JSON does not have.
 var errNotFinite = errors.New("NaN and Infinity are no JSON")

@@ -4,8 +4,9 @@ import (
 	_ "embed"
 	"fmt"
 	"go/token"
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 //go:embed skeleton.go
@@ -14,7 +15,7 @@ var code string
 //go:embed skeleton_test.go
 var test string
 
-var plainName = regexp.MustCompile(`^[a-z][a-z0-9]{1,30}$`)
+var plainName = late.Regexp(`^[a-z][a-z0-9]{1,30}$`)
 
 // Files returns the sources of a new environment called name, by file name.
 func Files(name string) (map[string]string, error) {

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // mutant is a reference query with one thing wrong in it, as models get it wrong.
@@ -16,12 +17,12 @@ type mutant struct {
 }
 
 var (
-	comparison = regexp.MustCompile(`(avg\([^()]*\)\s*)?(>=|<=|>|<)(\s*)('[^']*'|\d)`)
-	distinct   = regexp.MustCompile(`DISTINCT `)
-	having     = regexp.MustCompile(` HAVING [^()]*(?:\([^()]*\)[^()]*)*?( ORDER BY |$)`)
-	tieBreak   = regexp.MustCompile(`(ORDER BY [\w.]+(?: DESC)?), [\w.]+(?: DESC)?`)
-	conjunct   = regexp.MustCompile(` AND [\w.]+ (?:IS (?:NOT )?NULL|(?:=|<>|>=|<=|>|<) (?:'[^']*'|[\d.]+))`)
-	leftJoin   = regexp.MustCompile(`LEFT JOIN`)
+	comparison = late.Regexp(`(avg\([^()]*\)\s*)?(>=|<=|>|<)(\s*)('[^']*'|\d)`)
+	distinct   = late.Regexp(`DISTINCT `)
+	having     = late.Regexp(` HAVING [^()]*(?:\([^()]*\)[^()]*)*?( ORDER BY |$)`)
+	tieBreak   = late.Regexp(`(ORDER BY [\w.]+(?: DESC)?), [\w.]+(?: DESC)?`)
+	conjunct   = late.Regexp(` AND [\w.]+ (?:IS (?:NOT )?NULL|(?:=|<>|>=|<=|>|<) (?:'[^']*'|[\d.]+))`)
+	leftJoin   = late.Regexp(`LEFT JOIN`)
 )
 
 // flipped has the other relation at the boundary.
@@ -103,8 +104,8 @@ func (e *Env) choose(ctx context.Context, p *row, q question) (list []int, err e
 }
 
 var (
-	bound  = regexp.MustCompile(`([\w.]+)\s*(?:>=|<=|>|<)\s*('[^']*'|[\d.]+)`)
-	sortBy = regexp.MustCompile(`ORDER BY ([\w.]+)( DESC)?,`)
+	bound  = late.Regexp(`([\w.]+)\s*(?:>=|<=|>|<)\s*('[^']*'|[\d.]+)`)
+	sortBy = late.Regexp(`ORDER BY ([\w.]+)( DESC)?,`)
 )
 
 // plants are statements that set every fourth row of a column that the query compares with
@@ -151,4 +152,4 @@ func plainColumn(columns, name string) bool {
 }
 
 // created takes the name and the columns out of a statement of a schema.
-var created = regexp.MustCompile(`^CREATE TABLE (\w+) \((.*)\);$`)
+var created = late.Regexp(`^CREATE TABLE (\w+) \((.*)\);$`)

@@ -2,9 +2,10 @@ package terminalbench
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // results are tests by name: did they pass?
@@ -18,9 +19,9 @@ func parsers() map[string]func(output string) results {
 func parserNames() []string { return slices.Sorted(maps.Keys(parsers())) }
 
 var (
-	colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
-	summary = regexp.MustCompile(`(?m)^=+ short test summary info =+\s*$`)
-	outcome = regexp.MustCompile(`^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\s+(.+)$`)
+	colours = late.Regexp("\x1b\\[[0-9;]*m")
+	summary = late.Regexp(`(?m)^=+ short test summary info =+\s*$`)
+	outcome = late.Regexp(`^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\s+(.+)$`)
 )
 
 // readPytest reads what stands behind the last summary. A test that failed under any

@@ -1,13 +1,14 @@
 package toolapi
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // number is digits with marks between them, then perhaps cents, of their own or behind "and".
-var number = regexp.MustCompile(`(?i)(\d(?:[\d.,'’\x{a0}\x{202f} ]*\d)?)(\s*(?:cents?\b|¢))?(?:\s*(?:dollars?|euros?|[$€])?\s*and\s+(\d{1,2})\s*(?:cents?\b|¢))?`)
+var number = late.Regexp(`(?i)(\d(?:[\d.,'’\x{a0}\x{202f} ]*\d)?)(\s*(?:cents?\b|¢))?(?:\s*(?:dollars?|euros?|[$€])?\s*and\s+(\d{1,2})\s*(?:cents?\b|¢))?`)
 
 // amounts are the numbers of a text as prices are written: 1,380 and 1.380,0 and 1 380 are
 // 1380.00, and 138000 cents and 1380 dollars and 0 cents are too. Where a number can be read
@@ -34,8 +35,8 @@ func amounts(text string) map[string]bool {
 
 var (
 	// grouped is a number whose thousands stand apart by one and the same mark.
-	grouped = regexp.MustCompile(`^\d{1,3}(?:(?:,\d{3})+|(?:\.\d{3})+|(?:['’]\d{3})+|(?:[ \x{a0}\x{202f}]\d{3})+)$`)
-	blanks  = regexp.MustCompile(`[ \x{a0}\x{202f}]`)
+	grouped = late.Regexp(`^\d{1,3}(?:(?:,\d{3})+|(?:\.\d{3})+|(?:['’]\d{3})+|(?:[ \x{a0}\x{202f}]\d{3})+)$`)
+	blanks  = late.Regexp(`[ \x{a0}\x{202f}]`)
 )
 
 // readings are the numbers that digits with marks between them can be.

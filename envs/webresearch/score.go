@@ -3,20 +3,20 @@ package webresearch
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hermes/envs"
 	"hermes/envs/grade"
+	"hermes/internal/late"
 	"hermes/trajectory"
 )
 
 var (
-	tagged = regexp.MustCompile(`(?s)<answer>(.*?)</answer>`)
-	opened = regexp.MustCompile(`(?s)^.*<answer>`)
-	mark   = regexp.MustCompile(`^\^?\d{1,3}$`)
-	cited  = regexp.MustCompile(`\[([^\[\]\s]+)\](\()?|(https?://[^\s\[\]()<>"'` + "`" + `]+)`)
+	tagged = late.Regexp(`(?s)<answer>(.*?)</answer>`)
+	opened = late.Regexp(`(?s)^.*<answer>`)
+	mark   = late.Regexp(`^\^?\d{1,3}$`)
+	cited  = late.Regexp(`\[([^\[\]\s]+)\](\()?|(https?://[^\s\[\]()<>"'` + "`" + `]+)`)
 )
 
 // citations are the addresses of a message: whatever stands in brackets or begins as an
@@ -38,7 +38,7 @@ func citations(text string, known map[string]int) (out []string) {
 }
 
 // thousands are commas within a number.
-var thousands = regexp.MustCompile(`(\d),(\d{3})\b`)
+var thousands = late.Regexp(`(\d),(\d{3})\b`)
 
 // plain is a text without case, signs and a leading article.
 func plain(text string) string {

@@ -6,15 +6,16 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // Hidden is written in the place of a secret.
 const Hidden = "[redacted]"
 
 // scheme begins each URL of a text.
-var scheme = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://`)
+var scheme = late.Regexp(`[A-Za-z][A-Za-z0-9+.-]*://`)
 
 // user is what [Secret] says of a user, with or without a password.
 const user = "a user or password"
@@ -86,7 +87,7 @@ func remedy(name string) string {
 // begin is how an address begins, or what is meant as one: with too few slashes, with
 // backslashes, with a scheme alone. A user without a scheme is taken for a scheme, but its
 // password and the @ are left.
-var begin = regexp.MustCompile(`^\s*(?:[A-Za-z][A-Za-z0-9+.-]*:)?[/\\]*`)
+var begin = late.Regexp(`^\s*(?:[A-Za-z][A-Za-z0-9+.-]*:)?[/\\]*`)
 
 // CheckURL is [Check] for a text that can be nothing but one address: it finds what may be a
 // secret also where the scheme is missing or written badly, or where a password holds a space.
@@ -101,10 +102,10 @@ func CheckURL(name, text string) error {
 }
 
 var (
-	userInURL  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'<>]*(?:@|%40)`)
-	tokenInURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>/?#]*/t/)[^\s"'<>/?#]+`)
-	queryInURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>?#]*\?)[^\s"'<>]+`)
-	keyInURL   = regexp.MustCompile(`(?i)([?&][a-z0-9_.-]*(?:key|token|secret|password|passwd|pwd|sig|signature|auth|credential)=)[^\s"'<>&#]+`)
+	userInURL  = late.Regexp(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'<>]*(?:@|%40)`)
+	tokenInURL = late.Regexp(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>/?#]*/t/)[^\s"'<>/?#]+`)
+	queryInURL = late.Regexp(`([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>?#]*\?)[^\s"'<>]+`)
+	keyInURL   = late.Regexp(`(?i)([?&][a-z0-9_.-]*(?:key|token|secret|password|passwd|pwd|sig|signature|auth|credential)=)[^\s"'<>&#]+`)
 )
 
 // Hide returns text without what [Secret] finds in its URLs.

@@ -15,7 +15,7 @@ import (
 
 // kind is a back-end that opens with err, or with boxes that are isolated or not.
 func kind(name string, isolated bool, err error) backends.Kind {
-	return backends.NewKind(name, func(context.Context, struct {
+	k := backends.NewKind(name, func(context.Context, struct {
 		Slots int `yaml:"slots"`
 	}) (backends.Backend, error) {
 		if err != nil {
@@ -23,6 +23,27 @@ func kind(name string, isolated bool, err error) backends.Kind {
 		}
 		return plain{name, isolated}, nil
 	})
+	k.Auto = map[string]int{"namespace": 1, "docker": 2}[name]
+	return k
+}
+
+// TestSurround: what a kind takes from the environment is its own affair; one of a program
+// of one's own is served as ours are, and auto tries it where it says so.
+func TestSurround(t *testing.T) {
+	var said []string
+	own := kind("own", true, errors.New("no address"))
+	own.Auto = 1
+	own.Around = func(env func(string) string, tell func(string)) backends.Kind {
+		tell("own: " + env("OWN_ADDRESS"))
+		k := kind("own", true, nil)
+		k.Auto = 1
+		return k
+	}
+	kinds := app.Surround([]backends.Kind{kind("docker", true, nil), own}, func(name string) string { return "value of " + name }, func(s string) { said = append(said, s) })
+	b, err := app.OpenBackend(t.Context(), "auto", configs.Section{}, kinds)
+	if err != nil || b.Name != "own" || b.Kind.Name != "own" || len(said) != 1 || said[0] != "own: value of OWN_ADDRESS" {
+		t.Errorf("%+v %v, said %q", b, err, said)
+	}
 }
 
 type plain struct {

@@ -36,12 +36,8 @@ func ChooseTools(h Host, s settings.Parts) (*Tools, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets, err := tool.NewToolsets(append(tool.BuiltinToolsets(), own...)...)
-	if err != nil {
-		return nil, err
-	}
 	t := &Tools{missing: tool.Missing(s.MissingTools), plans: map[string]tool.Plan{}, Sets: s.Toolsets, soft: func(string) bool { return s.MissingTools == "drop" }}
-	if t.catalog, err = tool.NewCatalog(sets, h.Tools...); err != nil {
+	if t.catalog, err = tool.NewCatalog(own, h.Tools...); err != nil {
 		return nil, err
 	}
 	if s.Distribution != "" {
@@ -52,7 +48,7 @@ func ChooseTools(h Host, s settings.Parts) (*Tools, error) {
 		if err != nil {
 			return nil, err
 		}
-		ds, err := tool.NewDistributions(sets, append(tool.BuiltinDistributions(), mine...)...)
+		ds, err := tool.NewDistributions(t.catalog.Toolsets(), append(tool.BuiltinDistributions(), mine...)...)
 		if err != nil {
 			return nil, err
 		}

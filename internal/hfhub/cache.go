@@ -17,11 +17,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hermes/internal/address"
+	"hermes/internal/late"
 )
 
 // Options say where the hub and its cache are. The caller fills them from its flags
@@ -59,7 +59,7 @@ type Repo struct {
 	page string // path of its files
 }
 
-var part = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,95}$`)
+var part = late.Regexp(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,95}$`)
 
 // IsName tells whether s may name an owner, a repository or a configuration.
 func IsName(s string) bool { return part.MatchString(s) && !strings.Contains(s, "..") }

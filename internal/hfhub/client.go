@@ -14,10 +14,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"hermes/internal/late"
 )
 
 // Bounds of what a hub may send beside data files.
@@ -51,7 +52,7 @@ func (r *Repo) commit(ctx context.Context, revision string) (string, error) {
 	return info.SHA, err
 }
 
-var nextLink = regexp.MustCompile(`<([^>]+)>;\s*rel="next"`)
+var nextLink = late.Regexp(`<([^>]+)>;\s*rel="next"`)
 
 // tree lists all files of a commit, page by page.
 func (r *Repo) tree(ctx context.Context, commit string) (map[string]entry, error) {

@@ -1,11 +1,12 @@
 package chattemplate
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"hermes/internal/late"
 )
 
 // guard keeps what a message says apart from what the template says. Where a
@@ -97,7 +98,7 @@ func (g *guard) marks(s string) []int {
 
 // escaped is a character as Python's repr, or JSON in ASCII, spells those beyond the first
 // plane that are not printable.
-var escaped = regexp.MustCompile(`\\U00(?:0f|10)[0-9a-f]{4}|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}`)
+var escaped = late.Regexp(`\\U00(?:0f|10)[0-9a-f]{4}|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}`)
 
 // twins reports whether r is the twin of a character.
 func (g *guard) twins(r rune) bool { return r >= g.base && r < g.base+0xFFFE }

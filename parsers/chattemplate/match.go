@@ -1,9 +1,10 @@
 package chattemplate
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // matcher finds control tokens in text, the longest at each place.
@@ -108,7 +109,7 @@ func (m *matcher) has(tok string) bool {
 	return n == len(tok) && n > 0
 }
 
-var spelled = regexp.MustCompile(`<[|｜][^\s<>'"{}]{1,60}?[|｜]>|<\|[a-z_]+>|<[a-z_]+\|>|</?s>|<(?:start|end)_of_\w+>|<(?:start|end)_function_\w+>|<escape>|\[/?[A-Z_]{3,40}\]|\[\|[a-z]+\|\]|</?(?:seed:|minimax:)?(?:tool_call|tool_calls|think|tool_response|longcat_tool_call)>|<seed:[a-z_]+>|<SPECIAL_\d+>|</?TOOL_?CALL>`)
+var spelled = late.Regexp(`<[|｜][^\s<>'"{}]{1,60}?[|｜]>|<\|[a-z_]+>|<[a-z_]+\|>|</?s>|<(?:start|end)_of_\w+>|<(?:start|end)_function_\w+>|<escape>|\[/?[A-Z_]{3,40}\]|\[\|[a-z]+\|\]|</?(?:seed:|minimax:)?(?:tool_call|tool_calls|think|tool_response|longcat_tool_call)>|<seed:[a-z_]+>|<SPECIAL_\d+>|</?TOOL_?CALL>`)
 
 // Spellings guesses the control tokens that a template prints by their usual
 // shapes, for a template without a tokenizer.

@@ -2,11 +2,13 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,8 +16,9 @@ import (
 )
 
 // WriteTools lists the tools of a catalogue (`hermes tools list`): as a table, or with
-// asJSON as one array of {name, toolset, ready, reason}.
-func (c *Catalog) WriteTools(ctx context.Context, w io.Writer, asJSON bool) error {
+// asJSON as one array of {name, toolset, ready, reason}. With all, those that cannot be used
+// here are listed with their reasons; else hidden counts them.
+func (c *Catalog) WriteTools(ctx context.Context, w io.Writer, all, asJSON bool) (hidden int, err error) {
 	type line struct {
 		Name    string `json:"name"`
 		Toolset string `json:"toolset"`
@@ -30,9 +33,20 @@ func (c *Catalog) WriteTools(ctx context.Context, w io.Writer, asJSON bool) erro
 		}
 		lines = append(lines, l)
 	}
+	for name, set := range c.sets.absent() {
+		if _, built := c.byName[name]; !built {
+			lines = append(lines, line{Name: name, Toolset: set, Reason: c.sets.reason(name)})
+		}
+	}
+	slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.Name, b.Name) })
+	if !all {
+		known := len(lines)
+		lines = slices.DeleteFunc(lines, func(l line) bool { return !l.Ready })
+		hidden = known - len(lines)
+	}
 	if asJSON {
 		_, err := fmt.Fprintln(w, JSON(lines))
-		return err
+		return hidden, err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TOOL\tTOOLSET\tSTATE")
@@ -43,7 +57,7 @@ func (c *Catalog) WriteTools(ctx context.Context, w io.Writer, asJSON bool) erro
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", l.Name, l.Toolset, state)
 	}
-	return t.Flush()
+	return hidden, t.Flush()
 }
 
 // WriteTool shows one tool (`hermes tools show`): what the model is told of it.
@@ -93,8 +107,9 @@ func (c *Catalog) RunTool(ctx context.Context, w io.Writer, scope *Scope, name, 
 	return r.Failed, err
 }
 
-// WriteToolsets lists toolsets (`hermes toolsets list`) and whether they can be served.
-func (c *Catalog) WriteToolsets(ctx context.Context, w io.Writer, asJSON bool) error {
+// WriteToolsets lists toolsets (`hermes toolsets list`). With all, those that lack tools
+// here are listed with their reasons; else hidden counts them.
+func (c *Catalog) WriteToolsets(ctx context.Context, w io.Writer, all, asJSON bool) (hidden int, err error) {
 	type line struct {
 		Name        string   `json:"name"`
 		Description string   `json:"description"`
@@ -102,37 +117,43 @@ func (c *Catalog) WriteToolsets(ctx context.Context, w io.Writer, asJSON bool) e
 		Includes    []string `json:"includes,omitempty"`
 		Served      bool     `json:"served"`
 		Missing     []string `json:"missing,omitempty"`
+		Reason      string   `json:"reason,omitempty"`
 	}
 	lines := []line{}
 	for _, name := range c.sets.Names() {
 		s, _ := c.sets.Get(name)
 		tools, err := c.sets.Tools(name)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		l := line{Name: name, Description: s.Description, Tools: tools, Includes: s.Includes}
+		l := line{Name: name, Description: s.Description, Tools: tools, Includes: s.Includes, Reason: s.Reason}
 		for _, t := range tools {
-			if c.Why(ctx, t) != nil {
+			if why := c.Why(ctx, t); why != nil {
 				l.Missing = append(l.Missing, t)
+				l.Reason = cmp.Or(l.Reason, why.Error())
 			}
 		}
-		l.Served = len(l.Missing) == 0
+		l.Served = len(l.Missing) == 0 && s.Reason == ""
+		if !l.Served && !all {
+			hidden++
+			continue
+		}
 		lines = append(lines, l)
 	}
 	if asJSON {
 		_, err := fmt.Fprintln(w, JSON(lines))
-		return err
+		return hidden, err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TOOLSET\tTOOLS\tSTATE\tDESCRIPTION")
 	for _, l := range lines {
 		state := "ready"
 		if !l.Served {
-			state = fmt.Sprintf("%d of %d tools missing", len(l.Missing), len(l.Tools))
+			state = fmt.Sprintf("%d of %d tools missing: %s", len(l.Missing), len(l.Tools), l.Reason)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", l.Name, len(l.Tools), state, l.Description)
 	}
-	return t.Flush()
+	return hidden, t.Flush()
 }
 
 // WriteToolset shows one toolset (`hermes toolsets show`): its tools and why some are missing.
@@ -148,6 +169,9 @@ func (c *Catalog) WriteToolset(ctx context.Context, w io.Writer, name string) er
 	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Description)
 	if s.Composite() {
 		fmt.Fprintf(w, "includes %s\n", strings.Join(s.Includes, ", "))
+	}
+	if s.Reason != "" && len(tools) == 0 {
+		fmt.Fprintln(w, s.Reason)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, tool := range tools {

@@ -69,8 +69,13 @@ type Catalog struct {
 	byName map[string]Def
 }
 
-// NewCatalog checks that tool names are unique.
-func NewCatalog(sets *Toolsets, defs ...Def) (*Catalog, error) {
+// NewCatalog makes the toolsets that follow from the tools, the built-in ones and the
+// user's own, and checks them. Names of tools are unique, and each tool names its toolset.
+func NewCatalog(own []Toolset, defs ...Def) (*Catalog, error) {
+	sets, err := NewToolsets(append(builtinToolsets(defs), own...)...)
+	if err != nil {
+		return nil, err
+	}
 	c := &Catalog{sets: sets, byName: map[string]Def{}}
 	for _, d := range defs {
 		if _, taken := c.byName[d.Spec.Name]; taken {
@@ -114,7 +119,7 @@ func (c *Catalog) Get(name string) (Def, error) {
 func (c *Catalog) Why(ctx context.Context, name string) error {
 	d, ok := c.byName[name]
 	if !ok {
-		return errors.New("not built into this program")
+		return errors.New(c.sets.reason(name))
 	}
 	if d.Ready == nil {
 		return nil
@@ -203,6 +208,11 @@ func (p *planner) part(asked string, s Toolset) bool {
 		d.Toolset = asked + "/" + s.Name
 	}
 	var reasons []string
+	if s.Reason != "" && len(s.Tools) == 0 {
+		d.Reason = s.Reason
+		p.dropped = append(p.dropped, d)
+		return false
+	}
 	for _, t := range s.Tools {
 		if err := p.reason(t); err != nil {
 			d.Tools = append(d.Tools, t)

@@ -25,7 +25,8 @@ import (
 type Def struct {
 	Spec    trajectory.ToolSpec // the description is embedded from the .md beside the tool
 	Aliases []string            // other names that a call may use; not shown to models
-	Toolset string              // its home toolset
+	Toolset string              // its home toolset, which exists because tools name it
+	About   string              // what the toolset is for, in lists; one of its tools says it
 	Traits  Traits
 	Ready   func(ctx context.Context) error // asked once before the run's identity is fixed; nil: always
 	Open    func(s *Scope) (Handler, error) // once per rollout

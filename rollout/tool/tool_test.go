@@ -219,11 +219,26 @@ func TestTurnBudgetCutsTheLargest(t *testing.T) {
 	}
 }
 
-func TestToolsets(t *testing.T) {
-	sets, err := tool.NewToolsets(tool.BuiltinToolsets()...)
+// builtin is a catalogue of the names that hermes has.
+func builtin(t *testing.T) *tool.Catalog {
+	t.Helper()
+	var defs []tool.Def
+	for set, names := range map[string]string{"terminal": "terminal process", "file": "read_file write_file patch search_files", "todo": "todo", "code_execution": "execute_code"} {
+		for _, name := range strings.Fields(names) {
+			d := echo(name, tool.Traits{}, nil)
+			d.Toolset = set
+			defs = append(defs, d)
+		}
+	}
+	c, err := tool.NewCatalog(nil, defs...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func TestToolsets(t *testing.T) {
+	sets := builtin(t).Toolsets()
 	for name, n := range map[string]int{"hermes-cli": 48, "hermes-acp": 29, "hermes-api-server": 35, "debugging": 8, "file": 4, "browser": 13, "web_tools": 2} {
 		if tools, err := sets.Tools(name); err != nil || len(tools) != n {
 			t.Errorf("%s: %d tools, %v", name, len(tools), err)
@@ -255,13 +270,10 @@ func TestToolsets(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	sets, err := tool.NewToolsets(tool.BuiltinToolsets()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := func(set string, d tool.Def) tool.Def { d.Toolset = set; return d }
 	vision := echo("vision_analyze", tool.Traits{}, nil)
 	vision.Ready = func(context.Context) error { return errors.New("no key") }
-	c, err := tool.NewCatalog(sets, echo("terminal", tool.Traits{}, nil), echo("process", tool.Traits{}, nil), vision)
+	c, err := tool.NewCatalog(nil, in("terminal", echo("terminal", tool.Traits{}, nil)), in("terminal", echo("process", tool.Traits{}, nil)), in("vision", vision))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,14 +286,13 @@ func TestPlan(t *testing.T) {
 		t.Errorf("drop: %+v %v", p.Dropped, err)
 	}
 	var out bytes.Buffer
-	if err := c.WriteToolsets(t.Context(), &out, false); err != nil || !strings.Contains(out.String(), "terminal") {
+	if hidden, err := c.WriteToolsets(t.Context(), &out, false, false); err != nil || hidden < 40 || !strings.Contains(out.String(), "terminal") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 
 func TestDistributions(t *testing.T) {
-	sets, _ := tool.NewToolsets(tool.BuiltinToolsets()...)
-	ds, err := tool.NewDistributions(sets, tool.BuiltinDistributions()...)
+	ds, err := tool.NewDistributions(builtin(t).Toolsets(), tool.BuiltinDistributions()...)
 	if err != nil {
 		t.Fatal(err)
 	}

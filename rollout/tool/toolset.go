@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ type Toolset struct {
 	Description string   `yaml:"description"`
 	Tools       []string `yaml:"tools"`
 	Includes    []string `yaml:"includes"`
+	Reason      string   `yaml:"-"` // why this program has none of its tools; empty: it has them
 }
 
 // Composite reports whether the set is made of others.
@@ -27,12 +29,70 @@ func (t Toolset) Composite() bool { return len(t.Includes) > 0 }
 //go:embed presets/toolsets.yaml
 var toolsetsYAML []byte
 
-// BuiltinToolsets lists the toolsets that hermes knows by name. Those whose tools are not
-// built into the program cannot be served; [Catalog.Plan] says so.
-func BuiltinToolsets() []Toolset {
-	sets, err := decodeToolsets(toolsetsYAML)
+//go:embed presets/absent.yaml
+var absentYAML []byte
+
+// noReason is why a tool that nothing is known of cannot be used.
+const noReason = "not built into this program"
+
+// builtinToolsets lists the toolsets that hermes knows by name: a leaf for each toolset
+// that tools name, the composed ones, and those that this program has no tools for.
+func builtinToolsets(defs []Def) []Toolset {
+	sets := leaves(defs)
+	have := map[string]bool{}
+	for _, s := range sets {
+		have[s.Name] = true
+	}
+	composed, err := decodeToolsets(toolsetsYAML)
 	if err != nil {
 		panic("presets/toolsets.yaml: " + err.Error())
+	}
+	var absent map[string]struct {
+		Description, Reason string
+		Tools               []string
+	}
+	if err := strictYAML(absentYAML, &absent); err != nil {
+		panic("presets/absent.yaml: " + err.Error())
+	}
+	for _, name := range slices.Sorted(maps.Keys(absent)) {
+		if a := absent[name]; !have[name] {
+			sets = append(sets, Toolset{Name: name, Description: a.Description, Tools: a.Tools, Reason: a.Reason})
+			have[name] = true
+		}
+	}
+	sets = append(sets, composed...)
+	var named []string // by composed sets and distributions
+	for _, s := range composed {
+		have[s.Name] = true
+		named = append(named, s.Includes...)
+	}
+	for _, d := range BuiltinDistributions() {
+		named = append(named, d.Possible()...)
+	}
+	for _, name := range named {
+		if !have[name] { // a program that left out tools of ours
+			have[name] = true
+			sets = append(sets, Toolset{Name: name, Reason: noReason})
+		}
+	}
+	return sets
+}
+
+// leaves are the toolsets that tools name, with these tools.
+func leaves(defs []Def) []Toolset {
+	byName := map[string]Toolset{}
+	for _, d := range defs {
+		s := byName[d.Toolset]
+		s.Name = d.Toolset
+		s.Description = cmp.Or(s.Description, d.About)
+		s.Tools = append(s.Tools, d.Spec.Name)
+		byName[d.Toolset] = s
+	}
+	var sets []Toolset
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		s := byName[name]
+		s.Description = cmp.Or(s.Description, "The tools "+strings.Join(s.Tools, ", ")+".")
+		sets = append(sets, s)
 	}
 	return sets
 }
@@ -193,4 +253,29 @@ func (t *Toolsets) parts(name string, seen map[string]bool) ([]Toolset, error) {
 		parts = append(parts, more...)
 	}
 	return parts, nil
+}
+
+// reason says why a tool that this program does not have cannot be used.
+func (t *Toolsets) reason(tool string) string {
+	if set, ok := t.absent()[tool]; ok {
+		return t.byName[set].Reason
+	}
+	return noReason
+}
+
+// absent lists the tools that are known by name alone, with the smallest toolset of each.
+func (t *Toolsets) absent() map[string]string {
+	home := map[string]string{}
+	for _, name := range t.Names() {
+		s := t.byName[name]
+		if s.Reason == "" {
+			continue
+		}
+		for _, one := range s.Tools {
+			if best, ok := home[one]; !ok || len(s.Tools) < len(t.byName[best].Tools) {
+				home[one] = name
+			}
+		}
+	}
+	return home
 }

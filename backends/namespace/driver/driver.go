@@ -13,9 +13,14 @@ import (
 
 // Kind returns the registry value of the back-end.
 func Kind() backends.Kind {
-	return backends.NewKind(namespace.Name, func(ctx context.Context, c namespace.Config) (backends.Backend, error) {
+	k := backends.NewKind(namespace.Name, func(ctx context.Context, c namespace.Config) (backends.Backend, error) {
 		return Open(ctx, c)
 	})
+	k.Auto = 1
+	k.Egress = true
+	k.Filters = true
+	k.Disk = true
+	return k
 }
 
 // Open is [namespace.Open] with a client for each box.

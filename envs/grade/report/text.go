@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"hermes/envs/grade/figures"
+	"hermes/internal/late"
 	"hermes/internal/printable"
 )
 
@@ -25,7 +25,7 @@ func (r *Report) names() []string {
 	return slices.SortedFunc(maps.Keys(r.Metrics), func(a, b string) int { return rank(a) - rank(b) })
 }
 
-var digits = regexp.MustCompile(`\d+$`)
+var digits = late.Regexp(`\d+$`)
 
 // Interval writes an estimate's interval for people.
 func Interval(e figures.Estimate) string {

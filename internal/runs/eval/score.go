@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"hermes/envs/grade/report"
 	"hermes/internal/build"
 	"hermes/internal/exit"
+	"hermes/internal/late"
 	"hermes/internal/settings"
 	"hermes/internal/whole"
 	"hermes/rollout/journal"
@@ -70,7 +70,7 @@ type scoresHead struct {
 	Judges map[string]string `json:"judges,omitempty"` // models by role
 }
 
-var scoreName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var scoreName = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // rescoring is a Rescore under way.
 type rescoring struct {

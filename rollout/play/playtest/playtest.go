@@ -31,11 +31,7 @@ func With(t testing.TB, b backends.Backend) play.Player {
 			t.Error(err)
 		}
 	})
-	sets, err := tool.NewToolsets(tool.BuiltinToolsets()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog, err := tool.NewCatalog(sets, box.Builtin()...)
+	catalog, err := tool.NewCatalog(nil, box.Builtin()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,11 +154,7 @@ func TestFitsRefusesABoxWithoutPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets, err := tool.NewToolsets(tool.BuiltinToolsets()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := tool.NewCatalog(sets, box.Builtin()...)
+	c, err := tool.NewCatalog(nil, box.Builtin()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,8 @@ func executeCode(o Options) tool.Def {
 	}
 	return tool.Def{
 		Spec:    describe(spec("execute_code", codeParameters), func(string) bool { return true }),
-		Toolset: "code_execution",
-		Traits:  tool.Traits{NeedsBox: true},
+		Toolset: "code_execution", About: "Run Python that can call tools.",
+		Traits: tool.Traits{NeedsBox: true},
 		Open: func(s *tool.Scope) (tool.Handler, error) {
 			x := open(s, o)
 			return tool.Typed(x.code), nil

@@ -1,14 +1,15 @@
 package box
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"hermes/internal/late"
 )
 
-var runners = regexp.MustCompile(`^(?:npx\s+)?((?:npm|pnpm|yarn|bun)\s+(?:run\s+)?(?:dev|start|serve|watch)\b|docker[ -]compose\s+up\b|next\s+dev\b|vite(?:\s+(?:dev|serve|preview)\b|\s*$)|nodemon\b|uvicorn\b|gunicorn\b|python3?\s+-m\s+http\.server\b)`)
+var runners = late.Regexp(`^(?:npx\s+)?((?:npm|pnpm|yarn|bun)\s+(?:run\s+)?(?:dev|start|serve|watch)\b|docker[ -]compose\s+up\b|next\s+dev\b|vite(?:\s+(?:dev|serve|preview)\b|\s*$)|nodemon\b|uvicorn\b|gunicorn\b|python3?\s+-m\s+http\.server\b)`)
 
 // longRunner says why a command does not belong into the foreground, or "". A command that
 // is not understood is the shell's to judge.

@@ -9,13 +9,13 @@ import (
 	"go/parser"
 	"go/token"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"hermes/backends"
+	"hermes/internal/late"
 )
 
 // lint is what a syntax check found after a change.
@@ -52,7 +52,7 @@ func (x *session) lint(ctx context.Context, b backends.Sandbox, p, before, after
 	return &lint{Status: "error", Output: clip(now, 1000)}, nil
 }
 
-var places = regexp.MustCompile(`\d+`)
+var places = late.Regexp(`\d+`)
 
 func withoutPlaces(s string) string { return places.ReplaceAllString(s, "") }
 

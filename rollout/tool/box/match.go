@@ -1,8 +1,9 @@
 package box
 
 import (
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // span is a piece of a text in bytes.
@@ -58,7 +59,7 @@ func find(content, old string) found {
 	return found{}
 }
 
-var blanks = regexp.MustCompile(`[ \t]+`)
+var blanks = late.Regexp(`[ \t]+`)
 
 // occurrences lists where part stands in s, without overlaps.
 func occurrences(s, part string) []span {

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"hermes/backends"
+	"hermes/internal/late"
 	"hermes/rollout/tool"
 )
 
@@ -69,7 +69,7 @@ func (e readError) result() tool.Result { return tool.Result{Text: tool.JSON(e),
 
 func readFile(o Options) tool.Def {
 	return tool.Def{
-		Spec: spec("read_file", readParameters), Toolset: "file",
+		Spec: spec("read_file", readParameters), Toolset: "file", About: "Read, write, patch and search files.",
 		Traits: tool.Traits{ReadOnly: true, Parallel: true, Paths: pathsOf, FromCode: true, NeedsBox: true, ResultLimit: -1},
 		Open: func(s *tool.Scope) (tool.Handler, error) {
 			x := open(s, o)
@@ -90,7 +90,7 @@ func pathsOf(args json.RawMessage) []string {
 }
 
 var (
-	devices = regexp.MustCompile(`^/dev/|^/proc/(?:self|thread-self|\d+)/(?:fd/|mem$|pagemap$)|^/proc/(?:kmsg|kcore)$|^/sys/kernel/debug/`)
+	devices = late.Regexp(`^/dev/|^/proc/(?:self|thread-self|\d+)/(?:fd/|mem$|pagemap$)|^/proc/(?:kmsg|kcore)$|^/sys/kernel/debug/`)
 	images  = []string{".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tiff"}
 	binary  = []string{".exe", ".dll", ".so", ".dylib", ".o", ".a", ".class", ".pyc", ".pyo", ".wasm", ".zip", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".jar", ".pdf", ".mp3", ".mp4", ".mov", ".avi", ".mkv", ".ogg", ".wav", ".flac", ".ttf", ".woff", ".woff2", ".sqlite", ".db", ".bin", ".iso"}
 )

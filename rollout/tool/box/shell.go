@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"hermes/backends"
+	"hermes/internal/late"
 )
 
 // The shell of a session is a new one for each command. What stays between two commands
@@ -77,8 +77,8 @@ type shellOf struct {
 }
 
 var (
-	exported = regexp.MustCompile(`(?m)^(?:export |declare -[a-z]* )?([A-Za-z_][A-Za-z0-9_]*)(?:=|$)`)
-	ownNames = regexp.MustCompile(`^(?:HERMES_.*|PWD|OLDPWD|SHLVL|_)$`)
+	exported = late.Regexp(`(?m)^(?:export |declare -[a-z]* )?([A-Za-z_][A-Za-z0-9_]*)(?:=|$)`)
+	ownNames = late.Regexp(`^(?:HERMES_.*|PWD|OLDPWD|SHLVL|_)$`)
 )
 
 // readStart reads what start.sh said.
@@ -225,7 +225,7 @@ func (x *session) shell(ctx context.Context, b backends.Sandbox, command, workdi
 	return r, nil
 }
 
-var ansi = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])`)
+var ansi = late.Regexp(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])`)
 
 // clean makes text of an output: valid UTF-8 without escape sequences of a terminal.
 func clean(raw []byte) string {

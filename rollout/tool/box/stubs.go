@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"hermes/internal/late"
 	"hermes/rollout/tool"
 )
 
@@ -62,7 +62,7 @@ func functions(s *tool.Scope) string {
 	return strings.ReplaceAll(b.String(), "{, **_more}", "_more")
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+var identifier = late.Regexp(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 func pythonWord(s string) bool {
 	return slices.Contains(strings.Fields("False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield"), s)

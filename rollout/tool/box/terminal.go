@@ -3,10 +3,10 @@ package box
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
+	"hermes/internal/late"
 	"hermes/rollout/tool"
 )
 
@@ -47,7 +47,7 @@ type terminalResult struct {
 
 func terminal(o Options) tool.Def {
 	return tool.Def{
-		Spec: spec("terminal", terminalParameters), Toolset: "terminal",
+		Spec: spec("terminal", terminalParameters), Toolset: "terminal", About: "Run commands and manage processes.",
 		Traits: tool.Traits{FromCode: true, NeedsBox: true},
 		Open: func(s *tool.Scope) (tool.Handler, error) {
 			x := open(s, o)
@@ -62,7 +62,7 @@ func notRun(status, format string, args ...any) tool.Result {
 	return tool.Result{Text: tool.JSON(terminalResult{Code: -1, Error: &why, Status: status}), Failed: true}
 }
 
-var workdirChars = regexp.MustCompile(`^[A-Za-z0-9/\\:_\-.~+@=, ]*$`)
+var workdirChars = late.Regexp(`^[A-Za-z0-9/\\:_\-.~+@=, ]*$`)
 
 func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, error) {
 	x.files.other(x)
@@ -121,7 +121,7 @@ func inBackground(yes bool) string {
 	return ""
 }
 
-var lastCommand = regexp.MustCompile(`[;|&\n]+`)
+var lastCommand = late.Regexp(`[;|&\n]+`)
 
 // meaning explains exit codes that are no failure, or whose number alone says little.
 func meaning(command string, code int) string {

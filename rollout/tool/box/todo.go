@@ -51,7 +51,7 @@ type todoSummary struct {
 
 func todo() tool.Def {
 	return tool.Def{
-		Spec: spec("todo", todoParameters), Toolset: "todo",
+		Spec: spec("todo", todoParameters), Toolset: "todo", About: "Keep a list of tasks.",
 		Open: func(*tool.Scope) (tool.Handler, error) {
 			var l todoList
 			return tool.Typed(l.call), nil

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 
 	"hermes/backends"
+	"hermes/internal/late"
 	"hermes/rollout/tool"
 )
 
@@ -164,7 +164,7 @@ func missingDir(ctx context.Context, b backends.Sandbox, dir string) (bool, erro
 	return errors.Is(err, fs.ErrNotExist), nil
 }
 
-var guarded = regexp.MustCompile(`^(?:/private)?/(?:etc|boot)(?:/|$)|^/(?:usr/)?lib/systemd/|^/(?:var/)?run/docker\.sock$|` +
+var guarded = late.Regexp(`^(?:/private)?/(?:etc|boot)(?:/|$)|^/(?:usr/)?lib/systemd/|^/(?:var/)?run/docker\.sock$|` +
 	`/\.(?:ssh|aws|gnupg|kube|docker|azure)(?:/|$)|/\.config/(?:gh|gcloud|systemd)(?:/|$)|/\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zprofile|zshenv|netrc|pgpass|npmrc|pypirc)$|/\.hermes/\.env$`)
 
 // protected says why a file must not be written where the box shares the host's files. In
