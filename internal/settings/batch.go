@@ -76,7 +76,8 @@ func (b Batch) Resolve(env string, suite bool) (Job, error) {
 	case env != "":
 		j.Mode = "env"
 	}
-	if j.Run = cmp.Or(b.Run, env); j.Run == "" {
+	j.Run = cmp.Or(b.Run, env)
+	if j.Run == "" {
 		if j.Run, err = stem(b.Datasets[0]); err != nil {
 			return j, err
 		}
@@ -89,7 +90,11 @@ func (b Batch) Resolve(env string, suite bool) (Job, error) {
 		return j, err
 	}
 	j.PartsFlags = j.Parts.PartsFlags
-	j.Parts.RunDir, j.Parts.Offline, j.Parts.Requests, j.Parts.Watch, j.Parts.Seed = j.Dir, b.Offline, b.Concurrency, true, b.Seed
+	j.Parts.RunDir = j.Dir
+	j.Parts.Offline = b.Offline
+	j.Parts.Requests = b.Concurrency
+	j.Parts.Watch = true
+	j.Parts.Seed = b.Seed
 	if j.Calls, err = rollout.ParseRunCalls(cmp.Or(b.RunCalls, rollout.DefaultRunCalls().String())); err != nil {
 		return j, fmt.Errorf("--run-calls: %w", err)
 	}

@@ -69,7 +69,8 @@ func decoded(ctx context.Context, j *journal.Journal) iter.Seq[read] {
 				yield(read{err: err})
 				return
 			}
-			if places = append(places, e); len(places) == chunk && !flush() {
+			places = append(places, e)
+			if len(places) == chunk && !flush() {
 				return
 			}
 		}

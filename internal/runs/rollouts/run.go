@@ -38,7 +38,7 @@ type Request struct {
 	Tracked *build.Tracked    // whoever evaluates closes it; nil: the run does
 }
 
-// Suite is what a run knows of the evaluation that it is.
+// Suite is the evaluation that a run is part of.
 type Suite struct {
 	Name  string
 	Judge string // by what is judged; "": as the grader says
