@@ -248,24 +248,13 @@ type pages interface {
 
 // writePages writes a report as BASE.json, BASE.md and BASE.html.
 func writePages(rep pages, base string) error {
-	write := func(ext string, f func(w *whole.File) error) error {
-		w, err := whole.Create(base + ext)
-		if err != nil {
-			return err
-		}
-		if err := f(w); err != nil {
-			return errors.Join(err, w.Drop())
-		}
-		return w.Keep()
-	}
 	return errors.Join(
-		write(".json", func(w *whole.File) error {
+		whole.Write(base+".json", func(w io.Writer) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
 			return e.Encode(rep)
 		}),
-		write(".md", func(w *whole.File) error { return rep.Markdown(w) }),
-		write(".html", func(w *whole.File) error { return rep.HTML(w) }))
+		whole.Write(base+".md", rep.Markdown), whole.Write(base+".html", rep.HTML))
 }
 
 // WriteEvents writes the figures of a run as an event file for TensorBoard into a folder.
