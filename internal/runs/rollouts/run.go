@@ -90,17 +90,16 @@ func (r *Run) Later(f func() error) { r.closers.Add(f) }
 func (r *Run) Close() { r.closers.Log(r.Log) }
 
 func (r *Run) resolve(context.Context) (err error) {
-	name := ""
+	tasks := settings.Tasks{Toolsets: r.Env.Toolsets(), Suite: r.Suite != nil}
 	if r.Env != nil {
-		name = r.Env.Name
+		tasks.Env = r.Env.Name
 	}
-	if r.Job, err = r.Request.Batch.Resolve(name, r.Suite != nil); err != nil {
+	if r.Job, err = r.Request.Batch.Resolve(tasks); err != nil {
 		return err
 	}
 	if _, err := build.WandbServer(r.Host, r.WandbFlags); err != nil {
 		return err
 	}
-	r.Parts.Usual = r.Env.Toolsets()
 	if r.Env != nil {
 		r.tasks = r.Env.Bundled
 		if _, ok := r.Env.Bundled.(envs.Oracle); r.Parts.Oracle && !ok {
