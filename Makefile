@@ -10,7 +10,6 @@ export CGO_ENABLED ?= 0
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
-	cp backends/slotd/program/slotd build/slotd
 	@echo "built: $(CURDIR)/$(BIN)"
 
 install: build ## hermes in PREFIX/bin
@@ -19,7 +18,8 @@ install: build ## hermes in PREFIX/bin
 	@echo "installed: $(DESTDIR)$(PREFIX)/bin/hermes"
 
 slotd: ## the small program of boxes, which hermes embeds
-	$(GO) build -trimpath -ldflags "-s -w" -o backends/slotd/program/slotd ./cmd/slotd
+	GOOS=linux $(GO) build -trimpath -ldflags "-s -w" -o build/slotd ./cmd/slotd
+	$(GO) run ./backends/slotd/program/pack build/slotd backends/slotd/program/slotd.zst
 
 demo: build ## the main job: sample tasks, an embedded scripted model, real tools and checkers
 	@sh scripts/demo.sh $(BIN)
@@ -91,4 +91,4 @@ test-tokenizers: tokenizers ## the bound tokenizer library against the conforman
 	CGO_ENABLED=1 $(GO) test -tags hftokenizers ./parsers/tokenizer/hf
 
 clean:
-	rm -rf build backends/slotd/program/slotd
+	rm -rf build backends/slotd/program/slotd.zst
