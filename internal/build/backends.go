@@ -72,7 +72,7 @@ func CheckBackends(section configs.Section, kinds []backends.Kind) error {
 }
 
 // egressAdvice says where boxes can have a list of hosts that they may reach.
-const egressAdvice = "a list of hosts that boxes may reach is to be had with namespace and docker (egress), ssh (egress in its key namespace) and modal (network: allow-list), and with no other back-end"
+const egressAdvice = "a list of hosts that boxes may reach works with namespace and docker (egress), ssh (egress in its key namespace) and modal (network: allow-list), and with no other back-end"
 
 // OpenBackend opens the kind called name with its part of the section `backends`.
 //

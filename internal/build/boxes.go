@@ -46,7 +46,8 @@ func OpenBoxes(ctx context.Context, h Host, s settings.Parts) (*Boxes, error) {
 	}
 	sweepHere(ctx)
 	b := &Boxes{Note: chosen.Why}
-	if o.Max = cmp.Or(s.Boxes, o.Max); o.Max == 0 && chosen.Traits().Slots == 0 {
+	o.Max = cmp.Or(s.Boxes, o.Max)
+	if o.Max == 0 && chosen.Traits().Slots == 0 {
 		o.Max, b.follows = max(s.Requests, 1), true
 	}
 	o.Seed, o.Log = uint64(s.Seed), h.Logger()

@@ -30,7 +30,8 @@ func Grader(text string, all iter.Seq2[datasets.Row, error], say func(string)) (
 		if err != nil {
 			return grade.Spec{}, err
 		}
-		if some = append(some, row); len(some) == graderSample {
+		some = append(some, row)
+		if len(some) == graderSample {
 			break
 		}
 	}
@@ -43,8 +44,8 @@ func Grader(text string, all iter.Seq2[datasets.Row, error], say func(string)) (
 }
 
 // CheckGrader binds every row. It tells of the first rows that cannot be graded and how
-// many there are, of a judge that is asked and is not there, and of one with a name that
-// nobody asks. judges are the names of those that are there, "" that of the one without.
+// many there are, of a judge that is asked and is missing, and of one with a name that
+// no grader asks. judges are the names of those that were opened, "" that of the one without.
 func CheckGrader(s grade.Spec, all iter.Seq2[datasets.Row, error], judges []string) error {
 	var bad []string
 	asked := map[string]bool{"": true} // what rows bring may ask it
@@ -55,12 +56,14 @@ func CheckGrader(s grade.Spec, all iter.Seq2[datasets.Row, error], judges []stri
 		}
 		total++
 		for _, name := range s.Judges(row) {
-			if asked[name] = true; !slices.Contains(judges, name) {
+			asked[name] = true
+			if !slices.Contains(judges, name) {
 				return fmt.Errorf("--grader %s: no judge; give --model-role %s=MODEL[@URL]", s.Kind, policy.JudgeRole(name))
 			}
 		}
 		if _, err := s.Bind(row); err != nil && !errors.Is(err, envs.ErrUnscored) {
-			if n++; len(bad) < 3 {
+			n++
+			if len(bad) < 3 {
 				bad = append(bad, err.Error())
 			}
 		}

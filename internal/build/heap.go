@@ -53,7 +53,7 @@ type roomy struct {
 	ended   bool
 }
 
-// watch has the next collection tell us: it frees what nobody holds.
+// watch has the next garbage collection call collected: it frees an object without references.
 func (r *roomy) watch() {
 	runtime.AddCleanup(new([64]byte), (*roomy).collected, r)
 }

@@ -66,7 +66,7 @@ func (m *Model) Close() error { return m.closers.Close() }
 // Scripted reports whether the scripts of the rows are sent along.
 func (m *Model) Scripted() bool { return m.from.SendScripts || m.from.Embedded }
 
-// Price is what the run's own model costs; nil: the server says, or nobody does.
+// Price is what the run's own model costs; nil: the server says it, or it is unknown.
 func (m *Model) Price() *policy.Price { return m.from.Prices[""] }
 
 // SetConcurrency raises or lowers the bound on requests.
@@ -213,7 +213,10 @@ func (m *Model) chat(ctx context.Context, s served) (policy.Policy, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.Model, o.Context, o.Images, o.Profile = found.Model, found.Context, found.Images, &found.Profile
+		o.Model = found.Model
+		o.Context = found.Context
+		o.Images = found.Images
+		o.Profile = &found.Profile
 		o.Blind = found.Blind
 		if o.Price == nil {
 			o.Price = m.from.Prices[found.Model]
@@ -231,7 +234,8 @@ func (m *Model) chat(ctx context.Context, s served) (policy.Policy, error) {
 		o.Profile = &p
 	}
 	m.follow(ctx, w, *o.Profile)
-	if o.Cache = chat.PromptCache(m.from.PromptCache); o.Cache != "off" && !s.rolls {
+	o.Cache = chat.PromptCache(m.from.PromptCache)
+	if o.Cache != "off" && !s.rolls {
 		o.Cache = "auto"
 	}
 	return chat.New(w, o)

@@ -29,7 +29,7 @@ var chatML string
 // maxTemplateFile bounds a template's file, in bytes.
 const maxTemplateFile = 64 << 20
 
-// BenchText is what everybody says in a benchmark.
+// BenchText is the text of all messages in a benchmark.
 const BenchText = "all work and no play makes a dull agent; "
 
 // LoadTokenizer reads a tokenizer file, the tokenizer of a folder, or makes one of ours.
@@ -60,7 +60,7 @@ func modelParts(ctx context.Context, f settings.ExactFlags, hub hfhub.Options) (
 	dir := f.Tokenizer
 	info, err := os.Stat(dir)
 	if f.Tokenizer == settings.BuiltinTokenizer || f.Tokenizer == settings.BenchTokenizer || err != nil {
-		return &modelfiles.Files{}, nil // a tokenizer that is not there is told when it is loaded
+		return &modelfiles.Files{}, nil // a tokenizer that is missing is an error when it is loaded
 	}
 	if !info.IsDir() {
 		dir = filepath.Dir(dir)

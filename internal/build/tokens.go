@@ -15,9 +15,9 @@ import (
 // names it; empty: as the configuration of the run does. One that is not the run's own is
 // an error, since its texts would be wrong.
 func TokenTexts(m rundir.Manifest, spec string) (viewer.Decoder, error) {
-	config := map[string]string{}
-	if err := m.Config.Decode(&config); err != nil {
-		return nil, fmt.Errorf("configuration of the run: %w", err)
+	config, err := m.Settings()
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case spec != "":

@@ -60,7 +60,8 @@ func ChooseTools(h Host, s settings.Parts) (*Tools, error) {
 	} else if len(t.Sets) == 1 && t.Sets[0] == settings.NoTools {
 		t.Sets = nil
 	} else if len(t.Sets) == 0 {
-		if t.Sets = usual(); s.Usual != nil {
+		t.Sets = usual()
+		if s.Usual != nil {
 			t.Sets = s.Usual
 		}
 		t.soft = func(toolset string) bool { return toolset == "code_execution" || s.MissingTools == "drop" }
@@ -110,7 +111,7 @@ func (t *Tools) Fit(ctx context.Context, backend backends.Backend, image string)
 	return nil
 }
 
-// Plan gives the tools of one rollout; own opens the box of a row with an image of its own.
+// Plan gives the tools of one rollout; own opens the box of a row that names its own image.
 func (t *Tools) Plan(ctx context.Context, names []string, own func(context.Context) (backends.Sandbox, error)) ([]tool.Def, []string, error) {
 	p, err := t.named(ctx, names)
 	if err == nil && own != nil {
@@ -174,5 +175,5 @@ func (t *Tools) Names() []string {
 	return out
 }
 
-// Digest names what models are told about the tools.
+// Digest is the digest of what models see of the tools.
 func (t *Tools) Digest() string { return settings.Digest(tool.JSON(t.All.Specs())) }

@@ -28,8 +28,8 @@ const (
 	figuresEvery = 5 * time.Second
 )
 
-// Tracked is a run as W&B knows it. Whoever makes it closes it; the run opens it. A nil
-// one, and one that was not opened, tells nobody.
+// Tracked is a run as W&B sees it. Whoever makes it closes it; the run opens it. A nil
+// one, and one that was not opened, sends nothing.
 type Tracked struct{ run *wandb.Run }
 
 // WandbServer reads where to send figures; nil: nowhere.
@@ -81,9 +81,9 @@ func (t *Tracked) Open(ctx context.Context, h Host, f settings.WandbFlags, dir *
 
 // wandbInfo is what run.yaml says, for W&B. The id is the same whenever the run is resumed.
 func wandbInfo(f settings.WandbFlags, m rundir.Manifest, name string) (wandb.Info, error) {
-	config := map[string]string{}
-	if err := m.Config.Decode(&config); err != nil {
-		return wandb.Info{}, fmt.Errorf("run.yaml: config: %w", err)
+	config, err := m.Settings()
+	if err != nil {
+		return wandb.Info{}, err
 	}
 	all := map[string]any{"hermes_version": m.Version, "dataset_fingerprint": m.Extent.Dataset}
 	for k, v := range config {
@@ -98,7 +98,7 @@ func wandbInfo(f settings.WandbFlags, m rundir.Manifest, name string) (wandb.Inf
 	if err != nil {
 		return wandb.Info{}, err
 	}
-	host, _ := os.Hostname() // not told where it has none
+	host, _ := os.Hostname() // left out where there is none
 	return wandb.Info{ID: wandb.ID(name, m.Created.Format(time.RFC3339), string(id)), Name: cmp.Or(f.WandbName, name), Group: f.WandbGroup, Tags: f.WandbTags,
 		Config: all, Started: m.Created, Host: host}, nil
 }

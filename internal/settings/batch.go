@@ -62,21 +62,28 @@ type Job struct {
 	Opening []trajectory.Message // of --prefill
 }
 
-// Resolve checks everything that needs no part, and reads what flags name. env is the
-// environment whose rows are rolled out; "": those of datasets, with the prompts of the
-// flags. suite: it is an evaluation.
-func (b Batch) Resolve(env string, suite bool) (Job, error) {
+// Tasks is where the tasks of a [Batch] come from. The zero value: from datasets, with the
+// prompts of the flags.
+type Tasks struct {
+	Env      string   // the environment
+	Toolsets []string // that it wants where the flags name none; nil: the usual ones
+	Suite    bool     // it is an evaluation
+}
+
+// Resolve checks everything that needs no part, and reads what flags name.
+func (b Batch) Resolve(t Tasks) (Job, error) {
 	j := Job{Batch: b, Mode: "batch"}
 	var err error
 	switch {
-	case len(b.Datasets) == 0 && env == "":
+	case len(b.Datasets) == 0 && t.Env == "":
 		return j, errors.New("no dataset: name a file, hf:owner/name, samples:tasks, or - for stdin")
-	case suite:
+	case t.Suite:
 		j.Mode = "eval"
-	case env != "":
+	case t.Env != "":
 		j.Mode = "env"
 	}
-	if j.Run = cmp.Or(b.Run, env); j.Run == "" {
+	j.Run = cmp.Or(b.Run, t.Env)
+	if j.Run == "" {
 		if j.Run, err = stem(b.Datasets[0]); err != nil {
 			return j, err
 		}
@@ -85,11 +92,16 @@ func (b Batch) Resolve(env string, suite bool) (Job, error) {
 	if err := j.check(); err != nil {
 		return j, err
 	}
-	if j.Parts, err = NewParts(b.PartsFlags, env != ""); err != nil {
+	if j.Parts, err = NewParts(b.PartsFlags, t.Env != ""); err != nil {
 		return j, err
 	}
 	j.PartsFlags = j.Parts.PartsFlags
-	j.Parts.RunDir, j.Parts.Offline, j.Parts.Requests, j.Parts.Watch, j.Parts.Seed = j.Dir, b.Offline, b.Concurrency, true, b.Seed
+	j.Parts.RunDir = j.Dir
+	j.Parts.Offline = b.Offline
+	j.Parts.Requests = b.Concurrency
+	j.Parts.Watch = true
+	j.Parts.Seed = b.Seed
+	j.Parts.Usual = t.Toolsets
 	if j.Calls, err = rollout.ParseRunCalls(cmp.Or(b.RunCalls, rollout.DefaultRunCalls().String())); err != nil {
 		return j, fmt.Errorf("--run-calls: %w", err)
 	}
@@ -99,7 +111,7 @@ func (b Batch) Resolve(env string, suite bool) (Job, error) {
 	if j.Roles, err = b.RoleFlags.Roles(); err != nil {
 		return j, err
 	}
-	if env != "" {
+	if t.Env != "" {
 		return j, nil
 	}
 	return j, j.readPrompts()

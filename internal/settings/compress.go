@@ -74,7 +74,8 @@ func (c Compress) Summarizer() (p Parts, named bool, err error) {
 		if spec.Base != "" && len(f.BaseURL) > 0 {
 			return p, false, fmt.Errorf("--model-role %s with --base-url: name the server once", text)
 		}
-		if f.Model = spec.Model; spec.Base != "" {
+		f.Model = spec.Model
+		if spec.Base != "" {
 			f.BaseURL = []string{spec.Base}
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"hermes/configs"
 )
 
-// memoryShare is the part of the machine's memory that rollouts may take where nobody
-// says how much: boxes and projections want some too.
+// memoryShare is the part of the machine's memory that rollouts may take where no flag
+// says how much: boxes and projections need some too.
 const memoryShare = 0.5
 
 // Memory is how much memory the engine may take: what was asked for, else a share of what
-// this process may have; 0 where nobody knows.
+// this process may have; 0 where that is unknown.
 func Memory(asked *configs.Size, root string) int64 {
 	if asked != nil {
 		return int64(*asked)
@@ -24,7 +24,7 @@ func Memory(asked *configs.Size, root string) int64 {
 }
 
 // machineMemory is what this process may have, in bytes: the machine's memory, or the
-// smallest limit of its control groups. 0: nobody knows. root is where /proc and /sys lie.
+// smallest limit of its control groups. 0: unknown. root is where /proc and /sys lie.
 func machineMemory(root string) int64 {
 	least := int64(math.MaxInt64)
 	meminfo, _ := os.ReadFile(filepath.Join(root, "proc/meminfo")) // no file: no figure

@@ -52,7 +52,8 @@ func NewParts(f PartsFlags, env bool) (p Parts, err error) {
 	if p.Oracle {
 		p.Model = Scripted
 	}
-	if p.Embedded = p.Model == Scripted; p.Embedded {
+	p.Embedded = p.Model == Scripted
+	if p.Embedded {
 		if len(f.BaseURL) > 0 {
 			return p, fmt.Errorf("--model %s is embedded: leave --base-url out", f.Model)
 		}
@@ -89,7 +90,10 @@ func (b SamplingFlags) Options() policy.Options {
 func (b PartsFlags) Generation() map[string]any {
 	g := map[string]any{}
 	if b.Exact {
-		g["temperature"], g["top_p"], g["top_k"], g["min_p"] = 1.0, 1.0, -1, 0.0
+		g["temperature"] = 1.0
+		g["top_p"] = 1.0
+		g["top_k"] = -1
+		g["min_p"] = 0.0
 	}
 	if b.Temperature != nil {
 		g["temperature"] = *b.Temperature

@@ -64,7 +64,7 @@ func (f RoleFlags) Roles() (map[policy.Role]Role, error) {
 	return roles, nil
 }
 
-// DefaultKeyEnv may be unset: nobody asked for it, and most servers of one's own want no key.
+// DefaultKeyEnv may be unset: it is a default, and most local servers want no key.
 const DefaultKeyEnv = "OPENAI_API_KEY"
 
 // WantKey objects to the variable of a key that was asked for and is not set.

@@ -4,6 +4,7 @@ package whole
 import (
 	"bufio"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -22,6 +23,18 @@ func Create(name string) (*File, error) {
 		return nil, err
 	}
 	return &File{Writer: bufio.NewWriter(f), f: f, name: name}, nil
+}
+
+// Write has write fill a file, which takes the place of an older one unless there is an error.
+func Write(name string, write func(io.Writer) error) error {
+	f, err := Create(name)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		return errors.Join(err, f.Drop())
+	}
+	return f.Keep()
 }
 
 // Keep puts the file, synced, in the place of an older one.

@@ -29,6 +29,15 @@ type Manifest struct {
 	Config   yaml.Node `yaml:"config"` // everything that was resolved; free to change
 }
 
+// Settings is everything that was resolved, by name.
+func (m Manifest) Settings() (map[string]string, error) {
+	all := map[string]string{}
+	if err := m.Config.Decode(&all); err != nil {
+		return nil, fmt.Errorf("run.yaml: config: %w", err)
+	}
+	return all, nil
+}
+
 // Field is one part of an identity.
 type Field struct{ Name, Value string }
 

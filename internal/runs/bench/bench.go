@@ -74,7 +74,8 @@ func New(s settings.Bench) (Bench, error) {
 		if f.said == nil {
 			continue
 		}
-		if *f.at = *f.said; *f.at < 0 {
+		*f.at = *f.said
+		if *f.at < 0 {
 			return d, fmt.Errorf("%s: %d is negative", f.name, *f.at)
 		}
 	}
@@ -132,7 +133,8 @@ func (b Bench) Run(ctx context.Context) (Figures, error) {
 		}
 		engines = append(engines, float64((processor()-cpu).Nanoseconds())/1e3/turns)
 		walls = append(walls, time.Since(start).Seconds())
-		if f.PeakMB = peak(); b.Latency > floorLatency {
+		f.PeakMB = peak()
+		if b.Latency > floorLatency {
 			continue
 		}
 		cpu = processor()
@@ -155,7 +157,7 @@ func (b Bench) Run(ctx context.Context) (Figures, error) {
 // is not asked by all of them at the same moments.
 func (b Bench) stagger() time.Duration { return b.Latency }
 
-// engine rolls out everything once, into a journal of its own.
+// engine rolls out everything once, into its own journal.
 func (b Bench) engine(ctx context.Context, dir string) (err error) {
 	w, err := wire.New(wire.Options{Bases: []string{b.Base}, Concurrency: b.InFlight})
 	if err != nil {

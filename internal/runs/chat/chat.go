@@ -146,7 +146,7 @@ func (r *conversation) openLoop(context.Context) error {
 	return nil
 }
 
-// grace closes something with a deadline of its own, also after cancellation.
+// grace closes something with its own deadline, also after cancellation.
 func grace(f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -200,7 +200,7 @@ func (r *conversation) send(ctx context.Context, text string) (trajectory.Stop, 
 }
 
 // unanswered makes one answer for each call of the last message that left does not
-// answer: a model is never asked again with a call that nobody answered.
+// answer: a model is never asked again with a call that has no answer.
 func unanswered(p trajectory.Prefix, left []trajectory.Message, ended map[string]tool.Result, limit int) []trajectory.Message {
 	if p.Len() == 0 || len(left) > 0 && left[0].Role == trajectory.Tool {
 		return nil
@@ -289,7 +289,7 @@ func (r *conversation) talk(ctx context.Context) error {
 	}
 }
 
-// over is the end of a conversation. A person has seen what failed; a script must be told.
+// over is the end of a conversation. A person has seen what failed; a script gets an exit code.
 func (r *conversation) over() error {
 	if r.failed && !r.host.Terminal {
 		return exit.Failures(errors.New("some messages got no answer"))

@@ -86,7 +86,7 @@ func (r *conversation) approve(ctx context.Context, a tool.Ask) (bool, error) {
 		return true, nil
 	}
 	if !r.host.Terminal {
-		r.screen.say("refused, since nobody can be asked without a terminal (--yes allows it): %s", short(a.What, 200))
+		r.screen.say("refused: without a terminal there is no one to ask (--yes allows it): %s", short(a.What, 200))
 		return false, nil
 	}
 	r.screen.say("%s\nThis is not kept from this machine.", strings.TrimSuffix(a.What, "\n"))

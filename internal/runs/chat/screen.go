@@ -32,7 +32,7 @@ func (s *screen) Observe(e event.Event) {
 	switch e := e.(type) {
 	case event.Delta:
 		if e.Restart && s.shown {
-			s.line("the answer begins anew")
+			s.line("the answer starts again")
 			s.shown = false
 		}
 		if s.stream {
@@ -55,7 +55,7 @@ func (s *screen) Observe(e event.Event) {
 	}
 }
 
-// answer writes a whole answer as a line of its own.
+// answer writes a whole answer on its own line.
 func (s *screen) answer(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

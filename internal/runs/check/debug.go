@@ -20,7 +20,7 @@ import (
 )
 
 // Debug plays a finished sample again in a fresh box: the model's stored answers, with
-// the tools run again. It is scored aloud; then, where shell is not nil, that is called
+// the tools run again. What the scorer does is printed; then, where shell is not nil, that is called
 // with the box as the scorer left it. The error has exit code 1 when the score
 // is not the recorded one.
 func Debug(ctx context.Context, h build.Host, s settings.EnvDebug, dir string, shell func(context.Context, backends.Sandbox) error) error {
@@ -66,7 +66,7 @@ func Debug(ctx context.Context, h build.Host, s settings.EnvDebug, dir string, s
 	said := build.Answers(was.Trace)
 	p.Turns, p.KeepTime = len(said), 24*time.Hour // a person may look around
 	p.Keep = func(ctx context.Context, scene artifact.Scene) error {
-		aloud(h, scene)
+		printScene(h, scene)
 		if shell == nil || scene.Box == nil {
 			return nil
 		}
@@ -79,8 +79,8 @@ func Debug(ctx context.Context, h build.Host, s settings.EnvDebug, dir string, s
 	return verdictOf(h, was, now)
 }
 
-// aloud tells what the scorer did.
-func aloud(h build.Host, s artifact.Scene) {
+// printScene prints what the scorer did.
+func printScene(h build.Host, s artifact.Scene) {
 	for _, x := range s.Exhibits {
 		text := x.Cmd.Shell
 		if text == "" {

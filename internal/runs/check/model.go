@@ -30,7 +30,7 @@ type ModelCheck struct {
 
 // CheckedModel is what was found. Report is nil where no server was asked.
 type CheckedModel struct {
-	Parts  []string           `json:"parts"` // the parts, said aloud
+	Parts  []string           `json:"parts"` // sentences about the parts
 	Report *modelcheck.Report `json:"server,omitempty"`
 	Lines  []string           `json:"run_file"` // lines of a run file
 }

@@ -141,7 +141,7 @@ func (c job) counter(ctx context.Context, in compress.Inputs, id *compress.Ident
 	return m.Tokenizer, nil
 }
 
-// bridge renders what stands between two answers and tokenizes it.
+// bridge renders what is between two answers and tokenizes it.
 type bridge struct {
 	tok  tokenizer.Tokenizer
 	tmpl *chattemplate.Template
@@ -175,7 +175,7 @@ func (b bridge) tokens(history []trajectory.Message, last int32, tail []trajecto
 	return out, nil
 }
 
-// together tokenizes all pieces at once behind the token that stands before them, since
+// together tokenizes all pieces at once behind the token before them, since
 // tokenizers look across the borders of control tokens. It is not ok where a message
 // spells a control token: the pieces are then tokenized one by one.
 func (b bridge) together(end string, last int32, pieces []chattemplate.Piece) (out []int32, ok bool, err error) {

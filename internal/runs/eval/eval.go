@@ -123,7 +123,10 @@ func (e *Eval) resolve(ctx context.Context, h build.Host) error {
 	ev := &e.suite
 	name, split, set := e.Env, e.Split, e.Set
 	if s := e.Suite; s != nil {
-		ev.Name, e.Datasets, name, split = s.Name, s.Dataset, s.Env, cmp.Or(e.Split, s.Split)
+		ev.Name = s.Name
+		e.Datasets = s.Dataset
+		name = s.Env
+		split = cmp.Or(e.Split, s.Split)
 		for _, k := range slices.Sorted(maps.Keys(s.Set)) {
 			v, err := json.Marshal(s.Set[k])
 			if err != nil {

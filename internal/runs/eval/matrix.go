@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,14 +48,7 @@ func openMatrix(dir string, cells matrixCells) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	w, err := whole.Create(filepath.Join(dir, cellsFile))
-	if err != nil {
-		return err
-	}
-	if err := json.NewEncoder(w).Encode(cells); err != nil {
-		return errors.Join(err, w.Drop())
-	}
-	return w.Keep()
+	return whole.Write(filepath.Join(dir, cellsFile), func(w io.Writer) error { return json.NewEncoder(w).Encode(cells) })
 }
 
 // WriteMatrix writes matrix.json, matrix.md and matrix.html of the runs of a matrix (or

@@ -19,12 +19,11 @@ import (
 // row can be judged.
 func (s *rescoring) open(ctx context.Context) error {
 	m := s.run.Manifest
-	config := map[string]string{}
-	if err := m.Config.Decode(&config); err != nil {
-		return fmt.Errorf("run.yaml: config: %w", err)
+	config, err := m.Settings()
+	if err != nil {
+		return err
 	}
 	id := func(name string) string { v, _ := m.Identity.Get(name); return v }
-	var err error
 	if s.seed, err = strconv.ParseInt(id("seed"), 10, 64); err != nil {
 		return fmt.Errorf("run.yaml: seed %q: %w", id("seed"), err)
 	}

@@ -68,7 +68,8 @@ func decoded(ctx context.Context, j *journal.Journal) iter.Seq[read] {
 				yield(read{err: err})
 				return
 			}
-			if places = append(places, e); len(places) == chunk && !flush() {
+			places = append(places, e)
+			if len(places) == chunk && !flush() {
 				return
 			}
 		}
@@ -244,7 +245,7 @@ func WriteReportPage(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, "report.html"), rep.HTML)
+	return whole.Write(filepath.Join(dir, "report.html"), rep.HTML)
 }
 
 // pages is a report of one run or of several.
@@ -256,24 +257,12 @@ type pages interface {
 // writePages writes a report as BASE.json, BASE.md and BASE.html.
 func writePages(rep pages, base string) error {
 	return errors.Join(
-		writeFile(base+".json", func(w io.Writer) error {
+		whole.Write(base+".json", func(w io.Writer) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
 			return e.Encode(rep)
 		}),
-		writeFile(base+".md", rep.Markdown), writeFile(base+".html", rep.HTML))
-}
-
-// writeFile writes a file in one step.
-func writeFile(name string, f func(w io.Writer) error) error {
-	w, err := whole.Create(name)
-	if err != nil {
-		return err
-	}
-	if err := f(w); err != nil {
-		return errors.Join(err, w.Drop())
-	}
-	return w.Keep()
+		whole.Write(base+".md", rep.Markdown), whole.Write(base+".html", rep.HTML))
 }
 
 // WriteEvents writes the figures of a run as an event file for TensorBoard into a folder.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -192,11 +193,9 @@ func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
 	if err := w.Keep(); err != nil {
 		return out, err
 	}
-	head, err := whole.Create(filepath.Join(s.run.Dir, "scores", s.Scores+".head.json"))
-	if err != nil {
-		return out, err
-	}
-	return out, errors.Join(json.NewEncoder(head).Encode(scoresHead{Grader: s.grader, Judges: s.judges.models()}), head.Keep())
+	return out, whole.Write(filepath.Join(s.run.Dir, "scores", s.Scores+".head.json"), func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(scoresHead{Grader: s.grader, Judges: s.judges.models()})
+	})
 }
 
 // feed gives the samples of the run in the order of the rows.

@@ -32,7 +32,8 @@ func slide[T any](ctx context.Context, workers, ahead int, feed func(put func(T)
 		for s := range order {
 			<-s.done
 			if failed == nil {
-				if failed = tell(s.job); failed != nil {
+				failed = tell(s.job)
+				if failed != nil {
 					stop()
 				}
 			}

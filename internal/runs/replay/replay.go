@@ -39,7 +39,12 @@ func Run(ctx context.Context, dir string, models hfhub.Options) (runs.Replayed, 
 	defer p.close()
 	return r.Replay(ctx, func(rec *trajectory.Record, t policy.Tape) (policy.Sampler, error) {
 		own, n := o, rec.Key.Seed(seed)
-		own.Key, own.Group, own.Attempt, own.Seed, own.Tape, own.Extra = rec.Key, rec.Group, rec.Attempt, &n, t, rec.Extra
+		own.Key = rec.Key
+		own.Group = rec.Group
+		own.Attempt = rec.Attempt
+		own.Seed = &n
+		own.Tape = t
+		own.Extra = rec.Extra
 		tools := rec.Tools
 		if tools == nil {
 			tools = []trajectory.ToolSpec{} // as a rollout without tools asked
@@ -73,9 +78,9 @@ func policyOf(ctx context.Context, r *runs.Run, models hfhub.Options) (p offline
 	if f.err != nil {
 		return p, o, 0, f.err
 	}
-	config := map[string]string{}
-	if err := r.Manifest.Config.Decode(&config); err != nil {
-		return p, o, 0, fmt.Errorf("config: %w", err)
+	config, err := r.Manifest.Settings()
+	if err != nil {
+		return p, o, 0, err
 	}
 	if mode == trajectory.ModeExact {
 		p, err = replayExact(ctx, f, config, o, models)

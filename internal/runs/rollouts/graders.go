@@ -31,7 +31,7 @@ func (r *Run) openGrader(ctx context.Context) error {
 	return build.CheckGrader(r.words.Grader, r.Rows(ctx, r.Data), have)
 }
 
-// checkJudge refuses judges whom nobody asks, and tells when rows would need one.
+// checkJudge refuses judges that no grader asks, and says when rows need one.
 func (r *Run) checkJudge(ctx context.Context) error {
 	if r.Env == nil && r.words.Grader.IsZero() {
 		for name := range r.Roles.Judges() {

@@ -38,7 +38,7 @@ type Request struct {
 	Tracked *build.Tracked    // whoever evaluates closes it; nil: the run does
 }
 
-// Suite is what a run knows of the evaluation that it is.
+// Suite is the evaluation that a run is part of.
 type Suite struct {
 	Name  string
 	Judge string // by what is judged; "": as the grader says
@@ -90,17 +90,16 @@ func (r *Run) Later(f func() error) { r.closers.Add(f) }
 func (r *Run) Close() { r.closers.Log(r.Log) }
 
 func (r *Run) resolve(context.Context) (err error) {
-	name := ""
+	tasks := settings.Tasks{Toolsets: r.Env.Toolsets(), Suite: r.Suite != nil}
 	if r.Env != nil {
-		name = r.Env.Name
+		tasks.Env = r.Env.Name
 	}
-	if r.Job, err = r.Request.Batch.Resolve(name, r.Suite != nil); err != nil {
+	if r.Job, err = r.Request.Batch.Resolve(tasks); err != nil {
 		return err
 	}
 	if _, err := build.WandbServer(r.Host, r.WandbFlags); err != nil {
 		return err
 	}
-	r.Parts.Usual = r.Env.Toolsets()
 	if r.Env != nil {
 		r.tasks = r.Env.Bundled
 		if _, ok := r.Env.Bundled.(envs.Oracle); r.Parts.Oracle && !ok {

@@ -35,7 +35,7 @@ func splitHas(ctx context.Context, env *build.Env, split envs.Split, drain <-cha
 	return errors.Join(err, d.Close())
 }
 
-// epochs yields the rows of an epoch; shuffled ones come in an order of its own.
+// epochs yields the rows of an epoch; shuffled ones come in another order in each epoch.
 func epochs(r *rollouts.Run) func(context.Context, int) iter.Seq2[datasets.Row, error] {
 	return func(ctx context.Context, n int) iter.Seq2[datasets.Row, error] {
 		if !r.Shuffle || n == 0 {

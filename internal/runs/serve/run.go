@@ -168,7 +168,7 @@ func plan(dir *rundir.Dir, n, ahead int64) error {
 }
 
 // books closes the books: what was begun and not finished is not planned any more, since a
-// row that is served again has samples of its own.
+// row that is served again has its own samples.
 func (r *server) books(ctx context.Context, dir *rundir.Dir) (stats.Statistics, error) {
 	dir.Manifest.Extent.Planned = int64(dir.Journal.Stats().Done)
 	if err := rundir.Write(journal.OS{}, dir.Path, dir.Manifest); err != nil {

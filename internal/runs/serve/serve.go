@@ -87,7 +87,8 @@ func (r *server) check(context.Context) error {
 	}
 	o := client.Options{}
 	if r.APITokenEnv != "" {
-		if o.Token = r.host.Env(r.APITokenEnv); o.Token == "" {
+		o.Token = r.host.Env(r.APITokenEnv)
+		if o.Token == "" {
 			return fmt.Errorf("--api-token-env %s: the variable is not set", r.APITokenEnv)
 		}
 	}
