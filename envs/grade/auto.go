@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"hermes/datasets"
+	"hermes/internal/late"
 )
 
 // Candidate is a grader that a row could be graded by, with how it reads the gold answer.
@@ -66,7 +66,7 @@ func Candidates(row datasets.Row) []Candidate {
 	return out
 }
 
-var fraction = regexp.MustCompile(`^[-+]?\d+\s?/\s?\d+$`)
+var fraction = late.Compile(`^[-+]?\d+\s?/\s?\d+$`)
 
 // guesses are the graders that a gold answer looks made for.
 func guesses(row datasets.Row, gold string) []string {

@@ -1,11 +1,11 @@
 package grade
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"hermes/envs/grade/written"
+	"hermes/internal/late"
 )
 
 const (
@@ -16,21 +16,21 @@ const (
 )
 
 var (
-	answerIs = regexp.MustCompile(`(?i)(?:\b(?:answers?|choice|option)(?:[*_]*\s*(?:is|are|would be|should be|must be|will be))?|(?:正确|正確|最终|最終|最佳)?(?:答案|选项|選項|选择|選擇)(?:[*_]*(?:是|为|為|应为|应该是|選|选))?|(?:故选|故選|应选|應選|应该选|我选|选|選)(?:择|擇)?|答え[はが]?|정답[은는이]?|ответ|antwort(?:\s+ist)?|réponse(?:\s+est)?|respuesta(?:\s+es)?|risposta(?:\s+è)?)[*_]*\s*[:=]?[*_]*(n't\s)?`)
-	letterAt = regexp.MustCompile(`^` + dress + `([A-Za-z])` + undress + `(?:[^A-Za-z]|$)`)
-	boxedIn  = regexp.MustCompile(`\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
-	lone     = regexp.MustCompile(`(?:^|[^A-Za-z0-9'’\\])([A-Z])(?:[^A-Za-z0-9'’]|$)`)
+	answerIs = late.Compile(`(?i)(?:\b(?:answers?|choice|option)(?:[*_]*\s*(?:is|are|would be|should be|must be|will be))?|(?:正确|正確|最终|最終|最佳)?(?:答案|选项|選項|选择|選擇)(?:[*_]*(?:是|为|為|应为|应该是|選|选))?|(?:故选|故選|应选|應選|应该选|我选|选|選)(?:择|擇)?|答え[はが]?|정답[은는이]?|ответ|antwort(?:\s+ist)?|réponse(?:\s+est)?|respuesta(?:\s+es)?|risposta(?:\s+è)?)[*_]*\s*[:=]?[*_]*(n't\s)?`)
+	letterAt = late.Compile(`^` + dress + `([A-Za-z])` + undress + `(?:[^A-Za-z]|$)`)
+	boxedIn  = late.Compile(`\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
+	lone     = late.Compile(`(?:^|[^A-Za-z0-9'’\\])([A-Z])(?:[^A-Za-z0-9'’]|$)`)
 	// either stands between two letters where an answer does not decide, listed where it
 	// only may.
-	either = regexp.MustCompile(`(?i)^` + undress + `(?:` + also + `|\s*[/|&+]\s*)` + dress + `$`)
-	listed = regexp.MustCompile(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
+	either = late.Compile(`(?i)^` + undress + `(?:` + also + `|\s*[/|&+]\s*)` + dress + `$`)
+	listed = late.Compile(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
 	// remark follows a letter that begins another sentence.
-	remark     = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|does|do|did|has|have|can|could|cannot|will|would|seems?|fails?|because|since|says|states)\b`)
-	refused    = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|unlikely|(?:an?|the) (?:wrong|bad|poor|incorrect) (?:answer|choice|option|guess|one|idea|pick)|n't\b|对|正确|误|的)`)
-	isnt       = regexp.MustCompile(`(?i)^` + undress + `\s*(?:isn't|aren't|wasn't|can't|cannot)\b`)
-	article    = regexp.MustCompile(`^[AIa]\s+[a-z]`)
-	verdictOnA = regexp.MustCompile(`^A\s+(?:or|and|is|isn't|was|not|because|since|but|seems|as)\b`)
-	instead    = regexp.MustCompile(`(?i)^[^.\n]{0,30}?(?:\bbut\b|\bit's\b|\bit is\b|,|;|而是|应该是|是)\s*(?:rather\s+)?`)
+	remark     = late.Compile(`(?i)^` + undress + `\s*(?:is|are|was|were|does|do|did|has|have|can|could|cannot|will|would|seems?|fails?|because|since|says|states)\b`)
+	refused    = late.Compile(`(?i)^` + undress + `\s*(?:is|are|was|were|seems|looks|must be|would be|不|是错|错)\s*(?:(?:clearly|also|definitely|obviously|therefore|thus)\s+)?(?:not\b|wrong|incorrect|false|out\b|ruled out|eliminated|impossible|unlikely|(?:an?|the) (?:wrong|bad|poor|incorrect) (?:answer|choice|option|guess|one|idea|pick)|n't\b|对|正确|误|的)`)
+	isnt       = late.Compile(`(?i)^` + undress + `\s*(?:isn't|aren't|wasn't|can't|cannot)\b`)
+	article    = late.Compile(`^[AIa]\s+[a-z]`)
+	verdictOnA = late.Compile(`^A\s+(?:or|and|is|isn't|was|not|because|since|but|seems|as)\b`)
+	instead    = late.Compile(`(?i)^[^.\n]{0,30}?(?:\bbut\b|\bit's\b|\bit is\b|,|;|而是|应该是|是)\s*(?:rather\s+)?`)
 )
 
 // pronoun tells whether a text begins with the word A or I: "A bird", "I think".
@@ -96,8 +96,8 @@ func (n choices) headed(text string) (string, bool) {
 }
 
 var (
-	lineOf = regexp.MustCompile(`^` + dress + `([A-Z])` + undress + `\s*$`)
-	prosy  = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]+`)
+	lineOf = late.Compile(`^` + dress + `([A-Z])` + undress + `\s*$`)
+	prosy  = late.Compile(`[A-Za-z]{3,}\s+[A-Za-z]+`)
 )
 
 // announced are the places of answerIs. In a text of ASCII they are looked for behind its first
@@ -195,11 +195,11 @@ func (n choices) behind(tail string) (letter string, decided bool) {
 
 var (
 	// plural goes on with the s of a word for several options, which optionWord is
-	plural     = regexp.MustCompile(`^s(?:[^A-Za-z]|$)`)
-	optionWord = regexp.MustCompile(`(?i)(?:option|choice)$`)
+	plural     = late.Compile(`^s(?:[^A-Za-z]|$)`)
+	optionWord = late.Compile(`(?i)(?:option|choice)$`)
 
-	deny = regexp.MustCompile(`(?i)^` + dress + `(?:definitely |certainly |clearly |actually |probably |really )*(?:not|never|neither|nor|isn't|can't be|cannot be|不是|不|并非)\b?\s*(?:be\s+)?`)
-	word = regexp.MustCompile(`^\s+[a-z]`)
+	deny = late.Compile(`(?i)^` + dress + `(?:definitely |certainly |clearly |actually |probably |really )*(?:not|never|neither|nor|isn't|can't be|cannot be|不是|不|并非)\b?\s*(?:be\s+)?`)
+	word = late.Compile(`^\s+[a-z]`)
 )
 
 // denial takes "not" off a text.
@@ -253,15 +253,15 @@ func (n choices) corrected(behind string) int {
 }
 
 var (
-	asked = regexp.MustCompile(`^` + undress + `(?:\s+or\s+[^\n.?]{0,20})?\?\s+`)
+	asked = late.Compile(`^` + undress + `(?:\s+or\s+[^\n.?]{0,20})?\?\s+`)
 	// beside stands between two letters with nothing between them, closed behind one that
 	// ends what is said, tooRight behind one that is right as well.
-	beside   = regexp.MustCompile(`^` + undress + `[\s;(]*` + dress + `$`)
-	closed   = regexp.MustCompile(`^` + undress + `\s*(?:[.,;!?\n]|[A-Z]\b|$)`)
-	tooRight = regexp.MustCompile(`(?i)^` + undress + `\s*(?:is|are|could\s+be|may\s+be|might\s+be|would\s+be)\s+(?:(?:also|equally|just\s+as|possibly)\s+)?(?:possible|plausible|acceptable|correct|right|valid|as\s+well|too|fine|an\s+option)\b`)
+	beside   = late.Compile(`^` + undress + `[\s;(]*` + dress + `$`)
+	closed   = late.Compile(`^` + undress + `\s*(?:[.,;!?\n]|[A-Z]\b|$)`)
+	tooRight = late.Compile(`(?i)^` + undress + `\s*(?:is|are|could\s+be|may\s+be|might\s+be|would\s+be)\s+(?:(?:also|equally|just\s+as|possibly)\s+)?(?:possible|plausible|acceptable|correct|right|valid|as\s+well|too|fine|an\s+option)\b`)
 )
 
-var parting = regexp.MustCompile(`(?i)\bor\b|或|[/|]`)
+var parting = late.Compile(`(?i)\bor\b|或|[/|]`)
 
 // alone is the last letter that stands alone and is not denied.
 func (n choices) alone(text string) (string, bool) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,9 +14,10 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs/grade/written"
+	"hermes/internal/late"
 )
 
-var fence = regexp.MustCompile("(?s)```(?:json|JSON)?[ \t]*\r?\n(.*?)```")
+var fence = late.Compile("(?s)```(?:json|JSON)?[ \t]*\r?\n(.*?)```")
 
 // maxJSON bounds the JSON that is read of an answer.
 const maxJSON = 4 << 20
@@ -93,7 +93,7 @@ func jsonIn(text string, wanted any) (any, error) {
 }
 
 // alternatives is what comes between two values of which neither is the answer.
-var alternatives = regexp.MustCompile(`(?i)^[\s,;]*(?:\bor\b(?:\s+(?:maybe|perhaps|even|else))?)?[\s,;]*$`)
+var alternatives = late.Compile(`(?i)^[\s,;]*(?:\bor\b(?:\s+(?:maybe|perhaps|even|else))?)?[\s,;]*$`)
 
 func like(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
 

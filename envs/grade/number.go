@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,20 +13,21 @@ import (
 	"hermes/datasets"
 	"hermes/envs/grade/maths"
 	"hermes/envs/grade/written"
+	"hermes/internal/late"
 )
 
 var (
-	numbers = regexp.MustCompile(`[-+−]?[$€£¥]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?: \d+/\d+|\s?/\s?\d[\d,]*(?:\.\d+)?)?\s?(?:\\?%|(?:percent|pct)\b)?`)
-	boxed   = regexp.MustCompile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
-	frac    = regexp.MustCompile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
+	numbers = late.Compile(`[-+−]?[$€£¥]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?: \d+/\d+|\s?/\s?\d[\d,]*(?:\.\d+)?)?\s?(?:\\?%|(?:percent|pct)\b)?`)
+	boxed   = late.Compile(`\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
+	frac    = late.Compile(`(\d?)\s*\\[dt]?frac(?:\{\s*([-−]?[\d.,]+)\s*\}\s*\{\s*([\d.,]+)\s*\}|(\d)(\d))`)
 	// powers of ten, and powers of units, which are no numbers
-	tens  = regexp.MustCompile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\s?(?:\^|\*\*)\s?[{(]?\s*([-+−]?\d+)\s*[})]?`)
-	units = regexp.MustCompile(`([A-Za-z})])\s?\^\{?[-−]?\d+\}?|\b([kcdm]?m|in|ft|yd|mi)[23]\b`)
+	tens  = late.Compile(`(?:(\d)\s*(?:\\times|\\cdot|[×x*·])\s*|\b)10\s?(?:\^|\*\*)\s?[{(]?\s*([-+−]?\d+)\s*[})]?`)
+	units = late.Compile(`([A-Za-z})])\s?\^\{?[-−]?\d+\}?|\b([kcdm]?m|in|ft|yd|mi)[23]\b`)
 	// spaces that are only between thousands
-	narrow  = regexp.MustCompile(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
-	grouped = regexp.MustCompile(`^\d{1,3}(?:,\d{2,3})*,\d{3}$`)
+	narrow  = late.Compile(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
+	grouped = late.Compile(`^\d{1,3}(?:,\d{2,3})*,\d{3}$`)
 	// marked begins what stands behind ####: a number, however it is dressed.
-	marked = regexp.MustCompile(`^(?:\s|[*_$(:=]|\\\(|\\boxed\{|(?i:the\s+|final\s+)*(?i:answer)(?:\s+is)?\b)*$`)
+	marked = late.Compile(`^(?:\s|[*_$(:=]|\\\(|\\boxed\{|(?i:the\s+|final\s+)*(?i:answer)(?:\s+is)?\b)*$`)
 	// signs of LaTeX between the digits of a number
 	thousands = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "")
 )
@@ -107,7 +107,7 @@ func number(text string) (quantity, bool) {
 }
 
 // powers are those of units.
-var powers = regexp.MustCompile(`(?:[A-Za-z})]\s?)\^\{?[23]\}?|\b(?:square|cubic)\b|\b[kcdm]?m[23]\b`)
+var powers = late.Compile(`(?:[A-Za-z})]\s?)\^\{?[23]\}?|\b(?:square|cubic)\b|\b[kcdm]?m[23]\b`)
 
 // hasPower tells whether a text may have a power or a unit with one: most texts have none,
 // and need not be searched for how it is written.
@@ -168,15 +168,15 @@ func box(text string) (inner string, ok bool) {
 
 var (
 	// parted, andToo and inList stand between two numbers of which neither is the answer.
-	parted = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\b(?:or|oder|ou|vs\.?|versus|resp\.?|bzw\.?|alternatively|otherwise|perhaps|maybe|possibly|unless(?:\s+it(?:'s|\s+is))?)(?:\b|\s)|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else|alternatively|otherwise|it\s+is)\s+)?[\s*_$("'` + "`" + `\[]*$`)
-	andToo = regexp.MustCompile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:\band\b|和|及|&)[\s*_$("'` + "`" + `\[]*$`)
-	ranges = regexp.MustCompile(`(?i)^(?:\W|\b(?:the|final|answer|is|are|it|it's|from|between|about|around|approximately|roughly|some|somewhere|anywhere|probably|maybe|perhaps|i|think|guess|say|would|be)\b)*$`)
-	upTo   = regexp.MustCompile(`(?i)^[\s*_$]*\b(?:to|through|until)\b[\s*_$]*$`)
-	inList = regexp.MustCompile(`^[*_$)"'` + "`" + `]*\s*(?:[,;、]\s+|\|\s*)[*_$("'` + "`" + `]*$`)
-	alone  = regexp.MustCompile("^[-+\\d.,;/%$*_\\s`\"']*$")
-	ended  = regexp.MustCompile(`^[\s*_$)"'` + "`" + `.!?;\]}]*(?:\n|$)`)
-	halts  = regexp.MustCompile(`[.!?;](?:\s|$)|\n`)
-	counts = regexp.MustCompile(`^[\s\\]*(?:(?:text|mathrm|mbox)\s*\{\s*)?(?:(square|cubic)\s+)?([A-Za-z]+)`)
+	parted = late.Compile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:[A-Za-z]+[\s,]+)?(?:and/)?(?:\b(?:or|oder|ou|vs\.?|versus|resp\.?|bzw\.?|alternatively|otherwise|perhaps|maybe|possibly|unless(?:\s+it(?:'s|\s+is))?)(?:\b|\s)|或者?)[\s,]*(?:(?:maybe|possibly|perhaps|even|else|alternatively|otherwise|it\s+is)\s+)?[\s*_$("'` + "`" + `\[]*$`)
+	andToo = late.Compile(`(?i)^[\s*_$)"'` + "`" + `,;%\]]*(?:\band\b|和|及|&)[\s*_$("'` + "`" + `\[]*$`)
+	ranges = late.Compile(`(?i)^(?:\W|\b(?:the|final|answer|is|are|it|it's|from|between|about|around|approximately|roughly|some|somewhere|anywhere|probably|maybe|perhaps|i|think|guess|say|would|be)\b)*$`)
+	upTo   = late.Compile(`(?i)^[\s*_$]*\b(?:to|through|until)\b[\s*_$]*$`)
+	inList = late.Compile(`^[*_$)"'` + "`" + `]*\s*(?:[,;、]\s+|\|\s*)[*_$("'` + "`" + `]*$`)
+	alone  = late.Compile("^[-+\\d.,;/%$*_\\s`\"']*$")
+	ended  = late.Compile(`^[\s*_$)"'` + "`" + `.!?;\]}]*(?:\n|$)`)
+	halts  = late.Compile(`[.!?;](?:\s|$)|\n`)
+	counts = late.Compile(`^[\s\\]*(?:(?:text|mathrm|mbox)\s*\{\s*)?(?:(square|cubic)\s+)?([A-Za-z]+)`)
 )
 
 // lastNumber is the last number of a text that is not denied; none where it is one of
@@ -258,23 +258,23 @@ func named(text string) bool {
 }
 
 var (
-	relation = regexp.MustCompile(`(?:[<>≤≥≠±√∓]=?|\+/-|\b(?:sqrt|cbrt)\s*\(|\\(?:pm|mp|sqrt|[gl]eq?|[gl]eqslant|[gl]t|neq?)\b)[\s${(]*$`)
+	relation = late.Compile(`(?:[<>≤≥≠±√∓]=?|\+/-|\b(?:sqrt|cbrt)\s*\(|\\(?:pm|mp|sqrt|[gl]eq?|[gl]eqslant|[gl]t|neq?)\b)[\s${(]*$`)
 	// dashes is what stands before the end of a range or date: 3-5 is one where nothing else is said
-	dashes    = regexp.MustCompile(`(?:[\d.,]+(?:[-:/~]|\s+[-:~]\s+))+.?$`)
-	unworked  = regexp.MustCompile(`\d\s?$`)
-	onward    = regexp.MustCompile(`^(?:[-:/~]|\s+:\s+)\d`)
-	arrow     = regexp.MustCompile(`(?:[-=]>|<[/A-Za-z][^<>]*>)[\s$*_]*$`)
-	operand   = regexp.MustCompile(`\d\s*(?:[+*×·÷^]|\\(?:times|cdot|div)\b)\s*$`)
-	factorial = regexp.MustCompile(`^!(?:[^!=]|$)`)
-	talk      = regexp.MustCompile(`(?:^|[^\\A-Za-z])[A-Za-z]{2,}[^\\{}]*$|[^\x00-\x{24f}]`)
+	dashes    = late.Compile(`(?:[\d.,]+(?:[-:/~]|\s+[-:~]\s+))+.?$`)
+	unworked  = late.Compile(`\d\s?$`)
+	onward    = late.Compile(`^(?:[-:/~]|\s+:\s+)\d`)
+	arrow     = late.Compile(`(?:[-=]>|<[/A-Za-z][^<>]*>)[\s$*_]*$`)
+	operand   = late.Compile(`\d\s*(?:[+*×·÷^]|\\(?:times|cdot|div)\b)\s*$`)
+	factorial = late.Compile(`^!(?:[^!=]|$)`)
+	talk      = late.Compile(`(?:^|[^\\A-Za-z])[A-Za-z]{2,}[^\\{}]*$|[^\x00-\x{24f}]`)
 	// name is what makes a name of the number behind it: x3, x_3
-	name = regexp.MustCompile(`(?:^|[^A-Za-z0-9.\\])[A-Za-zα-ω]$|[A-Za-zα-ω]_\{?$`)
+	name = late.Compile(`(?:^|[^A-Za-z0-9.\\])[A-Za-zα-ω]$|[A-Za-zα-ω]_\{?$`)
 	// based is a number to the base 16, scaled one in thousands or millions, parts one whose
 	// thousands are apart, minus one whose sign is
-	based  = regexp.MustCompile(`\b0[xX]([0-9a-fA-F]{1,15})\b`)
-	scaled = regexp.MustCompile(`^(?:[kK]\b|([MB]|mn|bn)\b|\s?(?i:(thousand|million|billion|trillion)s?\b))`)
-	parts  = regexp.MustCompile(`(^|[^\d.,/ ])(\s*[-+]?)(\d{1,3}(?:_\d{3})+|[1-9]\d{0,2}(?: \d{3})+)(\.\d+)?(\s*(?:[^\d\s/,:]|,\s|$)|\s*[.]?\s*$)`)
-	minus  = regexp.MustCompile(`(^\s*|[:=]\s*|\bis\s+)-\s+([.\d][\d.,]*\s*[.$)]*\s*(?:\n|$))`)
+	based  = late.Compile(`\b0[xX]([0-9a-fA-F]{1,15})\b`)
+	scaled = late.Compile(`^(?:[kK]\b|([MB]|mn|bn)\b|\s?(?i:(thousand|million|billion|trillion)s?\b))`)
+	parts  = late.Compile(`(^|[^\d.,/ ])(\s*[-+]?)(\d{1,3}(?:_\d{3})+|[1-9]\d{0,2}(?: \d{3})+)(\.\d+)?(\s*(?:[^\d\s/,:]|,\s|$)|\s*[.]?\s*$)`)
+	minus  = late.Compile(`(^\s*|[:=]\s*|\bis\s+)-\s+([.\d][\d.,]*\s*[.$)]*\s*(?:\n|$))`)
 )
 
 // apart tells whether two digits stand on the sides of a blank or _: most texts have none.
@@ -360,7 +360,7 @@ func spelt(text string) string {
 }
 
 // raised are powers of numbers: 3^2, 2^{10}.
-var raised = regexp.MustCompile(`(^|[^\w.})])(\d+(?:\.\d+)?)\s?\^\s?(?:[{(]\s*([-+]?\d{1,3})\s*[})]|([-+]?\d{1,3}))`)
+var raised = late.Compile(`(^|[^\w.})])(\d+(?:\.\d+)?)\s?\^\s?(?:[{(]\s*([-+]?\d{1,3})\s*[})]|([-+]?\d{1,3}))`)
 
 // raise writes a power as the number that it is.
 func raise(text string) string {

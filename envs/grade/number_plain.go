@@ -1,21 +1,21 @@
 package grade
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"hermes/envs/grade/written"
+	"hermes/internal/late"
 )
 
 var (
 	// opposite is -(5), continental 1.234,5 and 1.234.567
-	opposite    = regexp.MustCompile(`(^|[^\w)\]}])-\s?\(\s*([\d.,]+)\s*\)`)
-	continental = regexp.MustCompile(`(^|[^\d.,])(\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,})($|[^\d,.]|[,.](?:\D|$))`)
-	absolute    = regexp.MustCompile(`\|\s?-\s?([\d.,]+)\s?\|`)
+	opposite    = late.Compile(`(^|[^\w)\]}])-\s?\(\s*([\d.,]+)\s*\)`)
+	continental = late.Compile(`(^|[^\d.,])(\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,})($|[^\d,.]|[,.](?:\D|$))`)
+	absolute    = late.Compile(`\|\s?-\s?([\d.,]+)\s?\|`)
 	// scale is that of a temperature, coin a sign of money behind a number
-	scale = regexp.MustCompile(`^\s?(?:\$?\s?(?:\^\s?\{?\s?\\circ\s?\}?|°)\s?(?:\\(?:text|mathrm)\s?\{\s?)?([CFK])\b|(?i:degrees?\s+(c)elsius|degrees?\s+(f)ahrenheit|degrees?\s+(c)\b|degrees?\s+(f)\b))`)
-	coin  = regexp.MustCompile(`^\s?([€£¥$])`)
+	scale = late.Compile(`^\s?(?:\$?\s?(?:\^\s?\{?\s?\\circ\s?\}?|°)\s?(?:\\(?:text|mathrm)\s?\{\s?)?([CFK])\b|(?i:degrees?\s+(c)elsius|degrees?\s+(f)ahrenheit|degrees?\s+(c)\b|degrees?\s+(f)\b))`)
+	coin  = late.Compile(`^\s?([€£¥$])`)
 )
 
 // plainly writes numbers in the forms that are read: -5 for -(5), 1234.5 for 1.234,5, 5.5 for "5

@@ -3,12 +3,12 @@ package grade
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/late"
 	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
@@ -69,8 +69,8 @@ func Similarity(measure, gold, text string) float64 {
 }
 
 var (
-	noWord   = regexp.MustCompile(`[^a-z0-9]+`)
-	articles = regexp.MustCompile(`\b(a|an|the)\b`)
+	noWord   = late.Compile(`[^a-z0-9]+`)
+	articles = late.Compile(`\b(a|an|the)\b`)
 )
 
 func rougeWords(s string) []string {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"hermes/backends"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/late"
 	"hermes/trajectory"
 )
 
@@ -153,14 +153,14 @@ func (o *unitTests) time(datasets.Row) time.Duration {
 func (o *unitTests) binary() bool { return !o.Share }
 
 var (
-	pytestCount   = regexp.MustCompile(`(\d+) (passed|failed|error|errors)\b`)
-	pytestLine    = regexp.MustCompile(`(?m)^=*\s*(?:\d+ [a-z]+,? ?)+ in [\d.]+s.*$`)
-	unittestRan   = regexp.MustCompile(`(?m)^Ran (\d+) tests?\b`)
-	unittestBad   = regexp.MustCompile(`(?m)^FAILED \((.*)\)$`)
-	unittestCount = regexp.MustCompile(`(?:failures|errors)=(\d+)`)
-	goLine        = regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL): `)
-	noTests       = regexp.MustCompile(`(?m)^(?:Ran 0 tests\b|=*\s*no tests ran\b|collected 0 items\b|testing: warning: no tests to run|No tests found|0 examples, 0 failures|running 0 tests$)`)
-	tapLine       = regexp.MustCompile(`(?m)^(not ok|ok) \d+\b`)
+	pytestCount   = late.Compile(`(\d+) (passed|failed|error|errors)\b`)
+	pytestLine    = late.Compile(`(?m)^=*\s*(?:\d+ [a-z]+,? ?)+ in [\d.]+s.*$`)
+	unittestRan   = late.Compile(`(?m)^Ran (\d+) tests?\b`)
+	unittestBad   = late.Compile(`(?m)^FAILED \((.*)\)$`)
+	unittestCount = late.Compile(`(?:failures|errors)=(\d+)`)
+	goLine        = late.Compile(`(?m)^\s*--- (PASS|FAIL): `)
+	noTests       = late.Compile(`(?m)^(?:Ran 0 tests\b|=*\s*no tests ran\b|collected 0 items\b|testing: warning: no tests to run|No tests found|0 examples, 0 failures|running 0 tests$)`)
+	tapLine       = late.Compile(`(?m)^(not ok|ok) \d+\b`)
 )
 
 // counted reads how many tests passed and failed, from the summary of the output. Where
@@ -190,7 +190,7 @@ func counted(out string) (passed, failed int, several bool) {
 			return worstOf(all)
 		}
 	}
-	for _, re := range []*regexp.Regexp{goLine, tapLine} {
+	for _, re := range []*late.Regexp{goLine, tapLine} {
 		for _, m := range re.FindAllStringSubmatch(out, -1) {
 			if strings.HasPrefix(m[1], "PASS") || m[1] == "ok" {
 				passed++
@@ -214,8 +214,8 @@ func countedTests(c backends.Cmd, files map[string]string) bool {
 }
 
 var (
-	framework = regexp.MustCompile(`\b(?:pytest|py\.test|-m unittest)\b`)
-	quietly   = regexp.MustCompile(`[>|]| -qq`) // the summary goes elsewhere
+	framework = late.Compile(`\b(?:pytest|py\.test|-m unittest)\b`)
+	quietly   = late.Compile(`[>|]| -qq`) // the summary goes elsewhere
 )
 
 // count is one summary.

@@ -1,30 +1,31 @@
 package grade
 
 import (
-	"regexp"
 	"strconv"
+
+	"hermes/internal/late"
 )
 
 // summary is how a framework says how many tests passed and failed: one pattern a line, in which
 // the group names say what is counted. Where all are counted and not those that passed, they are
 // what is left.
-type summary struct{ line *regexp.Regexp }
+type summary struct{ line *late.Regexp }
 
 var frameworks = []summary{
 	// jest, vitest
-	{regexp.MustCompile(`(?m)^\s*Tests:?\s+(?:(?P<failed>\d+) failed[,|\s]+)?(?:\d+ (?:skipped|todo|pending)[,|\s]+)*(?:(?P<passed>\d+) passed)?(?:[,|\s]+\d+ (?:skipped|todo))*(?:,? \d+ total|\s+\(\d+\))\s*$`)},
+	{late.Compile(`(?m)^\s*Tests:?\s+(?:(?P<failed>\d+) failed[,|\s]+)?(?:\d+ (?:skipped|todo|pending)[,|\s]+)*(?:(?P<passed>\d+) passed)?(?:[,|\s]+\d+ (?:skipped|todo))*(?:,? \d+ total|\s+\(\d+\))\s*$`)},
 	// cargo
-	{regexp.MustCompile(`(?m)^test result: (?:ok|FAILED)\. (?P<passed>\d+) passed; (?P<failed>\d+) failed;`)},
+	{late.Compile(`(?m)^test result: (?:ok|FAILED)\. (?P<passed>\d+) passed; (?P<failed>\d+) failed;`)},
 	// Maven and JUnit
-	{regexp.MustCompile(`(?m)^(?:\[\w+\] )?Tests run: (?P<all>\d+), Failures: (?P<failed>\d+)(?:, Errors: (?P<errors>\d+))?(?:, Skipped: (?P<skipped>\d+))?\s*$`)},
+	{late.Compile(`(?m)^(?:\[\w+\] )?Tests run: (?P<all>\d+), Failures: (?P<failed>\d+)(?:, Errors: (?P<errors>\d+))?(?:, Skipped: (?P<skipped>\d+))?\s*$`)},
 	// RSpec
-	{regexp.MustCompile(`(?m)^(?P<all>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending)?\s*$`)},
+	{late.Compile(`(?m)^(?P<all>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending)?\s*$`)},
 	// CTest
-	{regexp.MustCompile(`(?m)^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)\s*$`)},
+	{late.Compile(`(?m)^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)\s*$`)},
 	// PHPUnit
-	{regexp.MustCompile(`(?m)^Tests: (?P<all>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, [A-Z]\w+: \d+)*\.\s*$`)},
+	{late.Compile(`(?m)^Tests: (?P<all>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, [A-Z]\w+: \d+)*\.\s*$`)},
 	// mocha
-	{regexp.MustCompile(`(?m)^\s*(?P<passed>\d+) passing \([^)]*\)\s*\n(?:\s*\d+ pending\s*\n)?(?:\s*(?P<failed>\d+) failing\b)?`)},
+	{late.Compile(`(?m)^\s*(?P<passed>\d+) passing \([^)]*\)\s*\n(?:\s*\d+ pending\s*\n)?(?:\s*(?P<failed>\d+) failing\b)?`)},
 }
 
 // read lists the summaries of an output; nil: there is none.

@@ -3,7 +3,6 @@ package grade
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,6 +13,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/grade/written"
+	"hermes/internal/late"
 	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
@@ -207,8 +207,8 @@ func place(text, want string, words bool, from int) int {
 
 // inNumber ends with, goesOn begins with, what makes another number of a number beside it: 1.5, -5.
 var (
-	inNumber = regexp.MustCompile(`(?:\d[.,]|(?:^|[^\w)\]])[-−])$`)
-	goesOn   = regexp.MustCompile(`^(?:[.,]\d|\s?[%‰])`)
+	inNumber = late.Compile(`(?:\d[.,]|(?:^|[^\w)\]])[-−])$`)
+	goesOn   = late.Compile(`^(?:[.,]\d|\s?[%‰])`)
 )
 
 // spelling tells whether r is part of a word: two such signs side by side belong to one.

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"hermes/backends"
 	"hermes/envs"
+	"hermes/internal/late"
 	"hermes/trajectory"
 )
 
@@ -96,11 +96,11 @@ func verdictOf(w envs.World, res backends.Result, in span) (trajectory.Score, er
 }
 
 var (
-	rewardAt = regexp.MustCompile(`^reward: *(\S+)[ \t\r]*$`)
+	rewardAt = late.Compile(`^reward: *(\S+)[ \t\r]*$`)
 	// nearly is a line that was meant to be one: in colour, indented, in capitals, quoted, with
 	// another sign behind the word, or with more behind the number.
-	nearly = regexp.MustCompile(`(?i)^[\s"'\x60*_>#|\-\[(<\x{feff}]*reward["'\x60*_\])>]*(?:\s*[:=\x{ff1a}]|\s+[-+.]?\d)`)
-	ansi   = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])")
+	nearly = late.Compile(`(?i)^[\s"'\x60*_>#|\-\[(<\x{feff}]*reward["'\x60*_\])>]*(?:\s*[:=\x{ff1a}]|\s+[-+.]?\d)`)
+	ansi   = late.Compile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])")
 )
 
 // rewardLine finds the last line of an output that gives a reward; nil: there is none.
@@ -159,7 +159,7 @@ func unread(format, line string) error {
 }
 
 // blank is a reward line without a reward.
-var blank = regexp.MustCompile(`(?i)reward["'\x60*_\])]*\s*[:=\x{ff1a}]?["'\x60*_\s]*$`)
+var blank = late.Compile(`(?i)reward["'\x60*_\])]*\s*[:=\x{ff1a}]?["'\x60*_\s]*$`)
 
 // endsLine: a carriage return ends a line too, as a progress display writes it.
 func endsLine(r rune) bool { return r == '\n' || r == '\r' }
@@ -181,11 +181,11 @@ const (
 
 var (
 	// rewardWord is a reward behind other words, or in an object that ends with it.
-	rewardWord = regexp.MustCompile(`(?i)(?:^|[^\pL\pN])rewards?` + meant)
+	rewardWord = late.Compile(`(?i)(?:^|[^\pL\pN])rewards?` + meant)
 	// scoreWord is a score that names nothing that it measures: "F1 score: 0.9" is a measure.
-	scoreWord = regexp.MustCompile(before + `scores?` + meant)
+	scoreWord = late.Compile(before + `scores?` + meant)
 	// rewardMember is an object, in JSON or as another language prints it, with a reward.
-	rewardMember = regexp.MustCompile(`(?i)^\s*\[?\{(?:.*[^\pL\pN])?["']rewards?["']\s*:.*\}\]?,?\s*$`)
+	rewardMember = late.Compile(`(?i)^\s*\[?\{(?:.*[^\pL\pN])?["']rewards?["']\s*:.*\}\]?,?\s*$`)
 )
 
 // nearMiss finds the last line that gives a reward in a way that is not read: in other words,
@@ -203,7 +203,7 @@ func nearMiss(res backends.Result) string {
 			}
 			left--
 			plain := ansi.ReplaceAllString(strings.ReplaceAll(string(line[:min(len(line), nearBytes)]), "\x00", ""), "")
-			for _, r := range []*regexp.Regexp{nearly, rewardWord, scoreWord, rewardMember} {
+			for _, r := range []*late.Regexp{nearly, rewardWord, scoreWord, rewardMember} {
 				if r.MatchString(plain) {
 					return short(string(line))
 				}
@@ -258,7 +258,7 @@ func rewardFile(raw []byte) (*trajectory.Score, error) {
 	return s, nil
 }
 
-var plainNumber = regexp.MustCompile(`^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$`)
+var plainNumber = late.Compile(`^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$`)
 
 // measure is a number; true and false are 1 and 0.
 type measure float64

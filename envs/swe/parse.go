@@ -1,19 +1,20 @@
 package swe
 
 import (
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // Results are the states of tests by name: PASSED, FAILED, ERROR, SKIPPED, XFAIL, XPASS.
 type Results map[string]string
 
 var (
-	pytestLine = regexp.MustCompile(`^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (?:\[\d+\] )?(.+?)(?: - .*)?$`)
-	pytestTail = regexp.MustCompile(`^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: +\[ *\d+%\])?$`)
-	unittest   = regexp.MustCompile(`^(.+?) \.\.\. (?:.* )?(ok|FAIL|ERROR|skipped.*|expected failure)$`)
-	unittested = regexp.MustCompile(`^(FAIL|ERROR): (.+)$`)
-	colours    = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	pytestLine = late.Compile(`^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (?:\[\d+\] )?(.+?)(?: - .*)?$`)
+	pytestTail = late.Compile(`^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: +\[ *\d+%\])?$`)
+	unittest   = late.Compile(`^(.+?) \.\.\. (?:.* )?(ok|FAIL|ERROR|skipped.*|expected failure)$`)
+	unittested = late.Compile(`^(FAIL|ERROR): (.+)$`)
+	colours    = late.Compile("\x1b\\[[0-9;]*m")
 )
 
 // Parse reads the output of pytest (-rA or -v) and of unittest (-v, also Django's). A test

@@ -2,14 +2,15 @@ package swe
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 var (
-	named   = regexp.MustCompile(`^(?:--- a/|\+\+\+ b/)(.+?)\t?$`)
-	renamed = regexp.MustCompile(`^(?:rename|copy) (?:from|to) (.+)$`)
+	named   = late.Compile(`^(?:--- a/|\+\+\+ b/)(.+?)\t?$`)
+	renamed = late.Compile(`^(?:rename|copy) (?:from|to) (.+)$`)
 )
 
 // touched lists the files of a patch, and those of them that a runner of tests can be given:

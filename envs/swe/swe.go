@@ -23,7 +23,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +30,7 @@ import (
 	"hermes/backends"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/late"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
 )
@@ -132,7 +132,7 @@ func read(r datasets.Row) (row, error) {
 	return w, nil
 }
 
-var commit = regexp.MustCompile(`^([0-9a-f]{7,64}|HEAD)$`)
+var commit = late.Compile(`^([0-9a-f]{7,64}|HEAD)$`)
 
 // names reads a list, or text that holds one as JSON.
 func names(raw json.RawMessage) (list []string, err error) {

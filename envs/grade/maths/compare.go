@@ -4,9 +4,10 @@ import (
 	"math"
 	"math/big"
 	"math/cmplx"
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // maxWork bounds how many nodes one verdict may look at.
@@ -221,7 +222,7 @@ func (c *comparer) sameRatio(a, b *node) bool {
 }
 
 // label is the letter of a choice: (A).
-var label = regexp.MustCompile(`^[(\[]([a-z])[)\].]$`)
+var label = late.Compile(`^[(\[]([a-z])[)\].]$`)
 
 // plainText is what a text or a run of letters says.
 func plainText(n *node) string {

@@ -2,8 +2,9 @@ package maths
 
 import (
 	"math/big"
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 const (
@@ -14,9 +15,9 @@ const (
 
 var (
 	// perUnit is 5 m/s, 60 miles per hour, 5 g/cm³, 5 \frac{\text{m}}{\text{s}}, heat a temperature
-	perUnit = regexp.MustCompile(`[\d})]` + gapOf + nameOf + raised2 + `(\s*\}?\s*/\s*|\s+per\s+)(?:\\(?:text|mathrm|mbox)\s*\{\s*)?` + nameOf + `\.?[\s}]*` + raised2 + `[}.\s]*$`)
-	perFrac = regexp.MustCompile(`[\d})]((?:\\[,;: ]|~|\s)*\\[dt]?frac\s*\{\s*(?:\\(?:text|mathrm)\s*)?\{?\s*([A-Za-z]+)[\s}]*\{\s*(?:\\(?:text|mathrm)\s*)?\{?\s*([A-Za-z]+)\s*\}?` + raised2 + `[\s}]*$)`)
-	heat    = regexp.MustCompile(`[\d})]((?:\\[,;: ]|~|\s|\$)*(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree)[\s$]*(?:\\(?:text|mathrm|mbox)\s*\{\s*)?([CFK])[\s}.]*|\s*(?i:degrees?\s+(celsius|fahrenheit|[CF])\b)\.?\s*)$`)
+	perUnit = late.Compile(`[\d})]` + gapOf + nameOf + raised2 + `(\s*\}?\s*/\s*|\s+per\s+)(?:\\(?:text|mathrm|mbox)\s*\{\s*)?` + nameOf + `\.?[\s}]*` + raised2 + `[}.\s]*$`)
+	perFrac = late.Compile(`[\d})]((?:\\[,;: ]|~|\s)*\\[dt]?frac\s*\{\s*(?:\\(?:text|mathrm)\s*)?\{?\s*([A-Za-z]+)[\s}]*\{\s*(?:\\(?:text|mathrm)\s*)?\{?\s*([A-Za-z]+)\s*\}?` + raised2 + `[\s}]*$)`)
+	heat    = late.Compile(`[\d})]((?:\\[,;: ]|~|\s|\$)*(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree)[\s$]*(?:\\(?:text|mathrm|mbox)\s*\{\s*)?([CFK])[\s}.]*|\s*(?i:degrees?\s+(celsius|fahrenheit|[CF])\b)\.?\s*)$`)
 )
 
 // compound is the unit of two, or the temperature, behind an expression, and where it begins.

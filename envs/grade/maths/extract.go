@@ -2,11 +2,11 @@ package maths
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
 	"hermes/envs/grade/written"
+	"hermes/internal/late"
 )
 
 // Targets are what an answer is looked for in.
@@ -25,24 +25,24 @@ const maxText = 1 << 16
 const maxExpression = 4000
 
 var (
-	anchor = regexp.MustCompile(`(?i)(?:(?:final\s+|correct\s+)*(?:answers?|solutions?)[*_]*\s*(?:is|are|:|=)|(?:(?:最终|正确|最后)?答案|答え|정답|ответ|antwort|réponse|respuesta|risposta)[*_]*\s*(?:是|为|為|は|ist|est|es|è)?)\s*:?[*_]*\s*`)
-	inline = regexp.MustCompile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
-	plain  = regexp.MustCompile(`[-+]?[$€£¥]?(?:\d+ \d+/\d+|(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+\b)?)(?:\s?/\s?\d+(?:\.\d+)?)?` +
+	anchor = late.Compile(`(?i)(?:(?:final\s+|correct\s+)*(?:answers?|solutions?)[*_]*\s*(?:is|are|:|=)|(?:(?:最终|正确|最后)?答案|答え|정답|ответ|antwort|réponse|respuesta|risposta)[*_]*\s*(?:是|为|為|は|ist|est|es|è)?)\s*:?[*_]*\s*`)
+	inline = late.Compile(`\$\$((?:[^$]|\\\$)+?)\$\$|\$((?:\\\$|[^$\n])+?)\$|\\\(([^\n]+?)\\\)|(?s:\\\[(.+?)\\\])`)
+	plain  = late.Compile(`[-+]?[$€£¥]?(?:\d+ \d+/\d+|(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+\b)?)(?:\s?/\s?\d+(?:\.\d+)?)?` +
 		`(?:\s*(?:\\times|\\cdot|[×x*·])\s*10\s*(?:\^|\*\*)\s*(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+))?(?:\s?(?:\^|\*\*)\s?(?:\{[-+]?\d+\}|[-+]?\d+))?` +
 		`(?:\s*(?:\\?%|percent(?:age)?\b|pct\b)|\s?(?i:degrees?\s+(?:celsius|fahrenheit|[CF])\b)|\s?(?:` + unitWords + `)(?:[²³]|\b)(?:\s?(?:/|per\b)\s?(?:` + unitWords + `)(?:[²³]|\b))?|\s?°\s?[CF]\b|\s?°)?`)
-	behind  = regexp.MustCompile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
-	between = regexp.MustCompile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
-	prosy   = regexp.MustCompile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
-	wordy   = regexp.MustCompile(`[A-Za-z]{2,}\s+\S|\S\s+[A-Za-z]{2,}`)
-	spoken  = regexp.MustCompile(`\b(?:and|or|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sqrt|log|ln|exp|abs|pi|inf)\b`)
-	texts   = regexp.MustCompile(`\\text[a-z]*\{[^{}]*\}|\\mbox\{[^{}]*\}|\\[a-zA-Z]+`)
-	twice   = regexp.MustCompile(`\\\\([A-Za-z()\[\]])`)
+	behind  = late.Compile(`(?i)^(?:[\s.$]|\\[)\]])*(?:\\?%|percent(?:age)?\b|pct\b)`)
+	between = late.Compile(`\\(?:quad|qquad|text|textbf|mathrm|[,;:! ()\[\]])|[\s$.{}]+`)
+	prosy   = late.Compile(`[A-Za-z]{3,}\s+[A-Za-z]{2,}`)
+	wordy   = late.Compile(`[A-Za-z]{2,}\s+\S|\S\s+[A-Za-z]{2,}`)
+	spoken  = late.Compile(`\b(?:and|or|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sqrt|log|ln|exp|abs|pi|inf)\b`)
+	texts   = late.Compile(`\\text[a-z]*\{[^{}]*\}|\\mbox\{[^{}]*\}|\\[a-zA-Z]+`)
+	twice   = late.Compile(`\\\\([A-Za-z()\[\]])`)
 	// areas are units with a power, which is no number
-	areas   = regexp.MustCompile(`(\d\s?)(cm|mm|km|in|ft|yd|mi|(?:square |cubic )?(?:inch|feet|meter|metre|unit)s?)(?:\^\{?([23])\}?|([23]))`)
-	metres  = regexp.MustCompile(`(\d\s)m(?:\^\{?([23])\}?|([23]))(\s*(?:$|[.,;)\]$]))`)
-	endless = regexp.MustCompile(`(?i)(^|[^\\A-Za-z])infinity\b`)
-	powered = regexp.MustCompile(`(\\(?:text|textrm|mbox)\{[^{}]*[A-Za-z.]|\\mathrm\{\s*(?:[cmk]?m|in|ft))(?:\s*\^\s*\{?([23])\}?\s*\}|\s*\}\s*\^\s*\{?([23])\}?)`)
-	comma   = regexp.MustCompile(`^([-+]?\d+),(\d{1,2}|\d{4,})$`)
+	areas   = late.Compile(`(\d\s?)(cm|mm|km|in|ft|yd|mi|(?:square |cubic )?(?:inch|feet|meter|metre|unit)s?)(?:\^\{?([23])\}?|([23]))`)
+	metres  = late.Compile(`(\d\s)m(?:\^\{?([23])\}?|([23]))(\s*(?:$|[.,;)\]$]))`)
+	endless = late.Compile(`(?i)(^|[^\\A-Za-z])infinity\b`)
+	powered = late.Compile(`(\\(?:text|textrm|mbox)\{[^{}]*[A-Za-z.]|\\mathrm\{\s*(?:[cmk]?m|in|ft))(?:\s*\^\s*\{?([23])\}?\s*\}|\s*\}\s*\^\s*\{?([23])\}?)`)
+	comma   = late.Compile(`^([-+]?\d+),(\d{1,2}|\d{4,})$`)
 )
 
 // extract finds the answer in a text: in boxes, after "the answer is", in the last formula
@@ -147,21 +147,21 @@ func none(text string) bool {
 }
 
 var (
-	nothing     = regexp.MustCompile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+|(?:the|this)\s+(?:equation|system|inequality|problem)\s+has\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
-	abbreviated = regexp.MustCompile(`\b(vs|resp|bzw)\.`)
+	nothing     = late.Compile(`(?i)^[\s$*_]*(?:there\s+(?:is|are|exists?)\s+|(?:the|this)\s+(?:equation|system|inequality|problem)\s+has\s+)?no\s+(?:(?:real|integer|valid|possible|rational|such)\s+)*(?:solutions?|roots?)(?:\s+exists?)?[\s.!$*_]*$`)
+	abbreviated = late.Compile(`\b(vs|resp|bzw)\.`)
 	// proved ends a proof; continental is all of an answer: 1.234,5
-	proved = regexp.MustCompile(`(?:\s|\$|\\q?quad\b|\\hfill\b)*(?:\\(?:black)?square\b|∎)[\s$]*$`)
+	proved = late.Compile(`(?:\s|\$|\\q?quad\b|\\hfill\b)*(?:\\(?:black)?square\b|∎)[\s$]*$`)
 	// saidWrong takes back what is before it, within a formula
-	saidWrong   = regexp.MustCompile(`(?i)[\d})]\s*\\text\w*\{\s*\(?\s*(?:(?:is|was)\s+(?:clearly\s+)?)?(?:wrong|incorrect|false|rejected|extraneous|invalid|impossible|not\s+(?:the\s+answer|correct|right|valid|true))\b[^{}]*\}[\s.$]*$`)
-	continental = regexp.MustCompile(`^([\s$*]*[-+]?\s*(?:\\?[$€£]\s*)?)(\d{1,3}(?:\.\d{3})+,\d+)((?:\s*[€$%]|\s+[a-z]+)?[\s$.*]*)$`)
+	saidWrong   = late.Compile(`(?i)[\d})]\s*\\text\w*\{\s*\(?\s*(?:(?:is|was)\s+(?:clearly\s+)?)?(?:wrong|incorrect|false|rejected|extraneous|invalid|impossible|not\s+(?:the\s+answer|correct|right|valid|true))\b[^{}]*\}[\s.$]*$`)
+	continental = late.Compile(`^([\s$*]*[-+]?\s*(?:\\?[$€£]\s*)?)(\d{1,3}(?:\.\d{3})+,\d+)((?:\s*[€$%]|\s+[a-z]+)?[\s$.*]*)$`)
 	// divided is the power of the unit behind a stroke: m/s^2
-	divided = regexp.MustCompile(`(/\s*(?:\\text\s*\{\s*|\\mathrm\s*\{\s*)?(?:s|h|hr|min|sec|cm|mm|m|km|in|ft))\b(?:\s?\^\s?(?:\{([23])\}|([23])))`)
-	scaled  = regexp.MustCompile(`(?i)(\d)(?:\s|\\[ ,])*(?:\\text\s*\{\s*)?\b(thousand|million|billion|trillion)s?\b\s*\}?`)
-	allReal = regexp.MustCompile(`(?i)^(?:x\s+(?:is|can\s+be)\s+)?(?:the\s+set\s+of\s+)?(?:all|any)\s+real(?:\s+numbers?)?\.?$`)
-	crossed = regexp.MustCompile(`(\d)\s*[xX]\s*10\s*(\^|\*\*)`)
+	divided = late.Compile(`(/\s*(?:\\text\s*\{\s*|\\mathrm\s*\{\s*)?(?:s|h|hr|min|sec|cm|mm|m|km|in|ft))\b(?:\s?\^\s?(?:\{([23])\}|([23])))`)
+	scaled  = late.Compile(`(?i)(\d)(?:\s|\\[ ,])*(?:\\text\s*\{\s*)?\b(thousand|million|billion|trillion)s?\b\s*\}?`)
+	allReal = late.Compile(`(?i)^(?:x\s+(?:is|can\s+be)\s+)?(?:the\s+set\s+of\s+)?(?:all|any)\s+real(?:\s+numbers?)?\.?$`)
+	crossed = late.Compile(`(\d)\s*[xX]\s*10\s*(\^|\*\*)`)
 	powers  = strings.NewReplacer("<2>", "²", "<3>", "³")
 	// spelledPowers are units with a power in words
-	spelledPowers = regexp.MustCompile(`(?i)(\d\s*|\{\s*)(square|sq\.?|cubic|cu\.?)\s+(cm|mm|km|m|in|ft|yd|mi|inch(?:es)?|feet|foot|yards?|miles?|(?:centi|kilo|milli)?met(?:er|re)s?|units?)\b`)
+	spelledPowers = late.Compile(`(?i)(\d\s*|\{\s*)(square|sq\.?|cubic|cu\.?)\s+(cm|mm|km|m|in|ft|yd|mi|inch(?:es)?|feet|foot|yards?|miles?|(?:centi|kilo|milli)?met(?:er|re)s?|units?)\b`)
 )
 
 // ranged are the answers of a text that only says from where to where, or in which case
@@ -187,10 +187,10 @@ func ranged(all []item, text string) string {
 }
 
 var (
-	opening  = regexp.MustCompile(`(?i)^\W*(?:it\s+is\s+|from\s+|[a-z]\s*=\s*)?$`)
-	ranges   = regexp.MustCompile(`(?i)^[\s$*_]*\b(?:to|through|until|unless(?:\s+it(?:'s|\s+is|\s+equals))?)\b[\s$*_]*$`)
-	inCase   = regexp.MustCompile(`(?i)^[\s$*_,(]*(?:if|when|for|unless|provided)\b`)
-	elsewise = regexp.MustCompile(`(?i)^[\s$*_,;(]*(?:(?:and|or|but)\s+)?(?:otherwise|else)\b`)
+	opening  = late.Compile(`(?i)^\W*(?:it\s+is\s+|from\s+|[a-z]\s*=\s*)?$`)
+	ranges   = late.Compile(`(?i)^[\s$*_]*\b(?:to|through|until|unless(?:\s+it(?:'s|\s+is|\s+equals))?)\b[\s$*_]*$`)
+	inCase   = late.Compile(`(?i)^[\s$*_,(]*(?:if|when|for|unless|provided)\b`)
+	elsewise = late.Compile(`(?i)^[\s$*_,;(]*(?:(?:and|or|but)\s+)?(?:otherwise|else)\b`)
 )
 
 // stated is the answer that "the answer is" announces.
@@ -235,24 +235,24 @@ func stated(tail string, targets Targets) string {
 }
 
 var (
-	oneWord    = regexp.MustCompile(`^[\s*_"'` + "`" + `]*([A-Za-z]{3,})[*_"'` + "`" + `]*[.!]?\s*$`)
-	furtherOne = regexp.MustCompile(`(?i)^[.;!?\s]*\b(?:or|alternatively|otherwise|maybe|perhaps|possibly)\b,?`)
+	oneWord    = late.Compile(`^[\s*_"'` + "`" + `]*([A-Za-z]{3,})[*_"'` + "`" + `]*[.!]?\s*$`)
+	furtherOne = late.Compile(`(?i)^[.;!?\s]*\b(?:or|alternatively|otherwise|maybe|perhaps|possibly)\b,?`)
 	// furtherLine is another answer, alone behind a semicolon or on a line.
-	furtherLine = regexp.MustCompile(`^[\s.*_` + "`" + `]*?[;\n][\s*_` + "`" + `]*((?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|[-+]?\d[\d,./]*\d|[-+]?\d))[*_` + "`" + `]*[ \t\r.]*(?:\n|;|$)`)
-	broken      = regexp.MustCompile(`([\d$)*_])[ \t*_]*[;\n]\s*`)
+	furtherLine = late.Compile(`^[\s.*_` + "`" + `]*?[;\n][\s*_` + "`" + `]*((?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|[-+]?\d[\d,./]*\d|[-+]?\d))[*_` + "`" + `]*[ \t\r.]*(?:\n|;|$)`)
+	broken      = late.Compile(`([\d$)*_])[ \t*_]*[;\n]\s*`)
 	// correction is an answer, alone in its sentence, that replaces another one
-	correction  = regexp.MustCompile(`^[\s*_` + "`" + `]*(?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|\\?[$€£]?[-+]?\d[\d,./]*)(?:\s?(?:` + unitWords + `))?[*_` + "`" + `]*\s*(?:[.,;!?\n]|$)`)
-	furtherStop = regexp.MustCompile(`(?i)[.;!?]\s+((?:or|alternatively|otherwise|maybe|perhaps|possibly)\b)`)
-	unitBehind  = regexp.MustCompile(`^\s?((?:` + unitWords + `)(?:[²³]|\b)(?:\s?(?:/|per\b)\s?(?:` + unitWords + `)(?:[²³]|\b))?)`)
-	aside       = regexp.MustCompile(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
-	sentenceEnd = regexp.MustCompile(`[.;!?](?:\s|$)|\n`)
+	correction  = late.Compile(`^[\s*_` + "`" + `]*(?:[A-Za-z]\s*=\s*)?(?:\$[^$\n]+\$|\\\([^\n]+?\\\)|\\?[$€£]?[-+]?\d[\d,./]*)(?:\s?(?:` + unitWords + `))?[*_` + "`" + `]*\s*(?:[.,;!?\n]|$)`)
+	furtherStop = late.Compile(`(?i)[.;!?]\s+((?:or|alternatively|otherwise|maybe|perhaps|possibly)\b)`)
+	unitBehind  = late.Compile(`^\s?((?:` + unitWords + `)(?:[²³]|\b)(?:\s?(?:/|per\b)\s?(?:` + unitWords + `)(?:[²³]|\b))?)`)
+	aside       = late.Compile(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
+	sentenceEnd = late.Compile(`[.;!?](?:\s|$)|\n`)
 	// linked stands between two answers of one list; remark behind the second says that
 	// it begins something else.
-	linked = regexp.MustCompile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless(?:\s+it(?:'s|\s+is))?|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
-	choice = regexp.MustCompile(`(?i)^\W*(?:[A-Za-z]+\W+){0,2}\bor\b\W+(?:[A-Za-z]+\W+){0,3}$|或`)
-	orSo   = regexp.MustCompile(`(?i)\bor\s+(?:so|more|less|fewer)\b`)
-	binds  = regexp.MustCompile(`(?i)[,;、&]|\b(?:or|and|maybe|perhaps|possibly|alternatively|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless|else)\b|[或和]|以及`)
-	remark = regexp.MustCompile(`(?i)^[\s*_$` + "`" + `]*(?:is|are|was|were|does|did|do|has|have|can|will|would|being|more|less|of|times|fewer|because|since|as|was|decimals?|significant|places|digits|dp|sf|d\.p|s\.f)\b`)
+	linked = late.Compile(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless(?:\s+it(?:'s|\s+is))?|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
+	choice = late.Compile(`(?i)^\W*(?:[A-Za-z]+\W+){0,2}\bor\b\W+(?:[A-Za-z]+\W+){0,3}$|或`)
+	orSo   = late.Compile(`(?i)\bor\s+(?:so|more|less|fewer)\b`)
+	binds  = late.Compile(`(?i)[,;、&]|\b(?:or|and|maybe|perhaps|possibly|alternatively|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless|else)\b|[或和]|以及`)
+	remark = late.Compile(`(?i)^[\s*_$` + "`" + `]*(?:is|are|was|were|does|did|do|has|have|can|will|would|being|more|less|of|times|fewer|because|since|as|was|decimals?|significant|places|digits|dp|sf|d\.p|s\.f)\b`)
 )
 
 // firstSentence is the first line or sentence with anything in it; formulas are no ends.

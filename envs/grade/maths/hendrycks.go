@@ -1,15 +1,16 @@
 package maths
 
 import (
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 var (
-	shortFrac = regexp.MustCompile(`\\frac\s*(?:\{([^{}]*)\}|([^\s{\\]))\s*(?:\{([^{}]*)\}|([^\s{\\]))`)
-	shortRoot = regexp.MustCompile(`\\sqrt([^{\[])`)
-	slash     = regexp.MustCompile(`^(-?\d+)/(-?\d+)$`)
-	bareDot   = regexp.MustCompile(`(^|[\s{])\.(\d)`)
+	shortFrac = late.Compile(`\\frac\s*(?:\{([^{}]*)\}|([^\s{\\]))\s*(?:\{([^{}]*)\}|([^\s{\\]))`)
+	shortRoot = late.Compile(`\\sqrt([^{\[])`)
+	slash     = late.Compile(`^(-?\d+)/(-?\d+)$`)
+	bareDot   = late.Compile(`(^|[\s{])\.(\d)`)
 )
 
 // Hendrycks compares as the authors of the MATH data set do: two spellings are made alike

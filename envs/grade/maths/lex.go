@@ -3,11 +3,12 @@ package maths
 import (
 	"cmp"
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"hermes/internal/late"
 )
 
 type kind int
@@ -31,30 +32,30 @@ type token struct {
 const maxTokens = 2000
 
 var (
-	spacing  = regexp.MustCompile(`\\(?:[,;:> ]|qquad|quad|displaystyle|textstyle|limits|nolimits|hspace\{[^}]*\}|phantom\{[^}]*\}|bigg?[lr]?|Bigg?[lr]?|(?:left|right)\.|(?:left|right)(?:[^a-z]|$))`)
-	grouped  = regexp.MustCompile(`(^|[^\d.,])(\d{1,3}(?:,\d{3})+)($|[^\d,]|,[^\d])`)
-	coloured = regexp.MustCompile(`\\(?:text|math)?color(?:box)?\s*(?:\[[^\]]*\])?\s*\{[^{}]*\}`)
+	spacing  = late.Compile(`\\(?:[,;:> ]|qquad|quad|displaystyle|textstyle|limits|nolimits|hspace\{[^}]*\}|phantom\{[^}]*\}|bigg?[lr]?|Bigg?[lr]?|(?:left|right)\.|(?:left|right)(?:[^a-z]|$))`)
+	grouped  = late.Compile(`(^|[^\d.,])(\d{1,3}(?:,\d{3})+)($|[^\d,]|,[^\d])`)
+	coloured = late.Compile(`\\(?:text|math)?color(?:box)?\s*(?:\[[^\]]*\])?\s*\{[^{}]*\}`)
 	// 6.02e23; 0.1\overline{6}; 0.333…
-	scientific = regexp.MustCompile(`(^|[^\w.\\])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d{1,3})($|[^\w.])`)
-	repeating  = regexp.MustCompile(`(\d*)\.(\d*)\s*\\(?:overline|bar|dot|widebar|overbar)\s*(?:\{\s*(\d+)\s*\}|(\d))`)
-	going      = regexp.MustCompile(`(\d*)\.(\d*?)(\d)(\d+)\s*(?:\.\.\.|…|\\l?dots)`)
-	closeUp    = regexp.MustCompile(`,\\!\s*`)
-	degrees    = regexp.MustCompile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
+	scientific = late.Compile(`(^|[^\w.\\])(\d+(?:\.\d*)?|\.\d+)[eE]([-+]?\d{1,3})($|[^\w.])`)
+	repeating  = late.Compile(`(\d*)\.(\d*)\s*\\(?:overline|bar|dot|widebar|overbar)\s*(?:\{\s*(\d+)\s*\}|(\d))`)
+	going      = late.Compile(`(\d*)\.(\d*?)(\d)(\d+)\s*(?:\.\.\.|…|\\l?dots)`)
+	closeUp    = late.Compile(`,\\!\s*`)
+	degrees    = late.Compile(`\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree`)
 	// degreesOf are the degrees of an angle whose sine is asked for, suchThat is {x | x > 5}
-	degreesOf  = regexp.MustCompile(`(\d+(?:\.\d+)?)\s*(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree)`)
-	trig       = regexp.MustCompile(`(?:sin|cos|tan|cot|sec|csc)\b|(?:sin|cos|tan|cot|sec|csc)[\s({\d]`)
-	suchThat   = regexp.MustCompile(`^\s*\\?\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid|\||:)\s*([^|:]*[<>=][^|:]*|[^|:]*\\(?:[lg]e|ne|in)[^|:]*)\s*\\?\}\s*$`)
-	choose     = regexp.MustCompile(`\{\s*([^{}]+?)\s*\\choose\s*([^{}]+?)\s*\}`)
-	everything = regexp.MustCompile(`\(\s*-\s*\\infty\s*,\s*\+?\s*\\infty\s*\)`)
+	degreesOf  = late.Compile(`(\d+(?:\.\d+)?)\s*(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|°|\\degree)`)
+	trig       = late.Compile(`(?:sin|cos|tan|cot|sec|csc)\b|(?:sin|cos|tan|cot|sec|csc)[\s({\d]`)
+	suchThat   = late.Compile(`^\s*\\?\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?(?:\\mid|\||:)\s*([^|:]*[<>=][^|:]*|[^|:]*\\(?:[lg]e|ne|in)[^|:]*)\s*\\?\}\s*$`)
+	choose     = late.Compile(`\{\s*([^{}]+?)\s*\\choose\s*([^{}]+?)\s*\}`)
+	everything = late.Compile(`\(\s*-\s*\\infty\s*,\s*\+?\s*\\infty\s*\)`)
 	// punctured are the numbers but one, segment a line of two points, which is named as its length is
-	punctured = regexp.MustCompile(`^\s*(?:[a-z]\s*\\in\s*)?\\mathbb\s*\{?R\}?\s*\\(?:setminus|backslash)\s*\\\{\s*(-?\d+(?:\.\d+)?)\s*\\\}\s*$`)
-	segment   = regexp.MustCompile(`\\overline\s*\{\s*([A-Z]{2})\s*\}`)
-	percents  = regexp.MustCompile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
-	mixed     = regexp.MustCompile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
-	upright   = regexp.MustCompile(`([\d})])(?:\s|\\\s|~)*(?:\\(?:mathrm|text)\{[\s~]*(?:[cmk]?m|kg|g|s|h|in|ft|mph|rad|[kM]?[NJWV]|newtons?|joules?|watts?|volts?)\s*(?:\^\{?[23]\}?)?\s*\}(?:\s*\*?\s*\\(?:mathrm|text)\{\s*[smh]\s*\})?|\s[kM]?[NJWV](?:\s?[*]\s?[smh])?|\s(?:newton|joule|watt|volt)s?(?:[-\s](?:meter|metre|second)s?)?)\s*\.?\s*$`)
-	connected = regexp.MustCompile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
-	conjunct  = regexp.MustCompile(`,?\s+(?:and|or)\s+`)
-	units     = regexp.MustCompile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
+	punctured = late.Compile(`^\s*(?:[a-z]\s*\\in\s*)?\\mathbb\s*\{?R\}?\s*\\(?:setminus|backslash)\s*\\\{\s*(-?\d+(?:\.\d+)?)\s*\\\}\s*$`)
+	segment   = late.Compile(`\\overline\s*\{\s*([A-Z]{2})\s*\}`)
+	percents  = late.Compile(`(?i)\\%|\s*\b(?:percentage|percent|pct)\b`)
+	mixed     = late.Compile(`(^|[^\d./])(\d+) (\d+)/(\d+)($|[^\d./])`)
+	upright   = late.Compile(`([\d})])(?:\s|\\\s|~)*(?:\\(?:mathrm|text)\{[\s~]*(?:[cmk]?m|kg|g|s|h|in|ft|mph|rad|[kM]?[NJWV]|newtons?|joules?|watts?|volts?)\s*(?:\^\{?[23]\}?)?\s*\}(?:\s*\*?\s*\\(?:mathrm|text)\{\s*[smh]\s*\})?|\s[kM]?[NJWV](?:\s?[*]\s?[smh])?|\s(?:newton|joule|watt|volt)s?(?:[-\s](?:meter|metre|second)s?)?)\s*\.?\s*$`)
+	connected = late.Compile(`([\d)\]}])\s*(?:and|or)\s*([A-Za-z\\$(\d-])`)
+	conjunct  = late.Compile(`,?\s+(?:and|or)\s+`)
+	units     = late.Compile(`([\d})])\s*\\?\s(?:square |cubic )?(?:` + unitWords + `|in|units?)(?:\^\{?[23]\}?)?\s*\.?\s*$`)
 )
 
 // oneSpelling rewrites signs and commands that say the same.

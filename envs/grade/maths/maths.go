@@ -13,12 +13,12 @@ package maths
 import (
 	"math"
 	"math/cmplx"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"hermes/envs/grade/written"
+	"hermes/internal/late"
 )
 
 // Options tune [Equal]. The zero value is usable.
@@ -158,17 +158,17 @@ func readings(s string) []*node {
 var wordBase = strings.NewReplacer("two", "2", "three", "3", "four", "4", "five", "5", "six", "6", "seven", "7", "eight", "8", "nine", "9", "ten", "10", "twelve", "12", "sixteen", "16")
 
 var (
-	based   = regexp.MustCompile(`^\s*\$?([\dA-F]+)_(?:\{\s*)?(\d+)\s*\}?\$?\s*$`)
-	atPlace = regexp.MustCompile(`^\s*[fghpqFGPQ]\s*\(\s*-?\d+\s*\)\s*=\s*`)
+	based   = late.Compile(`^\s*\$?([\dA-F]+)_(?:\{\s*)?(\d+)\s*\}?\$?\s*$`)
+	atPlace = late.Compile(`^\s*[fghpqFGPQ]\s*\(\s*-?\d+\s*\)\s*=\s*`)
 	// optionAlone is a gold answer that is an option, optionSaid all of an answer that names one:
 	// "(A) 12", "A) 12", "The answer is \textbf{(A)}."
-	optionAlone = regexp.MustCompile(`^\s*(?:\\(?:text|textbf|mathrm)\s*\{)?\s*\(?([A-H])\)?\s*\}?\s*$`)
-	optionSaid  = regexp.MustCompile(`^\s*(?:(?i:the\s+|final\s+|correct\s+)*(?i:answer|option|choice)\s*(?i:is\s*)?:?\s*(?i:option\s*)?[$*]*(?:\\(?:text|textbf|mathrm)\s*\{\s*)?\(?([A-H])\)?\s*\}?[$*.\s]*|\(?([A-H])\)\s+[-\d$\\][^,;|&()A-H]{0,20})$`)
-	about       = regexp.MustCompile(`\\(?:approx|simeq|doteq)(?:[^A-Za-z]|$)|≈|≃|≅`)
-	leading     = regexp.MustCompile(`^\s*(?:=|≈|~|\\(?:approx|simeq|sim)(?:\s+|\b))+\s*`)
-	labelled    = regexp.MustCompile(`^\s*\\text\w*\{\s*\(([A-H])\)\s*\}\s*(\S.*)$`)
-	letters     = regexp.MustCompile(`^[A-Za-z]{3,}$`)
-	wrapped     = regexp.MustCompile(`\\(?:mathrm|text(?:bf|it|rm|normal)?|mathbf|mbox)\s*\{([^{}]*)\}`)
+	optionAlone = late.Compile(`^\s*(?:\\(?:text|textbf|mathrm)\s*\{)?\s*\(?([A-H])\)?\s*\}?\s*$`)
+	optionSaid  = late.Compile(`^\s*(?:(?i:the\s+|final\s+|correct\s+)*(?i:answer|option|choice)\s*(?i:is\s*)?:?\s*(?i:option\s*)?[$*]*(?:\\(?:text|textbf|mathrm)\s*\{\s*)?\(?([A-H])\)?\s*\}?[$*.\s]*|\(?([A-H])\)\s+[-\d$\\][^,;|&()A-H]{0,20})$`)
+	about       = late.Compile(`\\(?:approx|simeq|doteq)(?:[^A-Za-z]|$)|≈|≃|≅`)
+	leading     = late.Compile(`^\s*(?:=|≈|~|\\(?:approx|simeq|sim)(?:\s+|\b))+\s*`)
+	labelled    = late.Compile(`^\s*\\text\w*\{\s*\(([A-H])\)\s*\}\s*(\S.*)$`)
+	letters     = late.Compile(`^[A-Za-z]{3,}$`)
+	wrapped     = late.Compile(`\\(?:mathrm|text(?:bf|it|rm|normal)?|mathbf|mbox)\s*\{([^{}]*)\}`)
 )
 
 // worded tells whether an expression is a word, no product of letters: below is not elbow.

@@ -2,8 +2,9 @@ package maths
 
 import (
 	"math/big"
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 // unitWords are the units that are read behind a number in a sentence. "in" is not: it is a
@@ -144,9 +145,9 @@ func unitNamed(name string) (unit, bool) {
 }
 
 var (
-	ofUnit = regexp.MustCompile(`(?:[\d})]|\\pi\b|π)((?:\\[,;: ]|~|\s|\\text\w*\{|\\mathrm\{|\\mbox\{)*)(?:(square|cubic|sq\.?)\s+)?([A-Za-z]+|[€£¥°])\.?[\s}]*(?:\^\s*\{?([23])\}?|([²³]))?[}.\s]*$`)
-	money  = regexp.MustCompile(`^[\s(]*[-+]?\s*(?:\\?(\$)|([€£¥]))\s*[-+]?[\d.\\]`)
-	round  = regexp.MustCompile(`(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree)[\s.}]*$`)
+	ofUnit = late.Compile(`(?:[\d})]|\\pi\b|π)((?:\\[,;: ]|~|\s|\\text\w*\{|\\mathrm\{|\\mbox\{)*)(?:(square|cubic|sq\.?)\s+)?([A-Za-z]+|[€£¥°])\.?[\s}]*(?:\^\s*\{?([23])\}?|([²³]))?[}.\s]*$`)
+	money  = late.Compile(`^[\s(]*[-+]?\s*(?:\\?(\$)|([€£¥]))\s*[-+]?[\d.\\]`)
+	round  = late.Compile(`(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ)|\\degree)[\s.}]*$`)
 )
 
 // unitOf is the unit behind an expression, or the sign of money before it.

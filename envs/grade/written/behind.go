@@ -1,10 +1,11 @@
 package written
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"hermes/internal/late"
 )
 
 // leaving are verbs for what is left out.
@@ -13,7 +14,7 @@ const leaving = `eliminat(?:e|ed|es|ing)|exclud(?:e|ed|es|ing)|reject(?:ed|s|ing
 var (
 	// wrongBehind begins what denies the answer before it: "5 is wrong", "B isn't the answer".
 	// "5 is not a prime" says something else.
-	wrongBehind = regexp.MustCompile(`(?i)^(?:[\s$*_"')\]}` + "`" + `]|\\[)\]]|\\text\{)*(?:` +
+	wrongBehind = late.Compile(`(?i)^(?:[\s$*_"')\]}` + "`" + `]|\\[)\]]|\\text\{)*(?:` +
 		`(?:is|was|are|were|seems|looks|must\s+be|would\s+be)\s+(?:(?:clearly|also|definitely|obviously|therefore|thus|simply|just)\s+)*(?:wrong|incorrect|false|mistaken|invalid|rejected|discarded|excluded|eliminated|extraneous|impossible|ruled\s+out|out|too\s+(?:high|low|big|large|great|small|little|much|many|few)|(?:the|an?)\s+(?:wrong|incorrect|false|bad|poor|invalid|mistaken)\s+(?:answer|choice|option|guess|value|result|solution|one|idea|number|root|pick)|(?:the|an?)\s+(?:trap|distractor|decoy|mistake))\b` +
 		`|(?:(?:is|was|are|were|would|could|can|must|does|do|did)\s*(?:not|n't)|cannot|can't)\s+(?:be\s+)?(?:(?:the|a|an|my|our|your)\s+)?(?:(?:right|correct|final|true|real|valid|actual|possible)\b\s*)*(?:answer|solution|result|option|choice|one|value|right|correct|true|valid|possible|accepted|work)\b` +
 		`|(?:is|was)n't\s+(?:it|so)\b|(?:→\s*|[-=]>\s*)?(?:❌|✗|✘)|→\s*(?:wrong|incorrect|false|no)\b` +
@@ -24,9 +25,9 @@ var (
 		`|\?\s*(?:no|nope|wrong|not\s+(?:at\s+all|really|so))\s*[.!]*\s*$)`)
 	// ruling ends with what leaves out the answer behind it: "we can rule out B", "we reject
 	// the value 5"; "they rejected 5" may be the answer, where it is no letter.
-	ruling  = regexp.MustCompile(`(?i)\b(?:rul(?:e|ed|es|ing)\s+out|(?:` + leaving + `)\s+(?:the\s+)?(?:option|choice|answer|value|case|root|solution))\s+(?:(?:the|option|choice|answer|value|case|root|solution)\s+)*` + dressed + `(?:[a-z]\s*=\s*)?$|\b(?:we|i|let's|let\s+us)\s+(?:(?:can|must|should|may|will|have\s+to|need\s+to|therefore|thus|then|hence|also)\s+)*(?:exclude|reject|disregard)\s+` + dressed + `(?:[a-z]\s*=\s*)?$`)
-	leftOut = regexp.MustCompile(`(?i)\b(?:` + leaving + `)\s+(?:(?:the|option|choice|answer)\s+)*` + dressed + `$`)
-	struck  = regexp.MustCompile(`(?is)~~[^~]+~~|<(?:del|s|strike)>.*?</(?:del|s|strike)>`)
+	ruling  = late.Compile(`(?i)\b(?:rul(?:e|ed|es|ing)\s+out|(?:` + leaving + `)\s+(?:the\s+)?(?:option|choice|answer|value|case|root|solution))\s+(?:(?:the|option|choice|answer|value|case|root|solution)\s+)*` + dressed + `(?:[a-z]\s*=\s*)?$|\b(?:we|i|let's|let\s+us)\s+(?:(?:can|must|should|may|will|have\s+to|need\s+to|therefore|thus|then|hence|also)\s+)*(?:exclude|reject|disregard)\s+` + dressed + `(?:[a-z]\s*=\s*)?$`)
+	leftOut = late.Compile(`(?i)\b(?:` + leaving + `)\s+(?:(?:the|option|choice|answer)\s+)*` + dressed + `$`)
+	struck  = late.Compile(`(?is)~~[^~]+~~|<(?:del|s|strike)>.*?</(?:del|s|strike)>`)
 )
 
 // DeniedBehind tells whether what is behind an answer denies it.

@@ -1,9 +1,10 @@
 package written
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 const (
@@ -16,15 +17,15 @@ const (
 )
 
 var (
-	doubting = regexp.MustCompile(`(?i)(?:\b` + unlike + `|\b` + untrue + `|(?:\b(?:i|we|highly|really|strongly|very\s+much|seriously)\s+)doubt)\b` + subject + dressed + `[A-Za-z]?\s*=?\s*$`)
-	doubtful = regexp.MustCompile(`(?i)(?:don't|do not|doesn't|never|no|cannot|can't)\s+(?:really\s+)?$`)
-	doubt    = regexp.MustCompile(`(?i)\b(?:really\s+|highly\s+|strongly\s+)?doubt\b`)
+	doubting = late.Compile(`(?i)(?:\b` + unlike + `|\b` + untrue + `|(?:\b(?:i|we|highly|really|strongly|very\s+much|seriously)\s+)doubt)\b` + subject + dressed + `[A-Za-z]?\s*=?\s*$`)
+	doubtful = late.Compile(`(?i)(?:don't|do not|doesn't|never|no|cannot|can't)\s+(?:really\s+)?$`)
+	doubt    = late.Compile(`(?i)\b(?:really\s+|highly\s+|strongly\s+)?doubt\b`)
 	// bounding are words that make a bound of the number behind them, where they begin what
 	// is said: "is at least 5"; "needs at least 5" says how many are needed.
-	bounding = regexp.MustCompile(`(?i)(?:^|[:=(\n]|\b(?:is|are|be|was|were|equals?|just|slightly|well|far|somewhat|strictly|lies?|little|bit)\s|'s\s)[\s*_$"'` + "`" + `]*(?:(not?|any)\s+)?(at\s+least|at\s+most|up\s+to|(?:less|fewer|greater|more|smaller|larger|bigger|higher|lower)\s+than|over|under|below|above|beneath|almost|nearly|not\s+quite|at\s+(?:minimum|maximum))(?:\s+or\s+equal\s+to)?` + dressed + `$`)
-	bounded  = regexp.MustCompile(`(?i)^[\s$*_]*(?:[A-Za-z]+\s+)?(?:or\s+(more|greater|higher|above|less|fewer|lower|below)|at\s+(most|least))[\s.!*_]*$|^\+(?:[\s.,;!?)*_$]*$|\s[A-Za-z]{3})|^\s+at\s+the\s+very\s+(?:least|most)\b|^\s+or\s+so\s+many\b`)
+	bounding = late.Compile(`(?i)(?:^|[:=(\n]|\b(?:is|are|be|was|were|equals?|just|slightly|well|far|somewhat|strictly|lies?|little|bit)\s|'s\s)[\s*_$"'` + "`" + `]*(?:(not?|any)\s+)?(at\s+least|at\s+most|up\s+to|(?:less|fewer|greater|more|smaller|larger|bigger|higher|lower)\s+than|over|under|below|above|beneath|almost|nearly|not\s+quite|at\s+(?:minimum|maximum))(?:\s+or\s+equal\s+to)?` + dressed + `$`)
+	bounded  = late.Compile(`(?i)^[\s$*_]*(?:[A-Za-z]+\s+)?(?:or\s+(more|greater|higher|above|less|fewer|lower|below)|at\s+(most|least))[\s.!*_]*$|^\+(?:[\s.,;!?)*_$]*$|\s[A-Za-z]{3})|^\s+at\s+the\s+very\s+(?:least|most)\b|^\s+or\s+so\s+many\b`)
 	// corrects begins what takes an answer back for another one: "? No, 7".
-	corrects = regexp.MustCompile(`(?i)^[\s.!?;,*_$"')` + "`" + `—-]*(?:(?:no|nope|wait|hmm+|oops|sorry|actually|correction|scratch\s+that|rather|or\s+rather|i\s+mean|make\s+that|hold\s+on)\b[\s,.!:;—-]*)+(?:(?:it|that|(?:the\s+)?(?:correct\s+|right\s+|actual\s+)?(?:answer|value|one))(?:'s|\s+(?:is|was|should\s+be|must\s+be))\s+)?`)
+	corrects = late.Compile(`(?i)^[\s.!?;,*_$"')` + "`" + `—-]*(?:(?:no|nope|wait|hmm+|oops|sorry|actually|correction|scratch\s+that|rather|or\s+rather|i\s+mean|make\s+that|hold\s+on)\b[\s,.!:;—-]*)+(?:(?:it|that|(?:the\s+)?(?:correct\s+|right\s+|actual\s+)?(?:answer|value|one))(?:'s|\s+(?:is|was|should\s+be|must\s+be))\s+)?`)
 )
 
 // Corrected is where the answer begins that a text gives instead of the one before it; 0

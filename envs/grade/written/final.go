@@ -2,15 +2,16 @@ package written
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 var (
-	tags    = regexp.MustCompile(`(?is)<(answer|final[_-]?answer|ans|final|choice|option|result)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]?answer|ans|final|choice|option|result)\s*>|$)`)
-	joined  = regexp.MustCompile(`(?i)^[\s,;.]*(?:(?:or|and|或|和)[\s,;]*)?$`)
-	fenced  = regexp.MustCompile("(?s)^```[a-zA-Z]*[ \t]*\r?\n?(.*?)\r?\n?```$")
-	denying = regexp.MustCompile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike|(?:all|every)(?:\s+[a-z]+)?\s+but|better\s+than)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|possibly|ever|quite|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
+	tags    = late.Compile(`(?is)<(answer|final[_-]?answer|ans|final|choice|option|result)\b[^<>]*>(.*?)(?:</(?:answer|final[_-]?answer|ans|final|choice|option|result)\s*>|$)`)
+	joined  = late.Compile(`(?i)^[\s,;.]*(?:(?:or|and|或|和)[\s,;]*)?$`)
+	fenced  = late.Compile("(?s)^```[a-zA-Z]*[ \t]*\r?\n?(.*?)\r?\n?```$")
+	denying = late.Compile(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike|(?:all|every)(?:\s+[a-z]+)?\s+but|better\s+than)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|possibly|ever|quite|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
 )
 
 // Final is the part of an answer that counts: what stands behind the thinking; there, in
@@ -59,15 +60,15 @@ func Final(text string) string {
 
 var (
 	// reasons are brackets at the end that say why
-	reasons   = regexp.MustCompile(`(?i)\s+\((?:since|because|as|where|using|by|from|given|rejecting|discarding|check(?:ing)?|see|recall|note)\b[^()\n]*\)[.\s*$]*$`)
-	bracketed = regexp.MustCompile(`(?i)\[(/?)(answer|final_answer|ans|result|choice)\]`)
-	thousands = regexp.MustCompile(`\b\d{1,3}(?:'\d{3})+\b`)
+	reasons   = late.Compile(`(?i)\s+\((?:since|because|as|where|using|by|from|given|rejecting|discarding|check(?:ing)?|see|recall|note)\b[^()\n]*\)[.\s*$]*$`)
+	bracketed = late.Compile(`(?i)\[(/?)(answer|final_answer|ans|result|choice)\]`)
+	thousands = late.Compile(`\b\d{1,3}(?:'\d{3})+\b`)
 	// pythonic is the member of an object in single quotation marks.
-	pythonic = regexp.MustCompile(`(?is)^\{.*?'(?:answer|final_?answer|choice|option|result|solution)'\s*:\s*(?:'([^']*)'|"([^"]*)"|([-+\d.]+))\s*[,}]`)
+	pythonic = late.Compile(`(?is)^\{.*?'(?:answer|final_?answer|choice|option|result|solution)'\s*:\s*(?:'([^']*)'|"([^"]*)"|([-+\d.]+))\s*[,}]`)
 )
 
 // spoken is a sign in a word where a number begins: "is minus 3", not "10 minus 3".
-var spoken = regexp.MustCompile(`(?i)(^\s*|[:=(,$]\s*|\b(?:is|are|be|was|were|equals|to|or|and|of|get|gives|but|not)\s+)(?:minus|negative)\s+([$(\\]{0,2}[\d.])`)
+var spoken = late.Compile(`(?i)(^\s*|[:=(,$]\s*|\b(?:is|are|be|was|were|equals|to|or|and|of|get|gives|but|not)\s+)(?:minus|negative)\s+([$(\\]{0,2}[\d.])`)
 
 func tagged(text string) [][]int {
 	if !strings.Contains(text, "<") {

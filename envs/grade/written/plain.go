@@ -1,13 +1,14 @@
 package written
 
 import (
-	"regexp"
 	"strings"
+
+	"hermes/internal/late"
 )
 
 var (
-	permille = regexp.MustCompile(`(\d)\s?(?:‰|per\s?mille?\b)`)
-	halves   = regexp.MustCompile(`(?i)(^|[^\d.,])(\d+)\s+and\s+(?:((?:a|one)[\s-]half)|((?:a|one)\s+quarter)|(three\s+quarters)|(\d+/\d+))`)
+	permille = late.Compile(`(\d)\s?(?:‰|per\s?mille?\b)`)
+	halves   = late.Compile(`(?i)(^|[^\d.,])(\d+)\s+and\s+(?:((?:a|one)[\s-]half)|((?:a|one)\s+quarter)|(three\s+quarters)|(\d+/\d+))`)
 )
 
 // Plain writes numbers that are said in words in digits: 5.5 for "5 and a half", 5e-3 for 5‰.
