@@ -10,7 +10,6 @@ export CGO_ENABLED ?= 0
 
 build: slotd ## the binaries, in build/
 	$(GO) build -trimpath -tags slotd -ldflags "-s -w" -o build/ ./cmd/hermes
-	cp backends/slotd/program/slotd build/slotd
 	@echo "built: $(CURDIR)/$(BIN)"
 
 install: build ## hermes in PREFIX/bin
@@ -19,7 +18,8 @@ install: build ## hermes in PREFIX/bin
 	@echo "installed: $(DESTDIR)$(PREFIX)/bin/hermes"
 
 slotd: ## the small program of boxes, which hermes embeds
-	$(GO) build -trimpath -ldflags "-s -w" -o backends/slotd/program/slotd ./cmd/slotd
+	GOOS=linux $(GO) build -trimpath -ldflags "-s -w" -o build/slotd ./cmd/slotd
+	$(GO) run ./backends/slotd/program/pack build/slotd backends/slotd/program/slotd.zst
 
 demo: build ## the main job: sample tasks, an embedded scripted model, real tools and checkers
 	@sh scripts/demo.sh $(BIN)
@@ -64,7 +64,7 @@ bench: build ## figures, on this machine
 engine: ## what needs a Docker engine, on one of its own (root; Debian packages docker.io and debootstrap)
 	@host=$$(scripts/docker.sh start) && { \
 		export HERMES_TEST_DOCKER=$$host; \
-		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/app ./envs/terminalbench && $(GO) test -run 'TestDocs/sandboxes|TestEngineDies' ./cmd/hermes; \
+		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/build ./envs/terminalbench && $(GO) test -run 'TestDocs/sandboxes|TestEngineDies' ./cmd/hermes; \
 		code=$$?; scripts/docker.sh stop; exit $$code; }
 
 sshd: ## what needs a real sshd, on one of its own on the loopback (Debian package openssh-server)
@@ -81,7 +81,7 @@ fuzz: ## every fuzz target for FUZZTIME
 
 long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills, 200 exact rollouts on each wire of real servers
 	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
-	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy -long
+	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy/exact -long
 	$(GO) test -timeout 60m -run TestNoByteVanishes ./parsers -long # a million damaged texts
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
 	$(GO) test -timeout 60m -run 'Escapes|Killed' ./backends/namespace -long
@@ -104,4 +104,4 @@ test-tokenizers: tokenizers ## the bound tokenizer library against the conforman
 	CGO_ENABLED=1 $(GO) test -tags hftokenizers ./parsers/tokenizer/hf
 
 clean:
-	rm -rf build backends/slotd/program/slotd
+	rm -rf build backends/slotd/program/slotd.zst

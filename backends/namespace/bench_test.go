@@ -1,6 +1,7 @@
 package namespace_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -208,4 +209,42 @@ func memoryFree(b *testing.B) int64 {
 		b.Fatal(err)
 	}
 	return kib << 10
+}
+
+// BenchmarkTwoWays is a box with one command, eight at once: run by its first process, or by slotd,
+// which then is there before the box is handed out. docs/decisions/pid1.md has figures.
+func BenchmarkTwoWays(b *testing.B) {
+	one := func(b *testing.B, back *namespace.Backend, served bool) error {
+		box, err := back.Open(b.Context(), backends.Spec{})
+		if err != nil {
+			return err
+		}
+		runs := box
+		if served {
+			back.Need(box.ID())
+			runs = box.(backends.Unwrapper).Unwrap() // the client, which calls slotd
+		}
+		r, err := runs.Exec(b.Context(), backends.Cmd{Argv: []string{"/bin/true"}})
+		if err == nil && r.Code != 0 {
+			err = fmt.Errorf("exit code %d", r.Code)
+		}
+		return errors.Join(err, box.Close(b.Context()))
+	}
+	for name, served := range map[string]bool{"first-process": false, "slotd": true} {
+		b.Run(name, func(b *testing.B) {
+			back := shipped(b, namespace.Config{})
+			used := processorTime(b)
+			b.SetParallelism(4)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := one(b, back, served); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "boxes/s")
+			b.ReportMetric(float64((processorTime(b)-used).Microseconds())/1000/float64(b.N), "cpu-ms/box")
+		})
+	}
 }

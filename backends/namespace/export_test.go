@@ -106,3 +106,12 @@ func (b *Backend) PID(id string) int {
 	}
 	return -1
 }
+
+// Need notes that a box needs slotd, so that later ones have it from the start.
+func (b *Backend) Need(id string) {
+	for _, x := range b.held.All() {
+		if x.id == id {
+			x.needed.Store(true)
+		}
+	}
+}

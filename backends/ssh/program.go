@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,9 +29,8 @@ func readProgram(configured, arch string) (text []byte, hash string, err error) 
 }
 
 func ownProgram(arch string) ([]byte, error) {
-	if f, err := program.Open(); err == nil {
-		defer f.Close()
-		return io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
+	if text, err := program.Bytes(); err == nil {
+		return text, nil
 	}
 	own, err := os.Executable()
 	if err != nil {

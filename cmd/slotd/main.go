@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command slotd is the server inside a box, as a program of its own.
 package main
 

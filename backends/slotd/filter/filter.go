@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package filter is the seccomp filter of commands in a box: a list of the calls that
 // programs need, each in a group with its reason. Everything else is refused.
 package filter

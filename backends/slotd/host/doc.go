@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package host runs commands and handles files on the machine where it is: the core of slotd, and
 // the whole of a box of the local driver.
 //
@@ -9,4 +11,6 @@
 // every call has a bound (bounds.go).
 //
 // A [Host] is safe for concurrent use.
+//
+// It is built for Linux alone.
 package host

@@ -1,2 +1,4 @@
+//go:build linux
+
 // Package procs finds processes in /proc, and the tree of those that a command has started.
 package procs

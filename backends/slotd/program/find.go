@@ -4,12 +4,9 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
-
-	"golang.org/x/sys/unix"
 )
 
 // name is what the program is called wherever it is put.
@@ -39,14 +36,11 @@ func Find(configured, arch, prefix string) (path string, forget func() error, er
 
 // write puts the embedded program where others can start it.
 func write(prefix string) (string, error) {
-	f, err := Open()
-	if err != nil {
-		return "", err
+	if len(packed()) == 0 { // before a folder is made
+		return "", unpack(nil)
 	}
-	defer f.Close()
-	var at unix.Statfs_t
-	if err := unix.Statfs(os.TempDir(), &at); err != nil || at.Flags&unix.ST_NOEXEC != 0 {
-		return "", fmt.Errorf("nothing can be started from %s", os.TempDir())
+	if err := canStart(os.TempDir()); err != nil {
+		return "", err
 	}
 	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
@@ -55,8 +49,7 @@ func write(prefix string) (string, error) {
 	path := filepath.Join(dir, name)
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if err == nil {
-		_, err = io.Copy(to, io.NewSectionReader(f, 0, 1<<40))
-		err = errors.Join(err, to.Close())
+		err = errors.Join(unpack(to), to.Close())
 	}
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))

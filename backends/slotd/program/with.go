@@ -4,7 +4,8 @@ package program
 
 import _ "embed" // the program itself
 
-//go:embed slotd
+//go:embed slotd.zst
 var text []byte
 
-func bytes() []byte { return text }
+// packed is the program, compressed with zstd.
+func packed() []byte { return text }

@@ -2,4 +2,4 @@
 
 package program
 
-func bytes() []byte { return nil }
+func packed() []byte { return nil }

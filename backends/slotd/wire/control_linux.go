@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,32 +19,6 @@ import (
 
 // errNoDescriptor is what the box says when the other end sent nonsense.
 var errNoDescriptor = errors.New("control socket: a byte came without a descriptor")
-
-// Message is data as one message.
-func Message(data []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
-}
-
-// WriteMessage writes one message.
-func WriteMessage(w io.Writer, data []byte) error {
-	_, err := w.Write(Message(data))
-	return err
-}
-
-// ReadMessage reads one message of at most max bytes.
-func ReadMessage(r io.Reader, max uint32) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > max {
-		return nil, fmt.Errorf("message of %d bytes is longer than %d", n, max)
-	}
-	data := make([]byte, n)
-	_, err := io.ReadFull(r, data)
-	return data, err
-}
 
 // Pair returns a connected pair of stream sockets: ours as a connection, theirs as a file.
 func Pair() (*net.UnixConn, *os.File, error) {
