@@ -26,8 +26,8 @@ import (
 //	<!-- file: NAME -->            the block, of whatever language, is the content of this file
 //	<!-- part of: PATH -->         the block stands word for word in this file of the checkout
 //
-// The blocks of one page run in one fresh folder, one after the other. The variable CHECKOUT
-// is the folder of the sources.
+// The blocks of one page run in one fresh folder, one after the other, as if they were typed: cd
+// holds for what follows. The variable CHECKOUT is the folder of the sources.
 type shellBlock struct {
 	line    int
 	console bool
@@ -262,11 +262,15 @@ func docShell(t *testing.T, dir string) func(t *testing.T, line int, command str
 	if err != nil {
 		t.Fatal(err)
 	}
+	at := filepath.Join(bin, "folder") // where the last command has left the shell
 	return func(t *testing.T, line int, command string, output []string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		c := exec.CommandContext(ctx, "sh", "-e", "-c", command)
+		c := exec.CommandContext(ctx, "sh", "-e", "-c", "trap 'pwd >"+at+"' EXIT\n"+command)
+		if was, err := os.ReadFile(at); err == nil {
+			dir = strings.TrimSuffix(string(was), "\n")
+		}
 		c.Dir = dir
 		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CHECKOUT="+root, "HERMES_HOME="+filepath.Join(bin, "home"), "HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
 		if engine := os.Getenv("HERMES_TEST_DOCKER"); engine != "" {

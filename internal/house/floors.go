@@ -18,6 +18,7 @@ type floor struct {
 // plan is who stands where; imports go down, or sideways inside a room.
 func plan() []floor {
 	return []floor{
+		{room: "examples", level: 8},
 		{room: "cmd", level: 7, open: true},
 		{room: "internal/app", level: 6},
 		{room: "internal", level: 5, open: true},
