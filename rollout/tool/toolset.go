@@ -14,9 +14,9 @@ import (
 // Toolset is a named group of tools; it may include other toolsets.
 type Toolset struct {
 	Name        string   `yaml:"-"`
-	Description string   `yaml:"description"`
-	Tools       []string `yaml:"tools"`
-	Includes    []string `yaml:"includes"`
+	Description string   `yaml:"description"` // for people
+	Tools       []string `yaml:"tools"`       // names of tools
+	Includes    []string `yaml:"includes"`    // names of other toolsets
 }
 
 // Composite reports whether the set is made of others.
