@@ -24,6 +24,7 @@ import (
 //	<!-- needs server docker -->   a server of the model NAME at http://127.0.0.1:8000/v1; a program
 //	<!-- not run: REASON -->       the block is shown only
 //	<!-- file: NAME -->            the block, of whatever language, is the content of this file
+//	<!-- in a copy: NAME... -->    what follows runs in a folder with these files of the checkout
 //	<!-- part of: PATH -->         the block stands word for word in this file of the checkout
 //
 // The blocks of one page run in one fresh folder, one after the other, as if they were typed: cd
@@ -33,8 +34,9 @@ type shellBlock struct {
 	console bool
 	needs   []string
 	notRun  string
-	file    string // written instead of run
-	source  string // compared instead of run
+	file    string   // written instead of run
+	source  string   // compared instead of run
+	copies  []string // files and folders of the checkout that are copied instead
 	text    []string
 }
 
@@ -43,7 +45,8 @@ var (
 	notRunMark = regexp.MustCompile(`^<!-- not run: (.+?) -->$`)
 	fileMark   = regexp.MustCompile(`^<!-- file: (.+?) -->$`)
 	partMark   = regexp.MustCompile(`^<!-- part of: (.+?) -->$`)
-	likeMark   = regexp.MustCompile(`^<!-- *(need|not|file|part)`)
+	copyMark   = regexp.MustCompile(`^<!-- in a copy: (.+?) -->$`)
+	likeMark   = regexp.MustCompile(`^<!-- *(need|not|file|part|in )`)
 	fence      = regexp.MustCompile("^```([a-z]*)(.*)$")
 )
 
@@ -77,6 +80,8 @@ func shellBlocks(page string) (blocks []shellBlock, err error) {
 			b.file = fileMark.FindStringSubmatch(mark)[1]
 		case partMark.MatchString(mark):
 			b.source = partMark.FindStringSubmatch(mark)[1]
+		case copyMark.MatchString(mark):
+			blocks = append(blocks, shellBlock{line: i + 1, copies: strings.Fields(copyMark.FindStringSubmatch(mark)[1])})
 		case likeMark.MatchString(mark):
 			return nil, fmt.Errorf("line %d: no mark of a block: %s", i+1, mark)
 		case mark != "":
@@ -96,6 +101,26 @@ func (b shellBlock) write(dir string) error {
 		return err
 	}
 	return os.WriteFile(name, []byte(strings.Join(b.text, "\n")+"\n"), 0o644)
+}
+
+// copy copies files and folders of the checkout into dir.
+func (b shellBlock) copy(dir string) error {
+	for _, name := range b.copies {
+		from, to := filepath.Join(checkout, name), filepath.Join(dir, name)
+		info, err := os.Stat(from)
+		if err == nil && info.IsDir() {
+			err = os.CopyFS(to, os.DirFS(from))
+		} else if err == nil {
+			var raw []byte
+			if raw, err = os.ReadFile(from); err == nil {
+				err = os.WriteFile(to, raw, 0o644)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", b.line, err)
+		}
+	}
+	return nil
 }
 
 // compare reports whether a block is not what its source says.
@@ -137,14 +162,14 @@ const checkout = "../.."
 func pages(t *testing.T) []string {
 	t.Helper()
 	var list []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "changes/*.md", "examples/*.md", "examples/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(checkout, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, found...)
 	}
-	if len(list) < 25 {
+	if len(list) < 50 {
 		t.Fatalf("only %d pages", len(list))
 	}
 	return list
@@ -183,8 +208,8 @@ func TestDocs(t *testing.T) {
 					t.Logf("line %d is left out: %s", b.line, why)
 					continue
 				}
-				if b.file != "" || b.source != "" {
-					err := error(nil)
+				if b.file != "" || b.source != "" || b.copies != nil {
+					err := b.copy(dir)
 					if b.file != "" {
 						err = b.write(dir)
 					}
