@@ -28,6 +28,7 @@ func (c *batchCmd) Run(h *host) error {
 	b := app.Batch{Datasets: c.Datasets, PartsFlags: c.PartsFlags, PromptFlags: c.PromptFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
 		Settings: h.Layers.Settings(h.parsed)}
 	books, err := b.Run(h.Ctx, h.app())
+	h.flushLogs()
 	if err == nil || books.Planned > 0 && !isUsage(err) { // no books: the run was not opened
 		b.Summary(h.Stdio.Err, books)
 		if c.JSON {

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"hermes/configs"
+	"hermes/internal/nearest"
 )
 
 // configCmd is `hermes config`.
@@ -108,7 +109,7 @@ func findCommand(n *kong.Node, names []string) (*kong.Node, error) {
 		}
 		if next == nil {
 			near := ""
-			if m := configs.Nearest(name, have); m != "" {
+			if m := nearest.Name(name, have); m != "" {
 				near = " (did you mean " + m + "?)"
 			}
 			return nil, Usage("no command %q%s", strings.Join(names, " "), near)

@@ -208,6 +208,7 @@ func (c *envProcess) Run(h *host) error {
 		return Usage("--grader %s: an environment scores by itself", c.Grader)
 	}
 	books, groups, err := app.ProcessEnv(h.Ctx, h.app(), b)
+	h.flushLogs()
 	if err == nil || books.Planned > 0 && !isUsage(err) {
 		b.Summary(h.Stdio.Err, books)
 		for _, text := range groups.Void {

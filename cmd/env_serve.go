@@ -44,6 +44,7 @@ func (c *envServe) Run(h *host) error {
 	}
 	s := app.Serve{Envs: c.Envs, Set: c.Set, ServeFlags: c.ServeFlags, Batch: app.Batch{PartsFlags: c.PartsFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags, Settings: settings}}
 	totals, books, err := s.Run(h.Ctx, h.app())
+	h.flushLogs()
 	if totals.Envs != nil && !isUsage(err) {
 		tellServed(h, totals)
 		if c.JSON {

@@ -47,6 +47,7 @@ func (c *evalFlags) evaluate(h *host, e app.Eval) error {
 		return m.Text(h.Stdio.Out)
 	}
 	return exitOf(e.Run(h.Ctx, h.app(), func(done app.Evaluated) error {
+		h.flushLogs()
 		e.Summary(h.Stdio.Err, done.Books)
 		if done.Report == nil {
 			return nil

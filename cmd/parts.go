@@ -5,7 +5,8 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/ssh/station"
 	"hermes/envs"
 	"hermes/internal/app"
@@ -31,7 +32,7 @@ func Builtin() Parts {
 		Backends: app.Backends(nil),
 		Tools:    box.Builtin(),
 		Envs:     app.Envs(),
-		Guises:   map[string]func([]string) int{slotd.Name: inBox},
+		Guises:   map[string]func([]string) int{wire.Name: inBox},
 	}
 }
 
@@ -44,5 +45,5 @@ func inBox(args []string) int {
 	if code, handled := station.Main(args, os.Stdin, os.Stdout, os.Stderr); handled {
 		return code
 	}
-	return slotd.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)
+	return server.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)
 }

@@ -14,6 +14,7 @@ import (
 
 	"hermes/configs"
 	"hermes/internal/app"
+	"hermes/internal/plainlog"
 )
 
 // process is what run gets of the process it lives in.
@@ -56,7 +57,7 @@ type root struct {
 
 type logFlags struct {
 	Level  slog.Level `default:"warn" help:"Least severe log lines on stderr: debug, info, warn, error."`
-	Format string     `default:"text" enum:"text,json" help:"Form of log lines: ${enum}."`
+	Format string     `default:"text" enum:"text,logfmt,json" help:"Form of log lines: ${enum}; text counts lines that repeat."`
 }
 
 // host is what a command may use: bound to the Run methods.
@@ -74,6 +75,7 @@ type host struct {
 	args    []string         // without the program's name
 	opened  func(dir string) // see app.Host.Opened
 	handler func(io.Writer) slog.Handler
+	logs    []*plainlog.Handler // made by handler; flushed at the end
 	kong    *kong.Kong
 	parsed  *kong.Context
 }
@@ -136,8 +138,9 @@ func (h *host) dispatch(args []string, say func(string)) error {
 	for _, w := range h.Layers.Warnings() {
 		say("warning: " + w)
 	}
-	h.handler = func(w io.Writer) slog.Handler { return h.Redact.Handler(logHandler(w, grammar.Log)) }
+	h.handler = func(w io.Writer) slog.Handler { return h.Redact.Handler(h.logHandler(w, grammar.Log)) }
 	h.Log = slog.New(h.handler(h.Stdio.Err))
+	defer h.flushLogs()
 	return h.parsed.Run(h)
 }
 
@@ -210,12 +213,25 @@ func hint(err error) string {
 	return "\nSee " + name + " --help."
 }
 
-func logHandler(w io.Writer, f logFlags) slog.Handler {
+func (h *host) logHandler(w io.Writer, f logFlags) slog.Handler {
 	o := &slog.HandlerOptions{Level: f.Level}
-	if f.Format == "json" {
+	switch f.Format {
+	case "json":
 		return slog.NewJSONHandler(w, o)
+	case "logfmt":
+		return slog.NewTextHandler(w, o)
 	}
-	return slog.NewTextHandler(w, o)
+	plain := plainlog.New(w, f.Level)
+	h.logs = append(h.logs, plain)
+	return plain
+}
+
+// flushLogs writes how many log lines were counted in place of written. An error of stderr is
+// not reported: there is no other place for it.
+func (h *host) flushLogs() {
+	for _, l := range h.logs {
+		_ = l.Flush()
+	}
 }
 
 // finish says an error and returns the exit code. An interrupted run keeps the code of

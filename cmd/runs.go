@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"hermes/configs"
+	"hermes/internal/nearest"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 	"hermes/trajectory/stats"
@@ -60,7 +60,7 @@ func (p runPlace) dir(name string) (string, error) {
 		have = append(have, e.Name())
 	}
 	near := ""
-	if n := configs.Nearest(name, have); n != "" {
+	if n := nearest.Name(name, have); n != "" {
 		near = "; did you mean " + n + "?"
 	}
 	return "", Usage("no run %q, neither as a path nor in %s%s", name, p.Out, near)

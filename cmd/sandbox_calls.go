@@ -13,9 +13,9 @@ import (
 	"hermes/backends"
 	"hermes/backends/docker"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
 	"hermes/backends/slotd/filter"
 	"hermes/backends/slotd/program"
+	"hermes/backends/slotd/wire"
 	"hermes/internal/app"
 )
 
@@ -77,10 +77,10 @@ func seeCalls(ctx context.Context, b *app.ChosenBackend) (seen filter.Seen, err 
 		defer cancel()
 		err = errors.Join(err, box.Close(own))
 	}()
-	if err := box.WriteFile(ctx, slotd.Name, raw, 0o755); err != nil {
+	if err := box.WriteFile(ctx, wire.Name, raw, 0o755); err != nil {
 		return seen, err
 	}
-	r, err := box.Exec(ctx, backends.Cmd{Argv: []string{"./" + slotd.Name, "calls"}, Timeout: callsTime / 2})
+	r, err := box.Exec(ctx, backends.Cmd{Argv: []string{"./" + wire.Name, "calls"}, Timeout: callsTime / 2})
 	if err != nil {
 		return seen, err
 	}

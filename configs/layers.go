@@ -12,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 // Layer is a place that settings come from, lowest first.
@@ -163,7 +165,7 @@ func (l *Layers) user(d *Document) error {
 		case slices.Contains(Sections(), k.Value):
 			errs = append(errs, l.section(d, k, v))
 		case !known || f != nil && !f.IsMap() && v.Kind == yaml.MappingNode:
-			if near := Nearest(k.Value, l.scope.keys()); near != "" && near != k.Value {
+			if near := nearest.Name(k.Value, l.scope.keys()); near != "" && near != k.Value {
 				l.warnings = append(l.warnings, fmt.Sprintf("%s:%d: unknown key %s is ignored (did you mean %s?)", d.File, k.Line, k.Value, near))
 			} else {
 				foreign = append(foreign, k.Value)
@@ -260,7 +262,7 @@ func EnvName(flag string) string {
 func ownVariables() []string { return []string{"HERMES_HOME"} }
 
 func unknownVariable(e Env, name string, known map[string]*kong.Flag) string {
-	text := "variable " + name + " is no setting and is ignored" + didYouMean(name, slices.Sorted(maps.Keys(known)))
+	text := "variable " + name + " is no setting and is ignored" + nearest.Hint(name, slices.Sorted(maps.Keys(known)))
 	if at := e.Source(name); at != name {
 		return at + ": " + text
 	}

@@ -4,6 +4,8 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+
+	"hermes/internal/nearest"
 )
 
 //go:embed presets/*.yaml
@@ -27,7 +29,7 @@ func Presets() []string {
 func Preset(name string) (*Document, error) {
 	raw, err := presets.ReadFile("presets/" + name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("no preset %q (have %s)%s", name, strings.Join(Presets(), ", "), didYouMean(name, Presets()))
+		return nil, fmt.Errorf("no preset %q (have %s)%s", name, strings.Join(Presets(), ", "), nearest.Hint(name, Presets()))
 	}
 	return Read("preset "+name, raw)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 // scope tells which keys exist: those of the chosen command, and those of any command.
@@ -73,7 +75,7 @@ func (s *scope) unknown(key string) string {
 	if key == "config" || key == "help" {
 		return "key " + key + " can only be given as a flag"
 	}
-	return "unknown key " + key + didYouMean(key, append(s.keys(), Sections()...))
+	return "unknown key " + key + nearest.Hint(key, append(s.keys(), Sections()...))
 }
 
 // pairs yields the top-level keys of a document with their values, aliases followed.

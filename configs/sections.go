@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 // Sections are the top-level keys of a run file that are not flags.
@@ -81,7 +83,7 @@ func (s Section) OnlyKeys(known []string) error {
 	var errs []error
 	for k := range (&Document{Root: s.Node}).pairs() {
 		if !slices.Contains(known, k.Value) {
-			errs = append(errs, &Error{File: s.File, Line: k.Line, Msg: "unknown key " + s.Name + "." + k.Value + didYouMean(k.Value, known)})
+			errs = append(errs, &Error{File: s.File, Line: k.Line, Msg: "unknown key " + s.Name + "." + k.Value + nearest.Hint(k.Value, known)})
 		}
 	}
 	return errors.Join(errs...)
@@ -149,7 +151,7 @@ func linesOf(raw []byte, original *yaml.Node) map[int]int {
 func (s Section) typeError(msg string, lines map[int]int, t reflect.Type) error {
 	at := func(n string) int { i, _ := strconv.Atoi(n); return lines[i] }
 	if m := unknownField.FindStringSubmatch(msg); m != nil {
-		return &Error{File: s.File, Line: at(m[1]), Msg: "unknown key " + m[2] + " in " + s.Name + didYouMean(m[2], yamlKeys(t, map[reflect.Type]bool{}))}
+		return &Error{File: s.File, Line: at(m[1]), Msg: "unknown key " + m[2] + " in " + s.Name + nearest.Hint(m[2], yamlKeys(t, map[reflect.Type]bool{}))}
 	}
 	if m := wrongType.FindStringSubmatch(msg); m != nil {
 		got := strings.TrimPrefix(m[2], "!!")

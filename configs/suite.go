@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 //go:embed suites/*.yaml
@@ -115,7 +117,7 @@ func newSuite(doc *Document, folder, name string) (*Suite, error) {
 	}
 	for name, cells := range s.Matrix {
 		if !slices.Contains(Axes(), name) {
-			bad("matrix: unknown key %s%s (have %s)", name, didYouMean(name, Axes()), strings.Join(Axes(), ", "))
+			bad("matrix: unknown key %s%s (have %s)", name, nearest.Hint(name, Axes()), strings.Join(Axes(), ", "))
 		}
 		if len(cells) == 0 {
 			bad("matrix: %s is empty", name)
@@ -174,7 +176,7 @@ func (l *Layers) suite(s *Suite) error {
 		f := l.scope.here[k.Value]
 		if f == nil || f.Name == "grader" {
 			known := append(l.scope.keys(), SuiteKeys()...)
-			errs = append(errs, &Error{File: s.doc.File, Line: k.Line, Msg: "unknown key " + k.Value + didYouMean(k.Value, known)})
+			errs = append(errs, &Error{File: s.doc.File, Line: k.Line, Msg: "unknown key " + k.Value + nearest.Hint(k.Value, known)})
 			continue
 		}
 		if other, twice := first[f.Name]; twice {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 // fromNode turns the YAML value of a flag into what kong's mapper takes, after checking
@@ -218,7 +220,7 @@ func inEnum(flag *kong.Flag, v reflect.Value) error {
 	}
 	for _, s := range texts {
 		if !flag.EnumMap()[s] {
-			return fmt.Errorf("%q is none of %s%s", s, strings.Join(flag.EnumSlice(), ", "), didYouMean(s, flag.EnumSlice()))
+			return fmt.Errorf("%q is none of %s%s", s, strings.Join(flag.EnumSlice(), ", "), nearest.Hint(s, flag.EnumSlice()))
 		}
 	}
 	return nil

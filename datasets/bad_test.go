@@ -37,7 +37,7 @@ func TestBadRows(t *testing.T) {
 		{"NUL character", `{"prompt":"a\u0000b"}`, "holds a NUL character"},
 		{"half a character", `{"prompt":"\ud83d"}`, "lone surrogate"},
 		{"not UTF-8", "{\"prompt\":\"a\xffb\"}", "byte 12: not valid UTF-8"},
-		{"no task", `{"text":"a","n":1}`, `no task: none of messages`},
+		{"no task", `{"text":"a","n":1}`, `no task: the keys are "text", "n", and none is messages`},
 		{"empty prompt", `{"prompt":"  \n"}`, "prompt: the task is empty"},
 		{"null prompt", `{"prompt":null}`, "prompt is null"},
 		{"number for a prompt", `{"prompt":5}`, "prompt: a number, want text or a list"},
@@ -153,5 +153,40 @@ func TestBadOptions(t *testing.T) {
 	rep, err := d.Validate(t.Context())
 	if err != nil || rep.Err(datasets.Fail) == nil || len(rep.Unused) != 2 {
 		t.Errorf("unused names: %v, %v", rep.Unused, err)
+	}
+}
+
+// TestNearKeys holds that a misspelled key is pointed out, where it is asked for and where it
+// is carried along without a meaning.
+func TestNearKeys(t *testing.T) {
+	tests := []struct{ name, row, key, want string }{
+		{"the only candidate for a task", `{"promt":"a"}`, "", `(did you mean prompt?)`},
+		{"a name given by the user", `{"prompt":"a","ask_text":"b"}`, "ask_txet", `"ask_txet" (--prompt-key) (did you mean ask_text?)`},
+		{"an answer that grades nothing", `{"prompt":"a","anwser":"4"}`, "", "anwser is carried along only (did you mean answer?)"},
+		{"a key near to nothing", `{"prompt":"a","level":"4"}`, "", ""},
+		{"the plural of a key", `{"prompt":"a","answers":"4"}`, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.jsonl")
+			if err := os.WriteFile(path, []byte(tt.row+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := datasets.Open(t.Context(), datasets.Options{PromptKey: tt.key}, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep, err := d.Validate(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := rep.Mapping.String()
+			if err := rep.Err(datasets.Fail); err != nil {
+				text += err.Error()
+			}
+			if tt.want == "" && strings.Contains(text, "did you mean") || !strings.Contains(text, tt.want) {
+				t.Errorf("%s\n%s\nwant %q in it", tt.row, text, tt.want)
+			}
+		})
 	}
 }

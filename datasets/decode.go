@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"hermes/datasets/scan"
+	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
 
@@ -197,7 +198,7 @@ func (d *decoder) taskField(fields []scan.Field) (scan.Field, error) {
 	if null != "" {
 		return scan.Field{}, fmt.Errorf("the task is empty: %s is null", null)
 	}
-	return scan.Field{}, fmt.Errorf("no task: none of %s among the keys %s; --prompt-key names another", strings.Join(taskKeys, ", "), keyNames(fields))
+	return scan.Field{}, noTask(fields)
 }
 
 func taskRank(key string) int {
@@ -222,16 +223,21 @@ func taskRank(key string) int {
 	return len(taskKeys)
 }
 
-func keyNames(fields []scan.Field) string {
+// noTask says which keys a row has, and which of them may be a task's by another spelling.
+func noTask(fields []scan.Field) error {
+	var near string
 	names := make([]string, 0, 12)
-	for i, f := range fields {
-		if i == 12 {
-			names = append(names, "…")
+	for _, f := range fields {
+		if near == "" {
+			near = nearest.Hint(f.Key, taskKeys)
+		}
+		if len(names) == cap(names) {
+			names = append(names[:cap(names)-1], "…")
 			break
 		}
 		names = append(names, strconv.Quote(f.Key))
 	}
-	return "[" + strings.Join(names, " ") + "]"
+	return fmt.Errorf("no task: the keys are %s, and none is %s%s; --prompt-key KEY names another", strings.Join(names, ", "), strings.Join(taskKeys, ", "), near)
 }
 
 // instruction joins the two texts of an instruction row.

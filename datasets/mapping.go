@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"hermes/internal/nearest"
 )
 
 // Mapping says what the keys of rows are used for, and in how many rows.
@@ -57,6 +59,11 @@ func (m *Mapping) add(r *Row) {
 	}
 }
 
+// keys are the keys that rows have, as far as they were counted.
+func (m *Mapping) keys() []string {
+	return slices.Concat(sortedKeys(m.Task), sortedKeys(m.Scoring), sortedKeys(m.Extra))
+}
+
 func count(in map[string]int64, key string, used bool) {
 	if used {
 		in[key]++
@@ -92,10 +99,26 @@ func (m Mapping) String() string {
 	line("scoring", m.Scoring)
 	line("hermes", m.Hermes)
 	line("metadata", m.Extra)
+	for _, key := range sortedKeys(m.Extra) {
+		if known := likely(key); known != "" {
+			fmt.Fprintf(&b, "         %s is carried along only (did you mean %s?)\n", key, known)
+		}
+	}
 	for _, from := range sortedKeys(m.Renamed) {
 		fmt.Fprintf(&b, "%-8s ← %s → %s\n", "renamed", from, m.Renamed[from])
 	}
 	return b.String()
+}
+
+// likely returns the key with a meaning that key was probably meant to be, or "". Two wrong
+// letters are the most, and short keys are not guessed at: data has many of them.
+func likely(key string) string {
+	known := append([]string{"expected", "expected_tools", "rubric", "checker", "solution", "answer", "hermes", "reward_model"}, taskKeys...)
+	n := nearest.Name(key, known)
+	if n == "" || len(key) < 5 || strings.Contains(n, key) || strings.Contains(key, n) || nearest.Distance(key, n) > 2 {
+		return ""
+	}
+	return n
 }
 
 // Mapping looks at the first rows, n of them at most, and says what their keys are

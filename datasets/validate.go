@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"hermes/internal/nearest"
 )
 
 // BadRows says what becomes of rows that cannot be used.
@@ -127,11 +129,11 @@ func (d *Dataset) Validate(ctx context.Context) (Report, error) {
 		return rep, err
 	}
 	if d.o.PromptKey != "" && !used[d.o.PromptKey] {
-		rep.Unused = append(rep.Unused, fmt.Sprintf("%q (--prompt-key)", d.o.PromptKey))
+		rep.Unused = append(rep.Unused, fmt.Sprintf("%q (--prompt-key)%s", d.o.PromptKey, nearest.Hint(d.o.PromptKey, rep.Mapping.keys())))
 	}
 	for _, from := range sortedKeys(d.o.Map) {
 		if !dec.renamed[from] {
-			rep.Unused = append(rep.Unused, fmt.Sprintf("%q (--map)", from))
+			rep.Unused = append(rep.Unused, fmt.Sprintf("%q (--map)%s", from, nearest.Hint(from, rep.Mapping.keys())))
 		}
 	}
 	if len(suspects) > 0 {

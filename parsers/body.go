@@ -131,7 +131,7 @@ func (p *parse) misnamed(text string, ms []member, keys jsonKeys) body {
 // is said twice in two ways is malformed.
 func (p *parse) members(b *body, text string, ms []member, name member, keys jsonKeys) {
 	declared := func(key string) bool { // a schema is decoded only where a key asks for it
-		return p.tools.params(strings.TrimSpace(b.name)).prop(key) != nil
+		return p.tools.params(strings.TrimSpace(b.name)).Prop(key) != nil
 	}
 	var given, like, other []member
 	for _, m := range ms {
@@ -204,7 +204,7 @@ func (p *parse) flat(b *body, text string, ms []member) {
 	b.state = worse(b.state, Recovered)
 	for i, m := range ms {
 		ps[i] = pair{m.key, text[m.a:m.b]}
-		if p.tools.has(tool) && !p.tools.params(tool).declares(m.key) {
+		if p.tools.has(tool) && !p.tools.params(tool).Declares(m.key) {
 			b.state = Malformed
 		}
 	}

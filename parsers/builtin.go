@@ -1,11 +1,12 @@
 package parsers
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"hermes/internal/nearest"
 )
 
 // ErrUnknown says that no family has the name.
@@ -95,35 +96,9 @@ func (s *Set) Get(name string) (Family, error) {
 	for _, f := range s.list {
 		names = append(names, f.Name)
 	}
-	return Family{}, fmt.Errorf("%w %q (nearest: %s)", ErrUnknown, name, strings.Join(nearest(name, names), ", "))
+	return Family{}, fmt.Errorf("%w %q (nearest: %s)", ErrUnknown, name, strings.Join(nearest.Names(name, names, 5), ", "))
 }
 
 // plainName is a name as the aliases have it: small letters, and no hyphens, which some servers
 // write for underscores.
 func plainName(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
-
-// nearest lists the five names with the smallest edit distance.
-func nearest(name string, names []string) []string {
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
-	return names[:min(5, len(names))]
-}
-
-func distance(a, b string) int {
-	a = a[:min(len(a), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		prev := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			prev, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, prev+cost)
-		}
-	}
-	return row[len(b)]
-}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hermes/internal/pyvalue"
+	"hermes/internal/schema"
 )
 
 // coerce turns the raw text of a parameter into JSON as the schema allows.
@@ -15,7 +16,7 @@ func (p *parse) coerce(tool, key, raw string) string {
 	if p.k.Ladder == ByGuess {
 		return guess(raw)
 	}
-	own := p.tools.params(tool).sub("properties").sub(key) // without following references
+	own := p.tools.params(tool).Sub("properties").Sub(key) // without following references
 	if p.k.TextUntyped && own["type"] == nil {
 		return quote(raw)
 	}
@@ -25,13 +26,13 @@ func (p *parse) coerce(tool, key, raw string) string {
 		}
 		return quote(raw)
 	}
-	if p.k.JSONUndeclared && (own == nil || p.opt.Dialect == SGLang && len(own.allowed(nil, 0)) == 0 && own["$ref"] == nil) {
+	if p.k.JSONUndeclared && (own == nil || p.opt.Dialect == SGLang && len(own.Allowed(nil)) == 0 && own["$ref"] == nil) {
 		if text := strings.TrimSpace(raw); isJSON(text) {
 			return text
 		}
 		return quote(raw)
 	}
-	if p.k.KeepNull && strings.TrimSpace(raw) == "null" && slices.Equal(p.tools.params(tool).prop(key).types(p.tools.params(tool)), []string{"string"}) {
+	if p.k.KeepNull && strings.TrimSpace(raw) == "null" && slices.Equal(p.tools.params(tool).Prop(key).Types(p.tools.params(tool)), []string{"string"}) {
 		return quote(raw)
 	}
 	if p.opt.Dialect == SGLang && strings.EqualFold(strings.TrimSpace(raw), "null") {
@@ -40,9 +41,9 @@ func (p *parse) coerce(tool, key, raw string) string {
 		}
 	}
 	params := p.tools.params(tool)
-	prop := params.prop(key)
+	prop := params.Prop(key)
 	if p.k.EngineTypes { // it follows no references
-		prop, params = params.sub("properties").sub(key), nil
+		prop, params = params.Sub("properties").Sub(key), nil
 	}
 	if p.k.Ladder == BySGLang {
 		return sglangValue(prop, params, raw, p.k.LooseBool)
@@ -55,12 +56,12 @@ func (p *parse) coerce(tool, key, raw string) string {
 
 // declared is the text of a value as its schema wants it, objects and lists in the spelling
 // of Python too where the dialect reads them.
-func (p *parse) declared(prop, params schema, raw string) string {
+func (p *parse) declared(prop, params schema.Node, raw string) string {
 	v := p.bySchema(prop, params, raw)
 	if !p.k.PyObjects || v[0] != '"' {
 		return v
 	}
-	if types := prop.types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {
+	if types := prop.Types(params); (slices.Contains(types, "object") || slices.Contains(types, "array")) && (p.opt.Dialect != Ours || !slices.Contains(types, "string")) {
 		text := strings.TrimSpace(raw)
 		bytes := false
 		fixed, n, err := pyvalue.Read(text, pyvalue.Options{Odd: &bytes})
@@ -75,8 +76,8 @@ func (p *parse) declared(prop, params schema, raw string) string {
 }
 
 // bySchema tries the declared types in a fixed order; text that fits none stays text.
-func (p *parse) bySchema(s, root schema, raw string) string {
-	types := s.types(root)
+func (p *parse) bySchema(s, root schema.Node, raw string) string {
+	types := s.Types(root)
 	text := strings.TrimSpace(raw)
 	hasText := slices.Contains(types, "string")
 	ours := p.opt.Dialect == Ours
@@ -145,20 +146,20 @@ func isInteger(s string) bool {
 
 // within applies declared properties and items inside a parsed value: strings that
 // should be of another type are coerced.
-func (p *parse) within(s, root schema, text string) string {
+func (p *parse) within(s, root schema.Node, text string) string {
 	sc := scanner{text: text}
 	switch text[0] {
 	case '{':
-		if !s.any(root, "properties") {
+		if !s.Any(root, "properties") {
 			return text
 		}
 		ms, _, err := sc.object(0)
 		if err != nil {
 			return text
 		}
-		return p.rewrite(text, ms, func(m member) schema { return s.member(root, m.key) }, root)
+		return p.rewrite(text, ms, func(m member) schema.Node { return s.Member(root, m.key) }, root)
 	case '[':
-		items := s.items(root)
+		items := s.Items(root)
 		if items == nil {
 			return text
 		}
@@ -166,12 +167,12 @@ func (p *parse) within(s, root schema, text string) string {
 		if err != nil {
 			return text
 		}
-		return p.rewrite(text, ms, func(member) schema { return items }, root)
+		return p.rewrite(text, ms, func(member) schema.Node { return items }, root)
 	}
 	return text
 }
 
-func (p *parse) rewrite(text string, ms []member, of func(member) schema, root schema) string {
+func (p *parse) rewrite(text string, ms []member, of func(member) schema.Node, root schema.Node) string {
 	var b strings.Builder
 	at := 0
 	for _, m := range ms {
@@ -183,7 +184,7 @@ func (p *parse) rewrite(text string, ms []member, of func(member) schema, root s
 	return b.String()
 }
 
-func (p *parse) inner(s, root schema, v string) string {
+func (p *parse) inner(s, root schema.Node, v string) string {
 	if s == nil {
 		return v
 	}
@@ -198,7 +199,7 @@ func (p *parse) inner(s, root schema, v string) string {
 		return p.bySchema(s, root, t)
 	}
 	if v[0] == '"' {
-		if t, ok := unquote(v); ok && !slices.Contains(s.types(root), "string") {
+		if t, ok := unquote(v); ok && !slices.Contains(s.Types(root), "string") {
 			return p.bySchema(s, root, t)
 		}
 	}
@@ -220,16 +221,16 @@ func guess(raw string) string {
 
 // sglangValue is SGLang's ladder: the plain type counts, null is always null. loose keeps what
 // is no boolean where one is declared.
-func sglangValue(s, root schema, raw string, loose bool) string {
+func sglangValue(s, root schema.Node, raw string, loose bool) string {
 	t, ok := s["type"].(string)
 	if s == nil {
 		return quote(raw)
 	}
 	if !ok {
-		t = s.types(root)[0]
+		t = s.Types(root)[0]
 	}
 	text := strings.TrimSpace(raw)
-	t = looseType(t)
+	t = schema.LooseType(t)
 	switch t {
 	case "string":
 		return quote(raw)

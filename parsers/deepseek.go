@@ -147,18 +147,18 @@ func dsmlValue(p *parse, tool, key, attrs, raw string) string {
 		if p.k.StripValues {
 			raw = strings.TrimSpace(raw)
 		}
-		if p.opt.Dialect != SGLang && p.tools.params(tool).prop(key) != nil {
+		if p.opt.Dialect != SGLang && p.tools.params(tool).Prop(key) != nil {
 			return p.coerce(tool, key, raw)
 		}
 		return quote(raw)
 	case strings.Contains(attrs, `string="false"`):
 		text := strings.TrimSpace(raw)
-		prop := p.tools.params(tool).prop(key)
+		prop := p.tools.params(tool).Prop(key)
 		if p.opt.Dialect != SGLang && prop != nil && !json.Valid([]byte(text)) {
 			return p.coerce(tool, key, raw)
 		}
 		if isJSON(text) {
-			if text == "null" && p.opt.Dialect == VLLM && prop != nil && slices.Equal(prop.types(p.tools.params(tool)), []string{"string"}) {
+			if text == "null" && p.opt.Dialect == VLLM && prop != nil && slices.Equal(prop.Types(p.tools.params(tool)), []string{"string"}) {
 				return quote(text)
 			}
 			if p.opt.Dialect != SGLang && prop != nil {
@@ -178,7 +178,7 @@ func dsmlUnwrap(p *parse, tool string, ps []pair) string {
 	if len(ps) != 1 || p.opt.Dialect == SGLang || ps[0].key != "arguments" && ps[0].key != "input" {
 		return whole
 	}
-	props := p.tools.params(tool).sub("properties")
+	props := p.tools.params(tool).Sub("properties")
 	if props == nil || props[ps[0].key] != nil {
 		return whole
 	}

@@ -1,6 +1,10 @@
 package parsers
 
-import "strings"
+import (
+	"strings"
+
+	"hermes/internal/schema"
+)
 
 // Gemma4 and FunctionGemma write call:NAME{key:value,…} with marks around strings.
 var (
@@ -132,7 +136,7 @@ func (r *gemmaReader) doubt(st State) { r.st = worse(r.st, st) }
 
 func (r *gemmaReader) ours() bool { return r.p.opt.Dialect == Ours }
 
-func (r *gemmaReader) value(s, root schema, depth int) string {
+func (r *gemmaReader) value(s, root schema.Node, depth int) string {
 	r.i = r.p.skipSpace(r.i)
 	text := r.p.text
 	switch {
@@ -156,7 +160,7 @@ func (r *gemmaReader) value(s, root schema, depth int) string {
 	return r.bare(s, root)
 }
 
-func (r *gemmaReader) str(s, root schema) string {
+func (r *gemmaReader) str(s, root schema.Node) string {
 	from := r.i + len(r.mark)
 	end := r.p.index(r.mark, from)
 	if end < 0 {
@@ -179,7 +183,7 @@ func (r *gemmaReader) str(s, root schema) string {
 	return quote(raw)
 }
 
-func (r *gemmaReader) bare(s, root schema) string {
+func (r *gemmaReader) bare(s, root schema.Node) string {
 	from := r.i
 	for r.i < len(r.p.text) && !strings.ContainsRune(",}]", rune(r.p.text[r.i])) && !r.p.at(r.close, r.i) {
 		r.i++
@@ -224,7 +228,7 @@ func (r *gemmaReader) step(closer byte) (done bool) {
 	return false
 }
 
-func (r *gemmaReader) members(s, root schema, depth int) string {
+func (r *gemmaReader) members(s, root schema.Node, depth int) string {
 	var ps []pair
 	for r.i++; !r.step('}'); {
 		from := r.i
@@ -259,7 +263,7 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 		}
 		r.i++
 		r.object = true
-		v := r.value(s.member(root, key), root, depth+1)
+		v := r.value(s.Member(root, key), root, depth+1)
 		if v != "" && v != `""` || !r.cut {
 			ps = append(ps, pair{strings.Trim(key, `"`), v})
 		}
@@ -270,12 +274,12 @@ func (r *gemmaReader) members(s, root schema, depth int) string {
 	return r.p.object(ps)
 }
 
-func (r *gemmaReader) items(s, root schema, depth int) string {
+func (r *gemmaReader) items(s, root schema.Node, depth int) string {
 	var out []string
 	for r.i++; !r.step(']'); {
 		from := r.i
 		r.object = false
-		v := r.value(s.items(root), root, depth+1)
+		v := r.value(s.Items(root), root, depth+1)
 		if r.i == from {
 			r.i++
 			if r.ours() {

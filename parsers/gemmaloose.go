@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"hermes/internal/pyvalue"
+	"hermes/internal/schema"
 )
 
 // marked reads the string whose opening mark is at r.i, in our dialect. It ends at the
 // first mark behind which an argument, a list or a call goes on or ends. A mark before that
 // one is part of the string; the model meant a quote, and another reading is possible.
-func (r *gemmaReader) marked(s, root schema) string {
+func (r *gemmaReader) marked(s, root schema.Node) string {
 	text, from := r.p.text, r.i+len(r.mark)
 	inner, first := 0, -1
 	for e := r.p.index(r.mark, from); e >= 0; e = r.p.index(r.mark, e+len(r.mark)) {
@@ -53,9 +54,9 @@ func (r *gemmaReader) marked(s, root schema) string {
 }
 
 // typed is a string as the schema wants it. A marked text stays text where texts are allowed.
-func (r *gemmaReader) typed(s, root schema, raw string) string {
+func (r *gemmaReader) typed(s, root schema.Node, raw string) string {
 	switch {
-	case s != nil && !slices.Contains(s.types(root), "string"):
+	case s != nil && !slices.Contains(s.Types(root), "string"):
 		return r.p.declared(s, root, raw)
 	case s == nil && root == nil && r.mark == "<escape>" && isJSON(raw):
 		return strings.TrimSpace(raw)
@@ -121,7 +122,7 @@ func (r *gemmaReader) keyBefore(from, e int) int {
 }
 
 // quoted reads a string as JSON or Python write it: models do so in lists.
-func (r *gemmaReader) quoted(s, root schema) (string, bool) {
+func (r *gemmaReader) quoted(s, root schema.Node) (string, bool) {
 	v, n, err := pyvalue.Read(r.p.text[r.i:], pyvalue.Options{RawNewlines: true, JSONEscapes: true})
 	if err != nil || !r.ends(r.i+n) {
 		r.p.spent += n
@@ -133,7 +134,7 @@ func (r *gemmaReader) quoted(s, root schema) (string, bool) {
 	}
 	r.i += n
 	r.doubt(Recovered)
-	if s != nil && !slices.Contains(s.types(root), "string") {
+	if s != nil && !slices.Contains(s.Types(root), "string") {
 		return r.p.bySchema(s, root, t), true
 	}
 	return quote(t), true

@@ -1,6 +1,10 @@
 package parsers
 
-import "strings"
+import (
+	"strings"
+
+	"hermes/internal/schema"
+)
 
 // keyValue reads <open>NAME<key>k</key><value>v</value>…<close>.
 type keyValue struct {
@@ -217,8 +221,8 @@ func (g keyValue) pair(p *parse, tool string, k int) ([]pair, int, State) {
 	if !p.keyLike(tool, key) {
 		st = worse(st, Malformed)
 	}
-	if kind != "" && p.tools.params(tool).prop(key) == nil { // the text says the type that the schema does not
-		return []pair{{key, p.declared(schema{"type": kind}, nil, raw)}}, next, st
+	if kind != "" && p.tools.params(tool).Prop(key) == nil { // the text says the type that the schema does not
+		return []pair{{key, p.declared(schema.Node{"type": kind}, nil, raw)}}, next, st
 	}
 	return []pair{{key, p.coerce(tool, key, raw)}}, next, st
 }

@@ -92,7 +92,7 @@ func kimiGuess(p *parse, args string) string {
 	}
 	best, most := "", 0
 	for _, s := range specs {
-		props, n := p.tools.params(s.Name).sub("properties"), 0
+		props, n := p.tools.params(s.Name).Sub("properties"), 0
 		for _, a := range arguments(Call{Arguments: args}) {
 			if props[a.key] != nil {
 				n++

@@ -127,11 +127,11 @@ func miniFramed(p *parse, i int) bool {
 }
 
 func miniTyped(p *parse, tool, key, raw string) string {
-	prop := p.tools.params(tool).prop(key)
+	prop := p.tools.params(tool).Prop(key)
 	if prop == nil {
 		return quote(raw)
 	}
-	types := prop.types(p.tools.params(tool))
+	types := prop.Types(p.tools.params(tool))
 	if slices.Equal(types, []string{"string"}) {
 		return quote(raw)
 	}
@@ -165,7 +165,7 @@ func typeOfText(text string) string {
 // miniMended is what vLLM makes of the parameters: a wrapper named arguments or properties
 // is undone, what is not declared is left out.
 func miniMended(p *parse, tool string, ps []pair) []pair {
-	props := p.tools.params(tool).sub("properties")
+	props := p.tools.params(tool).Sub("properties")
 	if props == nil {
 		return ps
 	}
@@ -195,7 +195,7 @@ func miniFits(p *parse, name string, ps []pair) bool {
 		return false
 	}
 	s := p.tools.params(name)
-	props := s.sub("properties")
+	props := s.Sub("properties")
 	got := map[string]bool{}
 	for _, q := range ps {
 		if got[q.key] || props != nil && props[q.key] == nil {

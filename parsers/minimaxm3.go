@@ -3,6 +3,8 @@ package parsers
 import (
 	"slices"
 	"strings"
+
+	"hermes/internal/schema"
 )
 
 // MinimaxM3 is MiniMax M3: elements named after their keys, each tag behind a
@@ -95,7 +97,7 @@ func m3Block(p *parse, i, at int) int {
 }
 
 // m3Members reads elements until the closing tag.
-func m3Members(p *parse, tool string, s schema, at int, closing string, depth int) ([]pair, int, State) {
+func m3Members(p *parse, tool string, s schema.Node, at int, closing string, depth int) ([]pair, int, State) {
 	var ps []pair
 	whole := Complete
 	for {
@@ -116,7 +118,7 @@ func m3Members(p *parse, tool string, s schema, at int, closing string, depth in
 		case strings.HasPrefix(t, "/"):
 			return ps, end, Malformed
 		}
-		v, next, st := m3Value(p, tool, t, s.member(p.tools.params(tool), t), end, depth)
+		v, next, st := m3Value(p, tool, t, s.Member(p.tools.params(tool), t), end, depth)
 		if st == Malformed {
 			return ps, next, st
 		}
@@ -133,7 +135,7 @@ func m3Members(p *parse, tool string, s schema, at int, closing string, depth in
 }
 
 // m3Value reads the value of element t: text, items, or an object.
-func m3Value(p *parse, tool, t string, s schema, at, depth int) (string, int, State) {
+func m3Value(p *parse, tool, t string, s schema.Node, at, depth int) (string, int, State) {
 	k := p.skipSpace(at)
 	if inner, end := m3Tag(p, k); end > 0 && inner != "/"+t && !strings.HasPrefix(inner, "/") && !m3Text(p, tool, s, inner) {
 		if inner == "item" {
@@ -167,7 +169,7 @@ func m3Value(p *parse, tool, t string, s schema, at, depth int) (string, int, St
 		}
 		root := p.tools.params(tool)
 		if strings.TrimSpace(raw) == "" && p.opt.Dialect == Ours { // an element without children
-			types := s.types(root)
+			types := s.Types(root)
 			switch {
 			case slices.Contains(types, "string"):
 			case slices.Contains(types, "array"):
@@ -187,14 +189,14 @@ func m3Value(p *parse, tool, t string, s schema, at, depth int) (string, int, St
 
 // m3Text says that the tag inner, with which a value begins, is text: the value may be
 // nothing else, or the tag is one of the family's own.
-func m3Text(p *parse, tool string, s schema, inner string) bool {
+func m3Text(p *parse, tool string, s schema.Node, inner string) bool {
 	if p.opt.Dialect != Ours {
 		return false
 	}
-	return inner == "tool_call" || strings.HasPrefix(inner, "invoke name=") || s != nil && slices.Equal(s.types(p.tools.params(tool)), []string{"string"})
+	return inner == "tool_call" || strings.HasPrefix(inner, "invoke name=") || s != nil && slices.Equal(s.Types(p.tools.params(tool)), []string{"string"})
 }
 
-func m3Items(p *parse, tool, t string, s schema, at, depth int) (string, int, State) {
+func m3Items(p *parse, tool, t string, s schema.Node, at, depth int) (string, int, State) {
 	var items []string
 	whole := Complete
 	for {
@@ -206,7 +208,7 @@ func m3Items(p *parse, tool, t string, s schema, at, depth int) (string, int, St
 		case tag != "item" || depth > 64:
 			return "", max(k, end), worse(Malformed, cutAt(k, len(p.text)))
 		}
-		v, next, st := m3Value(p, tool, "item", s.items(p.tools.params(tool)), end, depth+1)
+		v, next, st := m3Value(p, tool, "item", s.Items(p.tools.params(tool)), end, depth+1)
 		if st != Complete && st != Ambiguous {
 			return "", next, st
 		}

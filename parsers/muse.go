@@ -30,7 +30,7 @@ func museGrammar(name string, to map[string]SpanKind) grammar {
 
 var museCalls = xmlish{open: "<atem:function_calls>", close: "</atem:function_calls>", fn: "<atem:invoke name=", fnClose: "</atem:invoke>",
 	par: "<atem:parameter name=", parClose: "</atem:parameter>", value: func(p *parse, tool, key, _, raw string) string {
-		if (p.k.JSONValues || p.tools.params(tool).prop(key) == nil) && isJSON(raw) {
+		if (p.k.JSONValues || p.tools.params(tool).Prop(key) == nil) && isJSON(raw) {
 			return strings.TrimSpace(raw)
 		}
 		return p.coerce(tool, key, raw)

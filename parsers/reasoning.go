@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"hermes/internal/nearest"
 )
 
 // reasoning is one format of thinking, read before or without calls.
@@ -108,7 +110,7 @@ func (s *Set) reasoning(name string) (Family, error) {
 		}
 		if err != nil {
 			return Family{}, fmt.Errorf("reasoning: %w %q (nearest: %s)", ErrUnknown, first,
-				strings.Join(nearest(first, slices.Collect(maps.Keys(reasonings))), ", "))
+				strings.Join(nearest.Names(first, slices.Collect(maps.Keys(reasonings)), 5), ", "))
 		}
 		if !ok {
 			f.Name = g.name

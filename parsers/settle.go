@@ -76,7 +76,7 @@ func (p *parse) keep(key string, a, b int) {
 
 // keyLike says that a parameter's key can be one: it holds no part of a tag, or is declared.
 func (p *parse) keyLike(tool, key string) bool {
-	return p.opt.Dialect != Ours || key != "" && !strings.ContainsAny(key, "<>=\"{}|\n") || p.tools.params(tool).prop(key) != nil
+	return p.opt.Dialect != Ours || key != "" && !strings.ContainsAny(key, "<>=\"{}|\n") || p.tools.params(tool).Prop(key) != nil
 }
 
 // unknown is a call of a tool that the list does not declare: no call. It is a fault where

@@ -321,7 +321,7 @@ func (t *responseTemplate) parameter(p *parse, tool, key, raw string, how *value
 		raw = strings.TrimSpace(raw)
 	}
 	params := p.tools.params(tool)
-	if prop := params.prop(key); prop != nil {
+	if prop := params.Prop(key); prop != nil {
 		return p.declared(prop, params, raw)
 	}
 	text := strings.TrimSpace(raw)

@@ -377,7 +377,7 @@ func (x xmlish) framed(p *parse, tool string, i int) bool {
 // schema knows the key if it names any.
 func (x xmlish) parameterTag(p *parse, tool string, k int) bool {
 	key, _, _, ok := tag(p.text, k+len(x.par))
-	return ok && p.tools.params(tool).declares(strings.TrimSpace(key))
+	return ok && p.tools.params(tool).Declares(strings.TrimSpace(key))
 }
 
 // plausible says that a call may end before i: no value ends behind it that began before.

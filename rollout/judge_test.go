@@ -10,6 +10,7 @@ import (
 	"hermes/internal/fakellm"
 	"hermes/rollout"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
@@ -52,7 +53,7 @@ func TestJudgeIsOnTheTape(t *testing.T) {
 	}
 	defer w.Close()
 	open := func(name string, price *policy.Price) policy.Policy {
-		p, err := policy.NewChat(w, policy.ChatOptions{Model: name, Price: price})
+		p, err := chat.New(w, chat.Options{Model: name, Price: price})
 		if err != nil {
 			t.Fatal(err)
 		}

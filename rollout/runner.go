@@ -15,6 +15,7 @@ import (
 	"hermes/backends"
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/schema"
 	"hermes/rollout/artifact"
 	"hermes/rollout/event"
 	"hermes/rollout/policy"
@@ -95,6 +96,9 @@ type Runner struct {
 func NewRunner(o Options) (*Runner, error) {
 	if o.Env == nil || o.Policy == nil {
 		return nil, errors.New("a runner needs an environment and a policy")
+	}
+	if o.Tools.Schemas == nil {
+		o.Tools.Schemas = &schema.Cache{}
 	}
 	if o.Plan == nil {
 		o.Plan = func(context.Context, []string, func(context.Context) (backends.Sandbox, error)) ([]tool.Def, []string, error) {

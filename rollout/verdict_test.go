@@ -17,6 +17,7 @@ import (
 	"hermes/envs/grade"
 	"hermes/rollout"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
@@ -50,7 +51,7 @@ func judgeWho(t *testing.T, s *scribe) envs.Judge {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	p, err := policy.NewChat(w, policy.ChatOptions{Model: "wise"})
+	p, err := chat.New(w, chat.Options{Model: "wise"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 )
 
 // Fake is a back-end in memory for tests of what uses boxes. Commands are answered by
@@ -35,7 +35,7 @@ func (f *Fake) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, err
 	if f.shut {
 		return nil, fmt.Errorf("open fake box: %w", backends.ErrClosed)
 	}
-	b := &FakeBox{Spec: s, id: slotd.NewID(), from: f, files: map[string][]byte{}}
+	b := &FakeBox{Spec: s, id: wire.NewID(), from: f, files: map[string][]byte{}}
 	f.boxes = append(f.boxes, b)
 	return b, nil
 }

@@ -359,5 +359,5 @@ func leftRows() []Row {
 	}
 	rows := left("Spec has no key by which a box could be found again", map[int]string{59: "open with the same key twice"})
 	rows = append(rows, left("belongs to the driver's own test: it needs a second process as owner", map[int]string{68: "owner killed", 69: "sweep spares living owners"})...)
-	return append(rows, left("belongs to slotd's own test: back-ends that lease slots use its desk", map[int]string{71: "expired lease", 72: "renewed lease", 73: "second owner"})...)
+	return append(rows, left("belongs to slotd's own test: back-ends that lease slots use its lease table", map[int]string{71: "expired lease", 72: "renewed lease", 73: "second owner"})...)
 }

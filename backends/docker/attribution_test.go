@@ -54,7 +54,7 @@ func TestAttributionEngine(t *testing.T) {
 		count = 200
 	}
 	e := ownEngine(t)
-	b, err := docker.Open(t.Context(), docker.Config{Host: e.host, Image: testImage, Slotd: server(t)}, docker.Surroundings{})
+	b, err := docker.Open(t.Context(), docker.Config{Host: e.host, Image: testImage, Slotd: builtServer(t)}, docker.Surroundings{})
 	if err != nil {
 		t.Fatal(err)
 	}

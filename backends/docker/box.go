@@ -24,24 +24,25 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/egress"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 )
 
 // box is a container with a slotd in it.
 type box struct {
-	*slotd.Client
-	back    *Backend
-	name    string
-	passage *slotd.Passage // nil: reached by exec
-	token   string
-	proxy   *egress.Proxy // nil: none
-	door    *egress.Door  // nil: no proxy, or not yet
-	started chan struct{} // closed when the engine has answered to start
-	ended   context.CancelFunc
-	made    chan struct{} // closed when the engine has answered to create; nil before that is asked
-	left    atomic.Bool   // it was to be removed, in vain so far
-	removed sync.Mutex
-	gone    bool
+	*client.Client
+	back     *Backend
+	name     string
+	control  *wire.HostEnd // nil: reached by exec
+	token    string
+	proxy    *egress.Proxy    // nil: none
+	boxProxy *egress.BoxProxy // nil: no proxy, or not yet
+	started  chan struct{}    // closed when the engine has answered to start
+	ended    context.CancelFunc
+	made     chan struct{} // closed when the engine has answered to create; nil before that is asked
+	left     atomic.Bool   // it was to be removed, in vain so far
+	removed  sync.Mutex
+	gone     bool
 }
 
 // make makes a box.
@@ -61,7 +62,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if err != nil {
 		return nil, err
 	}
-	setup := slotd.Setup{ID: x.name, Home: b.conf.Home, Dir: s.Dir, Env: maps.Clone(b.conf.Env), User: user, Reset: true}
+	setup := wire.Setup{ID: x.name, Home: b.conf.Home, Dir: s.Dir, Env: maps.Clone(b.conf.Env), User: user, Reset: true}
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
@@ -69,7 +70,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 		return nil, err
 	}
 	if x.proxy != nil {
-		setup.Door = egress.Port
+		setup.ProxyPort = egress.Port
 		maps.Copy(setup.Env, egress.Env())
 	}
 	maps.Copy(setup.Env, s.Env)
@@ -97,7 +98,7 @@ func (b *Backend) Narrow(network []string) error {
 }
 
 func (x *box) client() {
-	x.Client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.name, Token: x.token, Close: x.end, Fate: x.fate})
+	x.Client = client.New(x.dial, client.Options{ID: x.name, Token: x.token, Close: x.end, Cause: x.lostCause})
 }
 
 // undoTime bounds how long the opener of a box that came to nothing waits for its removal.
@@ -194,8 +195,8 @@ func (b *Backend) container(ref string, s backends.Spec, l Limits) (*container.C
 	return config, host
 }
 
-// bind makes the box with slotd mounted into it, and its passage.
-func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config, host *container.HostConfig) error {
+// bind makes the box with slotd mounted into it, and its control socket.
+func (x *box) bind(ctx context.Context, s wire.Setup, config *container.Config, host *container.HostConfig) error {
 	dir, err := os.MkdirTemp("", x.name+"-")
 	if err != nil {
 		return fmt.Errorf("folder for the socket: %w", err)
@@ -222,36 +223,36 @@ func (x *box) bind(ctx context.Context, s slotd.Setup, config *container.Config,
 	if err != nil {
 		return err
 	}
-	x.passage = &slotd.Passage{Conn: conn}
+	x.control = &wire.HostEnd{Conn: conn}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := introduce(conn, s); err != nil || s.Door == 0 {
+	if err := introduce(conn, s); err != nil || s.ProxyPort == 0 {
 		return err
 	}
-	out, err := slotd.ReceiveDoor(conn)
+	out, err := wire.ReceiveListener(conn)
 	if err != nil {
 		return err
 	}
-	x.door = x.proxy.Serve(x.name, out)
+	x.boxProxy = x.proxy.Serve(x.name, out)
 	go func() { // slotd says no more: what comes is the end of the box
 		conn.Read(make([]byte, 1))
-		x.door.Close()
+		x.boxProxy.Close()
 	}()
 	return nil
 }
 
 // introduce sends the setup and waits for slotd to be ready.
-func introduce(conn *net.UnixConn, s slotd.Setup) error {
+func introduce(conn *net.UnixConn, s wire.Setup) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
 	conn.SetDeadline(time.Now().Add(setupTime))
 	defer conn.SetDeadline(time.Time{})
-	if err := slotd.WriteMessage(conn, raw); err != nil {
+	if err := wire.WriteMessage(conn, raw); err != nil {
 		return fmt.Errorf("send its setup to slotd: %w", err)
 	}
-	answer, err := slotd.ReadMessage(conn, 64<<10)
+	answer, err := wire.ReadMessage(conn, 64<<10)
 	if err != nil {
 		return fmt.Errorf("slotd ended while it was set up: %w", err)
 	}
@@ -371,8 +372,8 @@ func digest(config *container.Config, host *container.HostConfig) string {
 
 // dial connects to slotd.
 func (x *box) dial(ctx context.Context) (net.Conn, error) {
-	if x.passage != nil {
-		return x.passage.Dial()
+	if x.control != nil {
+		return x.control.Dial()
 	}
 	return x.dialExec(ctx)
 }
@@ -394,9 +395,9 @@ func (x *box) ending(ctx context.Context) error {
 	}
 }
 
-// fate says whose fault the end of a box was: nil when it was not its commands'. The
+// lostCause says whose fault the end of a box was: nil when it was not its commands'. The
 // engine is asked, for a short while: where it does not answer, it was ours.
-func (x *box) fate(context.Context) error {
+func (x *box) lostCause(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -422,7 +423,7 @@ func blame(name string, s *container.State) error {
 	switch {
 	case s.OOMKilled:
 		return fmt.Errorf("box %s: its memory limit was hit and the server with it: %w", name, backends.ErrBroken)
-	case s.Error == "" && slotd.FromInside(s.ExitCode):
+	case s.Error == "" && wire.EndedByCommands(s.ExitCode):
 		return fmt.Errorf("box %s: its server ended with exit code %d: %w", name, s.ExitCode, backends.ErrBroken)
 	}
 	return nil
@@ -447,11 +448,11 @@ func (x *box) remove(ctx context.Context) (err error) {
 	}
 	defer func() { x.left.Store(err != nil) }()
 	x.ended()
-	if x.passage != nil {
-		x.passage.Conn.Close() // ends slotd, whatever the engine does
+	if x.control != nil {
+		x.control.Conn.Close() // ends slotd, whatever the engine does
 	}
-	if x.door != nil {
-		x.door.Close()
+	if x.boxProxy != nil {
+		x.boxProxy.Close()
 	}
 	if x.made != nil {
 		select {

@@ -11,7 +11,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/egress"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 )
 
 // Config is the section `backends.docker` of a run file. The zero value is usable.
@@ -135,7 +135,7 @@ func (l Limits) with(o backends.Limits) (Limits, error) {
 }
 
 // user reads Config.User.
-func (c Config) user() (*slotd.User, error) {
+func (c Config) user() (*wire.User, error) {
 	if c.User == "" {
 		return nil, nil
 	}
@@ -145,5 +145,5 @@ func (c Config) user() (*slotd.User, error) {
 	if err1 != nil || err2 != nil {
 		return nil, fmt.Errorf("user %q is not UID:GID", c.User)
 	}
-	return &slotd.User{UID: uint32(uid), GID: uint32(gid)}, nil
+	return &wire.User{UID: uint32(uid), GID: uint32(gid)}, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // leftRows are the rows that the suite asks of no back-end, or of none without a pool:
-// 57 there is no token on a passage, 59 keys, 66 slotd's own test cuts connections, 67 to
+// 57 there is no token on a control socket, 59 keys, 66 slotd's own test cuts connections, 67 to
 // 69 stand in kill_test.go, 71-73 leases.
 func leftRows(more ...int) []int {
 	return append([]int{59, 66, 67, 68, 69, 71, 72, 73}, more...)

@@ -30,8 +30,8 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/egress"
-	"hermes/backends/slotd"
 	"hermes/backends/slotd/program"
+	"hermes/backends/slotd/wire"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -85,7 +85,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &Backend{conf: c, engine: e, server: server, forget: forget, owner: owner, tag: slotd.NewID()[:6], making: make(chan struct{}, c.Creates), alone: alone, stop: stop,
+	b := &Backend{conf: c, engine: e, server: server, forget: forget, owner: owner, tag: wire.NewID()[:6], making: make(chan struct{}, c.Creates), alone: alone, stop: stop,
 		images: &images{life: life, engine: e, conf: c, config: at.ConfigDir, tell: at.Tell, known: map[string]*readied{}}}
 	if c.Egress.On() {
 		if !e.local {
@@ -175,7 +175,7 @@ func (b *Backend) name() string {
 // Where things of ours are in a container.
 const (
 	inside     = "/.hermes"
-	serverPath = inside + "/" + slotd.Name
+	serverPath = inside + "/" + wire.Name
 	socketPath = inside + "/socket"
 	setupPath  = inside + "/setup"
 )

@@ -15,7 +15,8 @@ import (
 	"hermes/backends/backendtest/escapes"
 	"hermes/backends/backendtest/reach"
 	"hermes/backends/docker"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 )
 
 // engineEnv names an engine with the images of scripts/docker.sh: unix:///…
@@ -25,8 +26,8 @@ const engineEnv = "HERMES_TEST_DOCKER"
 const testImage = "hermes-test:python"
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == slotd.Name {
-		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if filepath.Base(os.Args[0]) == wire.Name {
+		os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) == 3 && os.Args[1] == connectArg {
 		os.Exit(connect(os.Args[2]))
@@ -53,8 +54,8 @@ func engineHost(t testing.TB) string {
 	return host
 }
 
-// server is a static slotd. A test binary with cgo is none, so it is built.
-func server(t testing.TB) string {
+// builtServer is a static slotd. A test binary with cgo is none, so it is built.
+func builtServer(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "slotd")
 	cmd := exec.Command("go", "build", "-o", path, "hermes/cmd/slotd")
@@ -72,7 +73,7 @@ func open(t testing.TB, c docker.Config) *docker.Backend {
 	if c.Image == "" {
 		c.Image = testImage
 	}
-	c.Slotd = server(t)
+	c.Slotd = builtServer(t)
 	b, err := docker.Open(t.Context(), c, docker.Surroundings{Tell: func(text string) { t.Log(text) }})
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func (b *Backend) ImageEnv(ref string) string {
 func (b *Backend) SetAlone(d time.Duration) { b.alone = d }
 
 // Cut breaks the connection between hermes and a box on this machine.
-func Cut(x backends.Sandbox) error { return x.(*box).passage.Conn.Close() }
+func Cut(x backends.Sandbox) error { return x.(*box).control.Conn.Close() }
 
 // Stop ends a box as an operator does, who has the engine stop it.
 func (b *Backend) Stop(name string) error {

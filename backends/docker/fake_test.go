@@ -71,7 +71,7 @@ func fakeEngine(t *testing.T, more map[string]http.HandlerFunc) string {
 // openFake opens a back-end on it.
 func openFake(t *testing.T, host, config string) *docker.Backend {
 	t.Helper()
-	b, err := docker.Open(t.Context(), docker.Config{Host: host, Slotd: server(t)}, docker.Surroundings{ConfigDir: config, Tell: func(s string) { t.Log(s) }})
+	b, err := docker.Open(t.Context(), docker.Config{Host: host, Slotd: builtServer(t)}, docker.Surroundings{ConfigDir: config, Tell: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestUnusableSettings(t *testing.T) {
 		{docker.Config{Limits: docker.Limits{Disk: 1 << 30}}, "limits.disk: the engine's storage driver vfs cannot limit disk"},
 		{docker.Config{Limits: docker.Limits{Disk: 1 << 30}, ReadOnly: true}, ""},
 	} {
-		tt.conf.Host, tt.conf.Slotd = host, server(t)
+		tt.conf.Host, tt.conf.Slotd = host, builtServer(t)
 		b, err := docker.Open(t.Context(), tt.conf, docker.Surroundings{})
 		if err == nil {
 			b.Close(t.Context())

@@ -63,7 +63,7 @@ func TestFaults(t *testing.T) {
 	if *long {
 		want = 1000
 	}
-	b, m := meddled(t, host, docker.Config{Image: "fake", Slotd: server(t)})
+	b, m := meddled(t, host, docker.Config{Image: "fake", Slotd: builtServer(t)})
 	ordeal(t, b, m, want, func() ([]string, error) { return e.names(), nil })
 	if e.most > 8 {
 		t.Errorf("%d containers at once for 4 boxes", e.most)
@@ -77,7 +77,7 @@ func TestFaultsOfAnEngine(t *testing.T) {
 	if *long {
 		want = 1000
 	}
-	b, m := meddled(t, host, docker.Config{Image: testImage, Slotd: server(t)})
+	b, m := meddled(t, host, docker.Config{Image: testImage, Slotd: builtServer(t)})
 	ordeal(t, b, m, want, func() ([]string, error) { return containers(t, host, backends.Self().String()), nil })
 }
 
@@ -96,7 +96,7 @@ func TestRemovalFails(t *testing.T) {
 			e.one(w, r)
 		},
 	})
-	b, err := docker.Open(t.Context(), docker.Config{Host: host, Image: "fake", Slotd: server(t)}, docker.Surroundings{})
+	b, err := docker.Open(t.Context(), docker.Config{Host: host, Image: "fake", Slotd: builtServer(t)}, docker.Surroundings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestCreateOutlivesItsCaller(t *testing.T) {
 		},
 		"/containers/": e.one, "/containers/json": e.list, "/images/fake/json": imageOK,
 	})
-	b, err := docker.Open(t.Context(), docker.Config{Host: host, Image: "fake", Slotd: server(t)}, docker.Surroundings{})
+	b, err := docker.Open(t.Context(), docker.Config{Host: host, Image: "fake", Slotd: builtServer(t)}, docker.Surroundings{})
 	if err != nil {
 		t.Fatal(err)
 	}

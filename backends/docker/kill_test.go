@@ -78,7 +78,7 @@ func TestKills(t *testing.T) {
 	if *long {
 		kills = 200
 	}
-	slotd := server(t)
+	slotd := builtServer(t)
 	living := open(t, docker.Config{})
 	x := boxOf(t, living, backends.Spec{})
 	sh(t, x, "echo mine > kept")
@@ -141,7 +141,7 @@ func TestEngineDies(t *testing.T) {
 	run := backendtest.OwnEngine(t, t.TempDir())
 	host := run("start")
 	defer run("clean")
-	b, err := docker.Open(t.Context(), docker.Config{Host: host, Image: testImage, Slotd: server(t)}, docker.Surroundings{})
+	b, err := docker.Open(t.Context(), docker.Config{Host: host, Image: testImage, Slotd: builtServer(t)}, docker.Surroundings{})
 	if err != nil {
 		t.Fatal(err)
 	}

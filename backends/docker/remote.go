@@ -18,14 +18,15 @@ import (
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 )
 
 // alone ends a box of a distant engine that nobody called for so long.
 const alone = 10 * time.Minute
 
 // copy makes the box with slotd copied into it, for engines that cannot see our files.
-func (x *box) copy(ctx context.Context, s slotd.Setup, config *container.Config, host *container.HostConfig) error {
+func (x *box) copy(ctx context.Context, s wire.Setup, config *container.Config, host *container.HostConfig) error {
 	x.token = rand.Text()
 	s.Token, s.Alone = x.token, x.back.alone
 	config.Cmd = []string{"box", "--listen", socketPath, "--setup", setupPath}
@@ -33,7 +34,7 @@ func (x *box) copy(ctx context.Context, s slotd.Setup, config *container.Config,
 	if err := x.create(ctx, config, host); err != nil {
 		return err
 	}
-	archive, err := x.luggage(s)
+	archive, err := x.upload(s)
 	if err != nil {
 		return err
 	}
@@ -53,8 +54,8 @@ func (x *box) copy(ctx context.Context, s slotd.Setup, config *container.Config,
 	return nil
 }
 
-// luggage is what is copied into a container: slotd and its setup.
-func (x *box) luggage(s slotd.Setup) (io.Reader, error) {
+// upload is what is copied into a container: slotd and its setup.
+func (x *box) upload(s wire.Setup) (io.Reader, error) {
 	program, err := os.ReadFile(x.back.server)
 	if err != nil {
 		return nil, fmt.Errorf("read slotd: %w", err)
@@ -88,7 +89,7 @@ func (x *box) luggage(s slotd.Setup) (io.Reader, error) {
 func (x *box) answering(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, setupTime, fmt.Errorf("slotd did not answer within %v", setupTime))
 	defer cancel()
-	probe := slotd.NewClient(x.dialExec, slotd.ClientOptions{ID: x.name, Token: x.token})
+	probe := client.New(x.dialExec, client.Options{ID: x.name, Token: x.token})
 	defer probe.Close(context.WithoutCancel(ctx))
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -112,7 +113,7 @@ func (x *box) answering(ctx context.Context) error {
 // keep calls slotd now and then, so that it knows that its maker lives: only calls with
 // the token count.
 func (x *box) keep(ctx context.Context) {
-	probe := slotd.NewClient(x.dialExec, slotd.ClientOptions{ID: x.name, Token: x.token})
+	probe := client.New(x.dialExec, client.Options{ID: x.name, Token: x.token})
 	defer probe.Close(context.WithoutCancel(ctx))
 	tick := time.NewTicker(x.back.alone / 4)
 	defer tick.Stop()
@@ -143,9 +144,9 @@ func (x *box) dialExec(ctx context.Context) (net.Conn, error) {
 	c := &execConn{Conn: h.Conn, h: h}
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	hello := make([]byte, len(slotd.Hello))
+	hello := make([]byte, len(wire.Hello))
 	n, err := io.ReadFull(c, hello)
-	if err != nil || string(hello) != slotd.Hello {
+	if err != nil || string(hello) != wire.Hello {
 		rest := make([]byte, 500)
 		m, _ := c.Read(rest)
 		c.Close()

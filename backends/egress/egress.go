@@ -1,4 +1,4 @@
-// Package egress is the door to the network of boxes that have none: an HTTP proxy on
+// Package egress is the way to the network of boxes that have none: an HTTP proxy on
 // this side that connects to what an allow-list names, and to nothing else.
 //
 // A driver lets the box make a listening socket on its own loopback, takes the socket
@@ -14,7 +14,7 @@
 //
 // What passes through a CONNECT is not looked into.
 //
-// A [Proxy] and its doors are safe for concurrent use.
+// A [Proxy] and the proxies of boxes are safe for concurrent use.
 package egress
 
 import (
@@ -68,7 +68,7 @@ type Outside struct {
 	Own      func() ([]netip.Addr, error)                                   // addresses of this machine; nil: those of its interfaces
 }
 
-// Proxy is the policy of one back-end and the books of all its doors.
+// Proxy is the policy of one back-end and the books of all its boxes.
 type Proxy struct {
 	conf  Config
 	key   string  // of the configuration, for texts
@@ -179,7 +179,7 @@ func (p *Proxy) Counts() (allowed, refused int64) {
 	return p.books.allowed.Load(), p.books.refused.Load()
 }
 
-// Close ends the log. All doors must be closed.
+// Close ends the log. All boxes' proxies must be closed.
 func (p *Proxy) Close() error { return p.log.close() }
 
 // refusal is an answer of the proxy to the box instead of a connection.

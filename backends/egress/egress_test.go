@@ -62,8 +62,8 @@ func (w *world) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", at)
 }
 
-// door serves a proxy on the loopback and returns where.
-func door(t *testing.T, c egress.Config, w *world) (string, *egress.Proxy, *egress.Door) {
+// boxProxy serves a proxy on the loopback and returns where.
+func boxProxy(t *testing.T, c egress.Config, w *world) (string, *egress.Proxy, *egress.BoxProxy) {
 	t.Helper()
 	p, err := egress.New(c, "backends.test.egress", egress.Outside{Resolver: w, Dial: w.dial, Own: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil }})
 	if err != nil {
@@ -133,7 +133,7 @@ func TestPlainAndTunnel(t *testing.T) {
 	defer secure.Close()
 	w := &world{names: map[string][][]string{"good.example": {{"1.2.3.4"}}}, at: map[string]string{
 		"1.2.3.4:80": web.Listener.Addr().String(), "1.2.3.4:443": secure.Listener.Addr().String()}}
-	at, p, _ := door(t, egress.Config{Allow: []string{"good.example"}}, w)
+	at, p, _ := boxProxy(t, egress.Config{Allow: []string{"good.example"}}, w)
 
 	r, err := client(at).Post("http://Good.Example./x?a=%zz;b", "text/plain", strings.NewReader("hello"))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestPlainAndTunnel(t *testing.T) {
 // change, and nothing is dialled.
 func TestRefused(t *testing.T) {
 	w := &world{names: map[string][][]string{"good.example": {{"1.2.3.4"}}, "inside.example": {{"10.0.0.7"}}, "me.example": {{"8.8.4.4"}}, "loop.example": {{"127.0.0.1", "::1"}}}}
-	at, p, _ := door(t, egress.Config{Allow: []string{"*.example"}}, w)
+	at, p, _ := boxProxy(t, egress.Config{Allow: []string{"*.example"}}, w)
 	requests := []struct{ request, status, reason, text string }{
 		{"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test\r\n\r\n", "403", "not-listed", `add "evil.test:443" to backends.test.egress.allow`},
 		{"GET http://evil.test/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403", "not-listed", "evil.test:80"},
@@ -222,7 +222,7 @@ func TestRebinding(t *testing.T) {
 	trap, trapped := echo(t)
 	w := &world{names: map[string][][]string{"turn.example": {{"1.2.3.4"}, {"127.0.0.1"}}, "both.example": {{"127.0.0.1", "1.2.3.4", "::1"}}},
 		at: map[string]string{"1.2.3.4:80": web.Listener.Addr().String(), "127.0.0.1:80": trap.Listener.Addr().String(), "[::1]:80": trap.Listener.Addr().String()}}
-	at, _, _ := door(t, egress.Config{Allow: []string{"*.example"}}, w)
+	at, _, _ := boxProxy(t, egress.Config{Allow: []string{"*.example"}}, w)
 	get := func(name string) int {
 		r, err := client(at).Get("http://" + name + "/")
 		if err != nil {
@@ -253,7 +253,7 @@ func TestRebinding(t *testing.T) {
 func TestNotSmuggled(t *testing.T) {
 	web, hits := echo(t)
 	w := &world{names: map[string][][]string{"good.example": {{"1.2.3.4"}}}, at: map[string]string{"1.2.3.4:80": web.Listener.Addr().String()}}
-	at, _, _ := door(t, egress.Config{Allow: []string{"good.example"}}, w)
+	at, _, _ := boxProxy(t, egress.Config{Allow: []string{"good.example"}}, w)
 	evil := "GET http://good.example/evil HTTP/1.1\r\nHost: good.example\r\n\r\n"
 	for _, tt := range []struct{ name, request, status string }{
 		{"pipelined", "GET http://good.example/one HTTP/1.1\r\nHost: good.example\r\n\r\n" + evil, "200"},
@@ -336,11 +336,11 @@ func wait(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// TestCloseCuts: with the door go all of its connections, on both sides.
+// TestCloseCuts: with the proxy go all of its connections, on both sides.
 func TestCloseCuts(t *testing.T) {
 	to, began, ended := silent(t)
 	w := &world{at: map[string]string{"1.2.3.4:443": to, "1.2.3.4:80": to}}
-	at, _, d := door(t, egress.Config{Allow: []string{"1.2.3.4"}}, w)
+	at, _, d := boxProxy(t, egress.Config{Allow: []string{"1.2.3.4"}}, w)
 	_, r, status := tunnel(t, at, "1.2.3.4:443")
 	if !strings.HasPrefix(status, "200") {
 		t.Fatal(status)
@@ -367,7 +367,7 @@ func TestCloseCuts(t *testing.T) {
 	io.Copy(io.Discard, waiting)
 	if c, err := net.Dial("tcp", at); err == nil {
 		c.Close()
-		t.Error("the door still answers")
+		t.Error("the proxy still answers")
 	}
 	d.Close() // twice is allowed
 }
@@ -377,7 +377,7 @@ func TestBounds(t *testing.T) {
 	t.Run("connections", func(t *testing.T) {
 		to, _, _ := silent(t)
 		w := &world{at: map[string]string{"1.2.3.4:443": to}}
-		at, _, _ := door(t, egress.Config{Allow: []string{"1.2.3.4"}, Connections: 2}, w)
+		at, _, _ := boxProxy(t, egress.Config{Allow: []string{"1.2.3.4"}, Connections: 2}, w)
 		one, _, _ := tunnel(t, at, "1.2.3.4:443")
 		tunnel(t, at, "1.2.3.4:443")
 		if _, _, status := tunnel(t, at, "1.2.3.4:443"); !strings.HasPrefix(status, "503") {
@@ -396,7 +396,7 @@ func TestBounds(t *testing.T) {
 		}))
 		defer web.Close()
 		w := &world{at: map[string]string{"1.2.3.4:80": web.Listener.Addr().String()}}
-		at, _, _ := door(t, egress.Config{Allow: []string{"1.2.3.4"}, Bytes: 256 << 10}, w)
+		at, _, _ := boxProxy(t, egress.Config{Allow: []string{"1.2.3.4"}, Bytes: 256 << 10}, w)
 		if got := raw(t, at, "GET http://1.2.3.4/ HTTP/1.1\r\nHost: x\r\n\r\n"); len(got) > 300<<10 {
 			t.Errorf("%d bytes came through", len(got))
 		}
@@ -407,7 +407,7 @@ func TestBounds(t *testing.T) {
 	t.Run("silence", func(t *testing.T) {
 		to, _, ended := silent(t)
 		w := &world{at: map[string]string{"1.2.3.4:443": to, "1.2.3.4:80": to}}
-		at, _, _ := door(t, egress.Config{Allow: []string{"1.2.3.4"}, Idle: time.Second}, w)
+		at, _, _ := boxProxy(t, egress.Config{Allow: []string{"1.2.3.4"}, Idle: time.Second}, w)
 		_, r, _ := tunnel(t, at, "1.2.3.4:443")
 		if _, err := r.ReadByte(); err == nil {
 			t.Error("a byte out of nothing")
@@ -427,7 +427,7 @@ func TestUnreadAnswer(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, zeros{}) }))
 	defer web.Close()
 	w := &world{at: map[string]string{"1.2.3.4:80": web.Listener.Addr().String()}}
-	at, _, d := door(t, egress.Config{Allow: []string{"1.2.3.4"}, Idle: time.Second, Connections: 1}, w)
+	at, _, d := boxProxy(t, egress.Config{Allow: []string{"1.2.3.4"}, Idle: time.Second, Connections: 1}, w)
 	c, err := net.Dial("tcp", at)
 	if err != nil {
 		t.Fatal(err)
@@ -448,7 +448,7 @@ func TestLog(t *testing.T) {
 	web, _ := echo(t)
 	w := &world{names: map[string][][]string{"good.example": {{"1.2.3.4"}}}, at: map[string]string{"1.2.3.4:80": web.Listener.Addr().String()}}
 	path := filepath.Join(t.TempDir(), "egress.jsonl")
-	at, _, d := door(t, egress.Config{Allow: []string{"good.example"}, Log: path}, w)
+	at, _, d := boxProxy(t, egress.Config{Allow: []string{"good.example"}, Log: path}, w)
 	for range 3 {
 		raw(t, at, "GET http://user:hunter2@good.example/hunter2?key=hunter2 HTTP/1.1\r\nHost: x\r\nAuthorization: hunter2\r\n\r\n")
 		raw(t, at, "GET http://user:hunter2@evil.test/hunter2?key=hunter2 HTTP/1.1\r\nHost: x\r\nCookie: hunter2\r\n\r\n")
@@ -503,7 +503,7 @@ func TestWithin(t *testing.T) {
 	for _, to := range []string{"1.2.3.4:80", "1.2.3.5:80", "10.0.0.7:80", "169.254.169.254:80", "9.9.9.9:80"} {
 		w.at[to] = strings.TrimPrefix(server.URL, "http://")
 	}
-	_, p, _ := door(t, egress.Config{Allow: []string{"*.example", "0.0.0.0/0", "10.0.0.7"}}, w)
+	_, p, _ := boxProxy(t, egress.Config{Allow: []string{"*.example", "0.0.0.0/0", "10.0.0.7"}}, w)
 	ask := func(q *egress.Proxy, host string) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // serve handles one request, which is the only one of its connection.
-func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
+func (d *BoxProxy) serve(w http.ResponseWriter, r *http.Request) {
 	d.busy.Add(1)
 	d.proxy.books.total.Add(1)
 	defer d.busy.Add(-1)
@@ -43,7 +43,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.tell("connect", name, "")
-	up := &upstream{Conn: conn, door: d}
+	up := &upstream{Conn: conn, proxy: d}
 	defer up.Close()
 	defer context.AfterFunc(d.ctx, func() { up.Close() })()
 	if r.Method == http.MethodConnect {
@@ -79,7 +79,7 @@ func target(r *http.Request) (host string, port uint16, err error) {
 }
 
 // room says what bound the box has run into.
-func (d *Door) room() error {
+func (d *BoxProxy) room() error {
 	c := d.proxy.conf
 	switch {
 	case d.left.Load() <= 0:
@@ -93,7 +93,7 @@ func (d *Door) room() error {
 }
 
 // refuse answers with what is wrong and what to change.
-func (d *Door) refuse(w http.ResponseWriter, target string, err error) {
+func (d *BoxProxy) refuse(w http.ResponseWriter, target string, err error) {
 	r := &refusal{status: 502, reason: "failed", text: err.Error()}
 	errors.As(err, &r)
 	d.tell("refuse", target, r.reason)
@@ -104,7 +104,7 @@ func (d *Door) refuse(w http.ResponseWriter, target string, err error) {
 }
 
 // tunnel joins the box with the other end until either is done.
-func (d *Door) tunnel(w http.ResponseWriter, up *upstream) {
+func (d *BoxProxy) tunnel(w http.ResponseWriter, up *upstream) {
 	c, buf, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
@@ -136,7 +136,7 @@ func (d *Door) tunnel(w http.ResponseWriter, up *upstream) {
 }
 
 // pass sends a plain request on, over the connection that was made for it.
-func (d *Door) pass(w http.ResponseWriter, r *http.Request, up *upstream) {
+func (d *BoxProxy) pass(w http.ResponseWriter, r *http.Request, up *upstream) {
 	control := http.NewResponseController(w)
 	past := time.Unix(1, 0)
 	up.watch(d.proxy.conf.Idle, func() { // also frees an answer that the box does not read
@@ -179,7 +179,7 @@ func (d *Door) pass(w http.ResponseWriter, r *http.Request, up *upstream) {
 // passes for a time.
 type upstream struct {
 	net.Conn
-	door  *Door
+	proxy *BoxProxy
 	mu    sync.Mutex
 	timer *time.Timer
 	idle  time.Duration
@@ -204,9 +204,9 @@ func (u *upstream) count(n int) error {
 		u.timer.Reset(u.idle)
 	}
 	u.mu.Unlock()
-	if u.door.left.Add(int64(-n)) < 0 {
+	if u.proxy.left.Add(int64(-n)) < 0 {
 		u.Close()
-		u.door.tell("refuse", "", "bytes")
+		u.proxy.tell("refuse", "", "bytes")
 		return errors.New("the bytes of this box are used up")
 	}
 	return nil

@@ -22,7 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/host"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/trees"
 )
 
@@ -32,7 +33,7 @@ var Kind = backends.NewKind("local", func(_ context.Context, c Config) (backends
 // Config tunes the back-end. The zero value is usable.
 type Config struct {
 	Dir     string            `yaml:"dir"`     // where boxes are made; empty: the directory for temporary files
-	Path    string            `yaml:"path"`    // PATH of commands; empty: slotd.DefaultPath
+	Path    string            `yaml:"path"`    // PATH of commands; empty: wire.DefaultPath
 	Env     map[string]string `yaml:"env"`     // of every command
 	Confine bool              `yaml:"confine"` // file calls cannot leave the box's directory
 	Grace   time.Duration     `yaml:"grace"`   // between TERM and KILL; 0: one second
@@ -119,19 +120,19 @@ func (b *Backend) make(base string, s backends.Spec) (*box, error) {
 			return nil, err
 		}
 	}
-	env := map[string]string{"PATH": cmp.Or(b.conf.Path, slotd.DefaultPath), "TMPDIR": tmp}
+	env := map[string]string{"PATH": cmp.Or(b.conf.Path, wire.DefaultPath), "TMPDIR": tmp}
 	maps.Copy(env, b.conf.Env)
 	maps.Copy(env, s.Env)
-	o := slotd.Options{Home: home, Dir: s.Dir, Confine: b.conf.Confine, Env: env, Grace: b.conf.Grace, Resets: true, Scratch: []string{tmp}}
+	o := host.Options{Home: home, Dir: s.Dir, Confine: b.conf.Confine, Env: env, Grace: b.conf.Grace, Resets: true, Scratch: []string{tmp}}
 	if s.Limits.Memory > 0 {
-		o.Rlimits = []slotd.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
+		o.Rlimits = []host.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
 	}
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		if err := os.MkdirAll(filepath.Join(home, s.Dir), 0o755); err != nil {
 			return nil, err
 		}
 	}
-	h, err := slotd.NewHost(o)
+	h, err := host.New(o)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (b *Backend) Close(ctx context.Context) error {
 
 // box is a slotd host with a directory of its own.
 type box struct {
-	*slotd.Host
+	*host.Host
 	base string
 	from *Backend
 	once sync.Once

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"hermes/backends/modal/wire"
-	"hermes/backends/slotd"
+	slotd "hermes/backends/slotd/wire"
 )
 
 // How we name ourselves: as the Go SDK of this protocol version.

@@ -17,7 +17,8 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/modal/wire"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	slotd "hermes/backends/slotd/wire"
 )
 
 // setupTime bounds how long slotd may take to answer once it is in its sandbox, and
@@ -30,7 +31,7 @@ const (
 
 // box is a sandbox with a slotd in it.
 type box struct {
-	*slotd.Client
+	*client.Client
 	back  *Backend
 	p     *profile
 	name  string
@@ -162,7 +163,7 @@ func (x *box) open(ctx context.Context, d *wire.Sandbox, s backends.Spec) error 
 		return x.why(ctx, err)
 	}
 	x.lines = newLines(x.route, x.program(), "dial", socketPath)
-	x.Client = slotd.NewClient(x.lines.dial, slotd.ClientOptions{ID: x.name, Token: token, Close: x.end, Fate: x.fate})
+	x.Client = client.New(x.lines.dial, client.Options{ID: x.name, Token: token, Close: x.end, Cause: x.lostCause})
 	if err := x.answering(ctx); err != nil {
 		return x.why(ctx, err)
 	}
@@ -238,7 +239,7 @@ func (x *box) task(ctx context.Context) (string, error) {
 func (x *box) answering(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, setupTime, fmt.Errorf("slotd did not answer within %v", setupTime))
 	defer cancel()
-	probe := slotd.NewClient(x.lines.dial, slotd.ClientOptions{ID: x.name})
+	probe := client.New(x.lines.dial, client.Options{ID: x.name})
 	defer probe.Close(context.WithoutCancel(ctx))
 	for pause := firstLook; ; pause = min(2*pause, pollTime) {
 		_, err := probe.Health(ctx)
@@ -299,9 +300,9 @@ func (x *box) why(ctx context.Context, err error) error {
 // endTime is how long the service may take to know that a sandbox has ended.
 const endTime = 2 * time.Second
 
-// fate says whose fault the end of a box was: nil when it runs, or when the service does
+// lostCause says whose fault the end of a box was: nil when it runs, or when the service does
 // not answer.
-func (x *box) fate(context.Context) error {
+func (x *box) lostCause(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*endTime)
 	defer cancel()
 	if r := x.result(ctx, endTime); r != nil {

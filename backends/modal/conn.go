@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"hermes/backends/modal/wire"
-	"hermes/backends/slotd"
+	slotd "hermes/backends/slotd/wire"
 )
 
 // maxSaid bounds what is kept of a program's complaint.

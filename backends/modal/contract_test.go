@@ -15,6 +15,7 @@ import (
 	"hermes/backends/modal"
 	"hermes/backends/modal/modaltest"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 func TestMain(m *testing.M) {
@@ -101,7 +102,7 @@ func service(t testing.TB, o modaltest.Options) *modaltest.Fake {
 	t.Helper()
 	if o.Boxes == nil {
 		beneath := namespace.Config{Limits: namespace.Limits{Processes: 4096}}
-		b, err := namespace.Open(t.Context(), beneath)
+		b, err := driver.Open(t.Context(), beneath)
 		if errors.Is(err, backends.ErrUnavailable) {
 			t.Skip("sandboxes of the fake need namespaces: ", err)
 		}

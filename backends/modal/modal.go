@@ -29,7 +29,7 @@ import (
 	"sync/atomic"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	slotd "hermes/backends/slotd/wire"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -48,7 +48,7 @@ type Backend struct {
 	at       Surroundings
 	profiles []*profile // by name
 	accounts []*api
-	luggage  luggage
+	upload   upload
 	owner    backends.Owner
 	boot     string
 	tag      string // tells its names from those of other back-ends of this process
@@ -71,7 +71,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b := &Backend{conf: c, at: at, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], token: newToken, stop: stop,
-		freed: make(chan struct{}), luggage: luggage{configured: c.Slotd}}
+		freed: make(chan struct{}), upload: upload{configured: c.Slotd}}
 	if b.profiles, b.accounts, err = profiles(life, c, at); err != nil {
 		b.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)

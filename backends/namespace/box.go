@@ -19,7 +19,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/egress"
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 )
 
 // setupTime bounds how long a box may take to get ready on a loaded machine.
@@ -30,26 +30,26 @@ var serial = new(atomic.Uint64)
 
 // box is one box as the host sees it; a [sandbox] in front of it is what callers get.
 type box struct {
-	id      string
-	back    *Backend
-	proc    *os.Process
-	first   *pid1.Conn
-	passage slotd.Passage
-	group   *boxGroup
-	plan    plan          // once it is built
-	proxy   *egress.Proxy // behind its door; nil: there is none
-	client  *slotd.Client
-	key     string           // of the plan that it was built to ahead
-	mu      sync.Mutex       // of group, door, ended and failed
-	door    *egress.Door     // nil: no way out of the box
-	ended   bool             // pid 1 has; no door is opened any more
-	gone    chan struct{}    // closed when pid 1 has ended and its cgroups are removed, or cannot be
-	state   *os.ProcessState // how it ended; after gone
-	kills   int64            // out-of-memory kills; after gone
-	failed  error            // of removing its cgroups; after gone
-	meddled string           // the hard limit of pid 1 that somebody changed, if it was killed; after gone
-	closing atomic.Bool      // we end it
-	left    atomic.Bool      // it was to be removed, in vain so far
+	id       string
+	back     *Backend
+	proc     *os.Process
+	first    *pid1.Conn
+	control  wire.HostEnd
+	group    *boxGroup
+	plan     plan          // once it is built
+	proxy    *egress.Proxy // of its way out; nil: there is none
+	client   Client
+	key      string           // of the plan that it was built to ahead
+	mu       sync.Mutex       // of group, boxProxy, ended and failed
+	boxProxy *egress.BoxProxy // nil: no way out of the box
+	ended    bool             // pid 1 has; no proxy is served any more
+	gone     chan struct{}    // closed when pid 1 has ended and its cgroups are removed, or cannot be
+	state    *os.ProcessState // how it ended; after gone
+	kills    int64            // out-of-memory kills; after gone
+	failed   error            // of removing its cgroups; after gone
+	meddled  string           // the hard limit of pid 1 that somebody changed, if it was killed; after gone
+	closing  atomic.Bool      // we end it
+	left     atomic.Bool      // it was to be removed, in vain so far
 
 	starting sync.RWMutex // held for reading while pid 1 starts a command, for writing while it becomes slotd
 	woken    bool         // nothing is started by pid 1 any more
@@ -130,7 +130,7 @@ func (b *Backend) clone() (*box, error) {
 
 // launch clones pid 1 of the box. It waits for what it is to do.
 func (x *box) launch(owner int) error {
-	ours, theirs, err := slotd.Pair()
+	ours, theirs, err := wire.Pair()
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (x *box) launch(owner int) error {
 		ours.Close()
 		return err
 	}
-	x.passage.Conn = ours
+	x.control.Conn = ours
 	go x.await()
 	return nil
 }
@@ -151,8 +151,8 @@ func (x *box) await() {
 	x.mu.Lock()
 	x.ended = true
 	x.mu.Unlock()
-	if x.door != nil {
-		x.door.Close() // its sockets would keep the box's network alive
+	if x.boxProxy != nil {
+		x.boxProxy.Close() // its sockets would keep the box's network alive
 	}
 	x.kills = x.group.kills()
 	x.failed = x.group.remove()
@@ -177,7 +177,7 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	}
 	p.ByRlimit = !x.back.groups.has("memory")
 	var err error
-	if p.Door {
+	if p.Proxy {
 		if x.proxy, err = egress.Of(x.back.proxy, p.Network); err != nil {
 			return err
 		}
@@ -197,8 +197,8 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 		return fmt.Errorf("set up the box: %w", err)
 	}
 	x.plan = p
-	x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.id, Close: x.end, Fate: x.fate, Called: x.called, Silent: x.goOn})
-	if p.Resets || p.Door { // what a reset goes back to has to be seen now, and a door made before the first command
+	x.client = x.back.connect(Server{ID: x.id, Dial: x.dial, Close: x.end, Cause: x.lostCause, Called: x.called, Silent: x.resume})
+	if p.Resets || p.Proxy { // what a reset goes back to has to be seen now, and the socket of the proxy made before the first command
 		return x.wake(own)
 	}
 	return nil
@@ -227,7 +227,7 @@ func (x *box) opens(l net.Listener) {
 		l.Close()
 		return
 	}
-	x.door = x.proxy.Serve(x.id, l)
+	x.boxProxy = x.proxy.Serve(x.id, l)
 }
 
 // called notes calls that need slotd.
@@ -242,11 +242,11 @@ func (x *box) dial(ctx context.Context) (net.Conn, error) {
 	if err := x.wake(ctx); err != nil {
 		return nil, err
 	}
-	return x.passage.Dial()
+	return x.control.Dial()
 }
 
-// fate says whose fault the end of a box was: nil when it was not its commands'.
-func (x *box) fate(context.Context) error {
+// lostCause says whose fault the end of a box was: nil when it was not its commands'.
+func (x *box) lostCause(context.Context) error {
 	if x.isStuck() {
 		return fmt.Errorf("box %s: its commands stop others before they have started: %w", x.id, backends.ErrBroken)
 	}
@@ -276,7 +276,7 @@ func (x *box) fate(context.Context) error {
 func (x *box) end(ctx context.Context) error {
 	x.closing.Store(true)
 	x.proc.Kill()
-	x.passage.Conn.Close()
+	x.control.Conn.Close()
 	if x.given.CompareAndSwap(true, false) {
 		x.back.usual.ended(x.needed.Load())
 	}

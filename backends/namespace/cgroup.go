@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/host"
 )
 
 // group is a directory of the host's cgroup tree in which boxes may get one of their own.
@@ -278,7 +278,7 @@ func (b *boxGroup) kills() int64 {
 		return 0
 	}
 	defer f.Close()
-	return slotd.OOMCounter(f)()
+	return host.OOMCounter(f)()
 }
 
 // remove removes the groups. The kernel needs a moment after the last process.

@@ -166,7 +166,7 @@ type plan struct {
 	Limits   Limits
 	ByRlimit bool // memory has no cgroup
 	Resets   bool
-	Door     bool     // a socket for the proxy is handed out
+	Proxy    bool     // a socket for the proxy is handed out
 	Network  []string // that the task wants no more than
 }
 
@@ -176,15 +176,15 @@ func (c Config) plan(s backends.Spec, image unpack.Image) (plan, error) {
 	if err != nil {
 		return plan{}, fmt.Errorf("open a box: %w", err)
 	}
-	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: cmp.Or(s.Dir, image.Dir, c.Home), Env: s.Env, Limits: own, Door: c.Egress.On() && (s.Network == nil || len(s.Network) > 0), Network: s.Network,
+	p := plan{Resets: c.Resets, ReadOnly: c.ReadOnly, Home: c.Home, Dir: cmp.Or(s.Dir, image.Dir, c.Home), Env: s.Env, Limits: own, Proxy: c.Egress.On() && (s.Network == nil || len(s.Network) > 0), Network: s.Network,
 		Image: image.Root != "", ImageDir: image.Root}
-	if p.Door || len(image.Env) > 0 {
+	if p.Proxy || len(image.Env) > 0 {
 		p.Env = maps.Clone(image.Env)
 		if p.Env == nil {
 			p.Env = map[string]string{}
 		}
 		delete(p.Env, "HOME") // of a user that boxes do not have
-		if p.Door {
+		if p.Proxy {
 			maps.Copy(p.Env, egress.Env())
 		}
 		maps.Copy(p.Env, s.Env)

@@ -17,6 +17,7 @@ import (
 	"hermes/backends/backendtest/escapes"
 	"hermes/backends/egress"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 func TestProxyEscapes(t *testing.T) {
@@ -129,7 +130,7 @@ func descriptors(t *testing.T) int {
 }
 
 func TestBadEgress(t *testing.T) {
-	_, err := namespace.Open(t.Context(), namespace.Config{Egress: egress.Config{Allow: []string{"http://x"}}})
+	_, err := driver.Open(t.Context(), namespace.Config{Egress: egress.Config{Allow: []string{"http://x"}}})
 	if err == nil || !strings.Contains(err.Error(), `egress.allow: entry "http://x"`) {
 		t.Errorf("%v", err)
 	}

@@ -13,16 +13,20 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/pipes"
+	"hermes/backends/slotd/wire"
 )
 
 // sandbox is a box as callers see it. As long as nothing but commands was asked for, pid 1
 // starts them itself; slotd takes its place at the first call of any other kind, and when a
 // command has to be ended, for which its whole tree must be found.
 type sandbox struct {
-	*slotd.Client
+	Client
 	box *box
 }
+
+// Unwrap implements [backends.Unwrapper]: the client has the other abilities.
+func (s *sandbox) Unwrap() backends.Sandbox { return s.Client }
 
 // errAwake says that slotd has taken the place of pid 1.
 var errAwake = errors.New("slotd serves the box")
@@ -66,7 +70,7 @@ func (x *box) exec(ctx context.Context, c backends.Cmd) (backends.Result, error)
 	began, before := time.Now(), x.group.kills()
 	mark := x.id + ":first-" + strconv.FormatUint(x.marks.Add(1), 10)
 	list := x.command(c, mark)
-	r, err := x.back.streams.Run(c, func(f slotd.Files) (func() (backends.Result, error), error) {
+	r, err := x.back.streams.Run(c, func(f pipes.Files) (func() (backends.Result, error), error) {
 		x.starting.RLock()
 		defer x.starting.RUnlock()
 		if x.woken {
@@ -131,7 +135,7 @@ func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 		defer timer.Stop()
 		over = timer.C
 	}
-	late := time.AfterFunc(stuckAfter, x.unstick)
+	late := time.AfterFunc(stuckAfter, x.continueStopped)
 	defer late.Stop()
 	select {
 	case end, ok := <-r.child.Ended:
@@ -185,7 +189,7 @@ func (x *box) told(ctx context.Context, r *run, end pid1.Report, ok bool) (backe
 	if err != nil {
 		return backends.Result{}, err
 	}
-	return slotd.Ended(status, used), nil
+	return pipes.Ended(status, used), nil
 }
 
 // wake makes slotd of pid 1, which stays what it is: the same process with the same
@@ -229,7 +233,7 @@ func (x *box) become(ctx context.Context) error {
 			continue // its caller is gone already
 		}
 		r := v.(*run)
-		a := slotd.Adopted{Exec: r.exec(), Mark: r.mark, PID: child.PID}
+		a := wire.Adopted{Exec: r.exec(), Mark: r.mark, PID: child.PID}
 		if !r.deadline.IsZero() {
 			a.Left = max(time.Until(r.deadline), 1)
 		}
@@ -242,7 +246,7 @@ func (x *box) become(ctx context.Context) error {
 	if len(raw) > maxSettings {
 		return fmt.Errorf("the settings of a server have %d bytes, more than %d: too large an environment", len(raw), maxSettings)
 	}
-	complaint, err := x.first.Become(ctx, become(s.Counter), slotd.Message(raw), fds...)
+	complaint, err := x.first.Become(ctx, become(s.Counter), wire.Message(raw), fds...)
 	if errors.Is(err, fs.ErrNotExist) { // not of the file, which is open, but of what it names as its loader
 		err = fmt.Errorf("%w: a hermes that is linked dynamically does not run in every box; build it with make build, or CGO_ENABLED=0", err)
 	}
@@ -252,10 +256,10 @@ func (x *box) become(ctx context.Context) error {
 	if complaint != "" {
 		return errors.New(complaint)
 	}
-	if !x.plan.Door {
+	if !x.plan.Proxy {
 		return nil
 	}
-	l, err := slotd.ReceiveDoor(x.passage.Conn)
+	l, err := wire.ReceiveListener(x.control.Conn)
 	if err != nil {
 		return err
 	}

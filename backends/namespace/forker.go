@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd"
 	"hermes/backends/slotd/program"
+	"hermes/backends/slotd/wire"
 )
 
 // forker is the helper that clones boxes (see [pid1]): the small slotd where it is built
@@ -55,7 +55,7 @@ func (f *forker) clone(owner int, ours *net.UnixConn, theirs *os.File, group *os
 
 // start starts the helper; vfork, as long as it has no user namespace of its own.
 func (f *forker) start() error {
-	ours, theirs, err := slotd.Pair()
+	ours, theirs, err := wire.Pair()
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (f *forker) start() error {
 // built in, or this machine runs nothing from memory.
 func (f *forker) execute(attr *os.ProcAttr) (*os.Process, error) {
 	from := func(file *os.File) (*os.Process, error) {
-		return os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), []string{slotd.Name, forkCommand}, attr)
+		return os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), []string{wire.Name, forkCommand}, attr)
 	}
 	if f.file != nil {
 		return from(f.file)

@@ -18,6 +18,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 // unpacked makes the directory of a small image: the host's shell and what it needs.
@@ -96,7 +97,7 @@ func TestUnusableSpecs(t *testing.T) {
 		}
 	}
 	for _, c := range []namespace.Config{{Root: "relative"}, {Root: "oci:relative"}, {Store: "relative"}, {Home: "home"}, {Home: "/"}, {ReadOnly: []string{"/a/../b"}}, {Cgroup: "perhaps"}} {
-		if _, err := namespace.Open(t.Context(), c); err == nil || errors.Is(err, backends.ErrUnavailable) {
+		if _, err := driver.Open(t.Context(), c); err == nil || errors.Is(err, backends.ErrUnavailable) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

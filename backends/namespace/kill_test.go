@@ -12,12 +12,13 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 // churn makes boxes, runs commands in them that leave processes, and closes them, four at
 // once and without end; every step is a line.
 func churn(word string) int {
-	b, err := namespace.Open(context.Background(), namespace.Config{})
+	b, err := driver.Open(context.Background(), namespace.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return 1

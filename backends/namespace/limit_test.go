@@ -18,6 +18,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 func TestForkBomb(t *testing.T) {
@@ -160,7 +161,7 @@ func TestNothingSurvivesClose(t *testing.T) {
 // own is a program that opens a box with processes in it and waits to be killed.
 func own(word string) int {
 	ctx := context.Background()
-	b, err := namespace.Open(ctx, namespace.Config{})
+	b, err := driver.Open(ctx, namespace.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return 1

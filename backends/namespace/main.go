@@ -14,7 +14,9 @@ import (
 
 	"hermes/backends/egress"
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/host"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 )
 
 // The hidden sub-commands of slotd.
@@ -32,7 +34,7 @@ var boxEnv = []string{"GOMAXPROCS=1", "GOGC=25", "GODEBUG=containermaxprocs=0,up
 // itself refuses to open boxes in a program that was started to be the inside of one and did not
 // become it: it would start itself again, and so on without end.
 func itself() error {
-	if len(os.Args) == 2 && filepath.Base(os.Args[0]) == slotd.Name && (os.Args[1] == forkCommand || os.Args[1] == initCommand) {
+	if len(os.Args) == 2 && filepath.Base(os.Args[0]) == wire.Name && (os.Args[1] == forkCommand || os.Args[1] == initCommand) {
 		return errors.New("this program was started to be the inside of a box and went on as itself: it has to call namespace.Main before anything else")
 	}
 	return nil
@@ -41,14 +43,14 @@ func itself() error {
 // Main becomes the inside of a box when args say so: then handled is true and the
 // program must exit with code. A program that opens boxes calls it before anything else.
 func Main(args []string) (code int, handled bool) {
-	if len(args) != 2 || filepath.Base(args[0]) != slotd.Name {
+	if len(args) != 2 || filepath.Base(args[0]) != wire.Name {
 		return 0, false
 	}
 	switch args[1] {
 	case forkCommand:
 		return forkServer(), true
 	case initCommand:
-		return boxServer(slotd.Passed{FD: pid1.Socket}), true
+		return boxServer(wire.BoxEnd{FD: pid1.Socket}), true
 	}
 	return 0, false
 }
@@ -68,14 +70,14 @@ func forkServer() int {
 type settings struct {
 	Plan    plan
 	ID      string
-	Counter bool            // of out-of-memory kills: oomFD
-	Running []slotd.Adopted // commands that pid 1 has started
+	Counter bool           // of out-of-memory kills: oomFD
+	Running []wire.Adopted // commands that pid 1 has started
 }
 
 // boxServer answers until the host closes the socket or dies. The end of this process is
 // the end of the box.
-func boxServer(control slotd.Passed) int {
-	o, door, err := prepare(control)
+func boxServer(control wire.BoxEnd) int {
+	o, proxy, err := prepare(control)
 	if err != nil {
 		pid1.IsUp(control, err.Error())
 		return 1
@@ -83,26 +85,26 @@ func boxServer(control slotd.Passed) int {
 	// Commands share our uid and may signal us. Caught, unlike ignored, is not inherited.
 	signal.Notify(make(chan os.Signal, 1))
 	ready := func() error {
-		if err := pid1.IsUp(control, ""); err != nil || door < 0 {
+		if err := pid1.IsUp(control, ""); err != nil || proxy < 0 {
 			return err
 		}
-		return control.Send(door)
+		return control.Send(proxy)
 	}
-	if err := slotd.Serve(context.Background(), control, slotd.ServerOptions{Options: o, Ready: ready}); err != nil {
+	if err := server.Serve(context.Background(), control, server.Options{Options: o, Ready: ready}); err != nil {
 		return 1
 	}
 	return 0
 }
 
-// prepare reads the settings. door is the socket of the proxy, or -1.
-func prepare(control slotd.Passed) (o slotd.Options, door int, err error) {
+// prepare reads the settings. proxy is the socket of the proxy, or -1.
+func prepare(control wire.BoxEnd) (o host.Options, proxy int, err error) {
 	unix.CloseOnExec(pid1.Socket)
 	// As pid 1 was before: no process of the box can look into this one. Until here none could, because
 	// it has capabilities that they lack.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return o, -1, fmt.Errorf("hide the server's memory: %w", err)
 	}
-	raw, err := slotd.ReadMessage(control, maxSettings)
+	raw, err := wire.ReadMessage(control, maxSettings)
 	if err != nil {
 		return o, -1, fmt.Errorf("read the settings of a server: %w", err)
 	}
@@ -110,21 +112,21 @@ func prepare(control slotd.Passed) (o slotd.Options, door int, err error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return o, -1, fmt.Errorf("read the settings of a server: %w", err)
 	}
-	door = -1
-	if s.Plan.Door {
-		if door, err = slotd.NewDoor(egress.Port); err != nil {
+	proxy = -1
+	if s.Plan.Proxy {
+		if proxy, err = wire.NewListener(egress.Port); err != nil {
 			return o, -1, err
 		}
 	}
 	p := s.Plan
-	o = slotd.Options{ID: s.ID, Home: p.Home, Dir: p.Dir, Env: p.Env, Spawn: lockThread, Reap: true, Resets: p.Resets, Private: true, Made: true,
+	o = host.Options{ID: s.ID, Home: p.Home, Dir: p.Dir, Env: p.Env, Spawn: lockThread, Reap: true, Resets: p.Resets, Private: true, Made: true,
 		Scratch: []string{"/tmp", "/var/tmp", "/dev/shm", "/run"}, Adopt: s.Running}
 	for _, l := range p.rlimits() {
-		o.Rlimits = append(o.Rlimits, slotd.Rlimit{Resource: l.resource, Value: l.value})
+		o.Rlimits = append(o.Rlimits, host.Rlimit{Resource: l.resource, Value: l.value})
 	}
 	if s.Counter {
 		unix.CloseOnExec(oomFD)
-		o.OOM = slotd.OOMCounter(os.NewFile(oomFD, "kills"))
+		o.OOM = host.OOMCounter(os.NewFile(oomFD, "kills"))
 	}
-	return o, door, nil
+	return o, proxy, nil
 }

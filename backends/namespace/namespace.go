@@ -31,30 +31,24 @@ import (
 	"hermes/backends"
 	"hermes/backends/egress"
 	"hermes/backends/namespace/unpack"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/pipes"
 )
 
 // Name is the back-end's name in configuration and traits.
 const Name = "namespace"
 
-// Kind returns the registry value of this back-end.
-func Kind() backends.Kind {
-	return backends.NewKind(Name, func(ctx context.Context, c Config) (backends.Backend, error) {
-		return Open(ctx, c)
-	})
-}
-
 // Backend makes boxes of namespaces.
 type Backend struct {
-	conf   Config
-	groups groups
-	forker forker
-	ids    identities
-	proxy  *egress.Proxy // nil: boxes have no network
+	conf    Config
+	connect func(Server) Client
+	groups  groups
+	forker  forker
+	ids     identities
+	proxy   *egress.Proxy // nil: boxes have no network
 
 	store   *unpack.Store // of images; nil: there is no place for one
 	lists   lists
-	streams *slotd.Streams // of commands that pid 1 of a box has started
+	streams *pipes.Streams // of commands that pid 1 of a box has started
 
 	held    backends.Held[*box]
 	spares  sync.WaitGroup
@@ -65,8 +59,8 @@ type Backend struct {
 }
 
 // Open checks, by making one box, that this machine can make them. It fails with
-// backends.ErrUnavailable and the cause where it cannot.
-func Open(ctx context.Context, c Config) (*Backend, error) {
+// backends.ErrUnavailable and the cause where it cannot. connect makes the client of a box.
+func Open(ctx context.Context, c Config, connect func(Server) Client) (*Backend, error) {
 	if err := itself(); err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)
 	}
@@ -80,7 +74,7 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 		return nil, unavailable(err)
 	}
 	c.Limits = ids.share(c.Limits, asked)
-	b := &Backend{conf: c, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: slotd.NewStreams()}
+	b := &Backend{conf: c, connect: connect, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: pipes.New()}
 	if b.store, err = openStore(c); err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)
 	}

@@ -15,13 +15,14 @@ import (
 	"hermes/backends/backendtest/escapes"
 	"hermes/backends/backendtest/reach"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 var long = flag.Bool("long", false, "run the long forms")
 
 func TestMain(m *testing.M) {
 	if os.Getenv("HERMES_TEST_FORGETFUL") != "" { // a program that does not call namespace.Main
-		_, err := namespace.Open(context.Background(), namespace.Config{})
+		_, err := driver.Open(context.Background(), namespace.Config{})
 		fmt.Println(err)
 		os.Exit(0)
 	}
@@ -65,7 +66,7 @@ func TestStartsItselfOnce(t *testing.T) {
 // open returns a back-end, or skips the test where the kernel forbids namespaces.
 func open(t testing.TB, c namespace.Config) *namespace.Backend {
 	t.Helper()
-	b, err := namespace.Open(t.Context(), c)
+	b, err := driver.Open(t.Context(), c)
 	if errors.Is(err, backends.ErrUnavailable) {
 		t.Skip("this machine cannot make boxes: ", err)
 	}

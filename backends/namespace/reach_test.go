@@ -110,7 +110,7 @@ func busy(t *testing.T, x backends.Sandbox) error {
 	if err := x.WriteFile(t.Context(), "g", make([]byte, 8<<20), 0o644); err != nil {
 		return err
 	}
-	s, ok := x.(backends.Searcher)
+	s, ok := backends.As[backends.Searcher](x)
 	if !ok {
 		t.Fatal("no search")
 	}

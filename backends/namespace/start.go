@@ -9,8 +9,8 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace/pid1"
-	"hermes/backends/slotd"
 	"hermes/backends/slotd/filter"
+	"hermes/backends/slotd/wire"
 )
 
 // lockdown takes from the process that plays the list, and so from the command that it
@@ -63,7 +63,7 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 	}
 	if c.Report != "" { // last, and from high up: another stream of pid 1's may lie where it goes
 		high := l.Call("lift the report", unix.SYS_FCNTL, pid1.Slot(fds-1), unix.F_DUPFD_CLOEXEC, 64).Keep()
-		l.Call("set the report", unix.SYS_DUP3, high, slotd.ReportFD, 0)
+		l.Call("set the report", unix.SYS_DUP3, high, wire.ReportFD, 0)
 	}
 	dir := x.plan.Dir
 	if c.Dir != "" {
@@ -75,16 +75,16 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 	setLimits(l, x.plan.rlimits())
 	lockdown(l, 0)
 	l.Call("let signals in", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, l.Words(0), 0, 8)
-	env := slotd.Environ(slotd.Defaults(x.plan.Home, x.plan.Env), c)
+	env := wire.Environ(wire.Defaults(x.plan.Home, x.plan.Env), c)
 	path := env["PATH"]
-	env[slotd.MarkEnv] = mark
+	env[wire.MarkEnv] = mark
 	if c.Report != "" {
-		env[c.Report] = slotd.ReportPath
+		env[c.Report] = wire.ReportPath
 	}
-	all := l.Strings(slotd.Pairs(env))
+	all := l.Strings(wire.Pairs(env))
 	execute := func(argv []string) {
 		words := l.Strings(argv)
-		for _, file := range slotd.Candidates(argv[0], dir, path) {
+		for _, file := range wire.Candidates(argv[0], dir, path) {
 			l.Call("execute "+file, unix.SYS_EXECVE, file, words, all).Or(unix.ENOENT, unix.ENOTDIR)
 		}
 	}
@@ -115,7 +115,7 @@ func become(counter bool) *pid1.List {
 	if counter {
 		l.Call("keep the counter of kills", unix.SYS_DUP3, pid1.Slot(1), oomFD, 0)
 	}
-	l.Call("execute the server", unix.SYS_EXECVEAT, pid1.Slot(0), "", l.Strings([]string{slotd.Name, initCommand}), l.Strings(boxEnv), unix.AT_EMPTY_PATH)
+	l.Call("execute the server", unix.SYS_EXECVEAT, pid1.Slot(0), "", l.Strings([]string{wire.Name, initCommand}), l.Strings(boxEnv), unix.AT_EMPTY_PATH)
 	return l
 }
 

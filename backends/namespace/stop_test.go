@@ -12,6 +12,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 // TestStoppedAtTheirStart: a command of the box that stops every other process without end,
@@ -87,7 +88,7 @@ func TestOwnerDiesWhileAChildIsStopped(t *testing.T) {
 // stopper is an owner whose box stops its own commands at their start.
 func stopper(word string) int {
 	ctx := context.Background()
-	b, err := namespace.Open(ctx, namespace.Config{})
+	b, err := driver.Open(ctx, namespace.Config{})
 	if err != nil {
 		return 1
 	}

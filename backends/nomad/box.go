@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
 )
 
 // box is a lease of a slot.
 type box struct {
-	*slotd.Client
+	*client.Client
 	slot *slot
 	env  map[string]string // of every command
 }
@@ -57,7 +57,7 @@ func (s *slot) box(spec backends.Spec) *box {
 	if dir != "" && !filepath.IsAbs(dir) {
 		dir = l.Dir + "/" + dir
 	}
-	x.Client = slotd.NewClient(s.links.connect, slotd.ClientOptions{Token: l.Token, ID: s.alloc + "-" + l.ID, Dir: dir, Fate: s.fate,
+	x.Client = client.New(s.links.connect, client.Options{Token: l.Token, ID: s.alloc + "-" + l.ID, Dir: dir, Cause: s.lostCause,
 		Close: func(ctx context.Context) error {
 			s.release(ctx)
 			s.g.b.held.Drop(x)

@@ -11,12 +11,13 @@ import (
 	"hermes/backends/backendtest"
 	"hermes/backends/nomad"
 	"hermes/backends/nomad/nomadtest"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 )
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == slotd.Name { // a slot of the fake
-		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if filepath.Base(os.Args[0]) == wire.Name { // a slot of the fake
+		os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	_ = os.Setenv("HERMES_TEST_SECRET", "not-for-boxes") // what no box may see
 	os.Exit(m.Run())
@@ -29,7 +30,7 @@ func program(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(t.TempDir(), slotd.Name)
+	link := filepath.Join(t.TempDir(), wire.Name)
 	if err := os.Symlink(own, link); err != nil {
 		t.Fatal(err)
 	}

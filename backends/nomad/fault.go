@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 )
 
 // Reasons why there is no slot, or no longer. They stand beside one of backends' errors.
@@ -223,5 +223,5 @@ func ended(driver string, ran bool, states map[string]*api.TaskState) error {
 // fromInside reads an exit code as Nomad reports it.
 func fromInside(code string) bool {
 	n, err := strconv.Atoi(code)
-	return err == nil && slotd.FromInside(n)
+	return err == nil && wire.EndedByCommands(n)
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 	"hermes/internal/address"
 )
 
@@ -84,7 +84,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		at.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &Backend{conf: c, at: at, web: web, hangUp: hangUp, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
+	b := &Backend{conf: c, at: at, web: web, hangUp: hangUp, owner: backends.Self(), boot: bootID(), tag: wire.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
 	var leader string
 	if _, err := web.Raw().Query("/v1/status/leader", &leader, b.query(ctx)); err != nil {
 		stop()

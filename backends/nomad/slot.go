@@ -15,7 +15,8 @@ import (
 	"github.com/hashicorp/nomad/api"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 )
 
 // state is what a slot is good for.
@@ -35,7 +36,7 @@ type slot struct {
 	alloc string
 	node  string
 	index int
-	admin *slotd.Client
+	admin *client.Client
 	links *links
 	over  chan struct{} // closed when why is set
 
@@ -44,16 +45,16 @@ type slot struct {
 
 	state  state
 	since  time.Time // of being idle
-	lease  slotd.Lease
+	lease  wire.Lease
 	doomed error // what is wrong with its node
-	found  error // what fate found
+	found  error // what lostCause found
 	why    error // why it is gone
 }
 
 func newSlot(g *group, a *api.AllocationListStub) *slot {
 	s := &slot{g: g, alloc: a.ID, node: a.NodeID, index: indexOf(a.Name), over: make(chan struct{})}
 	s.links = &links{open: map[net.Conn]bool{}, dial: g.b.at.Dial}
-	s.admin = slotd.NewClient(s.links.connect, slotd.ClientOptions{Token: g.token, ID: a.ID})
+	s.admin = client.New(s.links.connect, client.Options{Token: g.token, ID: a.ID})
 	return s
 }
 
@@ -88,7 +89,7 @@ func (s *slot) bring(ctx context.Context) {
 			s.g.ready(s)
 			return
 		}
-		if errors.Is(last, slotd.ErrRetired) {
+		if errors.Is(last, client.ErrRetired) {
 			s.g.retire(s, last)
 			return
 		}
@@ -126,7 +127,7 @@ func (s *slot) answer(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	l, err := s.admin.Lease(ctx, slotd.LeaseRequest{Key: s.alloc, Owner: s.g.b.owner.String(), TTL: s.g.b.conf.TTL})
+	l, err := s.admin.Lease(ctx, wire.LeaseRequest{Key: s.alloc, Owner: s.g.b.owner.String(), TTL: s.g.b.conf.TTL})
 	if err != nil {
 		return err
 	}
@@ -194,16 +195,16 @@ var errRemoved = fmt.Errorf("%w: %w: its job was removed", backends.ErrLost, Err
 
 // The times of an inquiry into the end of a slot.
 const (
-	fateTime = 5 * time.Second  // in which the cluster notices the end of a server
-	newsTime = 15 * time.Second // in which the agent of a node tells what it saw while the servers were away: it tries again every 5 to 10 s
+	causeTime = 5 * time.Second  // in which the cluster notices the end of a server
+	newsTime  = 15 * time.Second // in which the agent of a node tells what it saw while the servers were away: it tries again every 5 to 10 s
 )
 
 // errNobody says that the cause of a slot's end could not be learned.
 var errNobody = fmt.Errorf("%w: no Nomad server answered that could tell why it ended", backends.ErrLost)
 
-// fate says why the slot does not answer; nil means that nothing is known. What was found
+// lostCause says why the slot does not answer; nil means that nothing is known. What was found
 // counts for every later call.
-func (s *slot) fate(ctx context.Context) error {
+func (s *slot) lostCause(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.g.b.conf.Away+2*newsTime)
 	defer cancel()
 	defer context.AfterFunc(s.g.b.life, cancel)()
@@ -247,7 +248,7 @@ func (s *slot) inquire(ctx context.Context) error {
 				return why
 			}
 		}
-		if time.Since(began) > fateTime && time.Since(s.g.lastUnheard()) > newsTime || !pause(ctx, 50*time.Millisecond) {
+		if time.Since(began) > causeTime && time.Since(s.g.lastUnheard()) > newsTime || !pause(ctx, 50*time.Millisecond) {
 			return s.g.b.node(ctx, s.node)
 		}
 	}
@@ -256,7 +257,7 @@ func (s *slot) inquire(ctx context.Context) error {
 // answers reports whether the slot's server does. One on a node that is gone may not even
 // refuse.
 func (s *slot) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, fateTime)
+	ctx, cancel := context.WithTimeout(ctx, causeTime)
 	defer cancel()
 	_, err := s.admin.Health(ctx)
 	return err == nil
@@ -264,7 +265,7 @@ func (s *slot) answers(ctx context.Context) bool {
 
 // look asks for the slot's allocation.
 func (s *slot) look(ctx context.Context) (*api.Allocation, error) {
-	ctx, cancel := context.WithTimeout(ctx, fateTime)
+	ctx, cancel := context.WithTimeout(ctx, causeTime)
 	defer cancel()
 	a, _, err := s.g.b.web.Allocations().Info(s.alloc, s.g.b.query(ctx))
 	return a, err

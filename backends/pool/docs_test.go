@@ -15,7 +15,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all strings.Builder
-	for _, pattern := range []string{"../*/*_test.go", "../../cmd/hermes/*_test.go"} {
+	for _, pattern := range []string{"../*/*_test.go", "../slotd/*/*_test.go", "../../cmd/hermes/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, files, err)

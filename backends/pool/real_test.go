@@ -18,6 +18,7 @@ import (
 	"hermes/backends/backendtest"
 	"hermes/backends/local"
 	"hermes/backends/namespace"
+	boxes "hermes/backends/namespace/driver"
 	"hermes/backends/pool"
 )
 
@@ -56,7 +57,7 @@ func drivers(t *testing.T) map[string]func(t *testing.T) backends.Backend {
 
 func openNamespace(t *testing.T, c namespace.Config) *namespace.Backend {
 	t.Helper()
-	b, err := namespace.Open(t.Context(), c)
+	b, err := boxes.Open(t.Context(), c)
 	if errors.Is(err, backends.ErrUnavailable) {
 		t.Skip("this machine cannot make boxes: ", err)
 	}

@@ -21,23 +21,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/trees"
 )
 
 // serverPath is where slotd is in a box.
-const serverPath = "/.hermes/" + slotd.Name
+const serverPath = "/.hermes/" + wire.Name
 
 // setupTime bounds how long a box may take to get ready on a loaded machine.
 const setupTime = 2 * time.Minute
 
 // box is an instance with a slotd in it.
 type box struct {
-	Client  *slotd.Client
+	Client  *client.Client
 	back    *Backend
 	name    string
 	dir     string // on the host: home, scratch folders, overlay
-	passage slotd.Passage
+	control wire.HostEnd
 	server  *exec.Cmd // `exec`, whose end is that of slotd
 	said    *tail
 	gone    chan struct{} // closed when server has ended
@@ -89,13 +90,13 @@ func (x *box) start(ctx context.Context, image string, s backends.Spec, l Limits
 	if err := x.serve(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { x.passage.Conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { x.control.Conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := x.introduce(s); err != nil {
 		return err
 	}
-	x.Client = slotd.NewClient(func(context.Context) (net.Conn, error) { return x.passage.Dial() },
-		slotd.ClientOptions{ID: x.name, Close: x.end, Fate: x.fate})
+	x.Client = client.New(func(context.Context) (net.Conn, error) { return x.control.Dial() },
+		client.Options{ID: x.name, Close: x.end, Cause: x.lostCause})
 	return nil
 }
 
@@ -155,7 +156,7 @@ const reserve = 32
 
 // serve starts slotd in the instance, with our socket as its standard input.
 func (x *box) serve() error {
-	ours, theirs, err := slotd.Pair()
+	ours, theirs, err := wire.Pair()
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (x *box) serve() error {
 		ours.Close()
 		return err
 	}
-	x.passage.Conn = ours
+	x.control.Conn = ours
 	go func() {
 		x.server.Wait()
 		close(x.gone)
@@ -180,7 +181,7 @@ func (x *box) introduce(s backends.Spec) error {
 	if err := unix.Stat("/proc/self/ns/pid", &space); err != nil {
 		return fmt.Errorf("look at the own pid namespace: %w", err)
 	}
-	setup := slotd.Setup{ID: x.name, Home: x.back.conf.Home, Dir: s.Dir, Env: maps.Clone(x.back.conf.Env), Reset: true, Apart: space.Ino}
+	setup := wire.Setup{ID: x.name, Home: x.back.conf.Home, Dir: s.Dir, Env: maps.Clone(x.back.conf.Env), Reset: true, Apart: space.Ino}
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
@@ -190,13 +191,13 @@ func (x *box) introduce(s backends.Spec) error {
 	if err != nil {
 		return err
 	}
-	conn := x.passage.Conn
+	conn := x.control.Conn
 	conn.SetDeadline(time.Now().Add(setupTime))
 	defer conn.SetDeadline(time.Time{})
-	if err := slotd.WriteMessage(conn, raw); err != nil {
+	if err := wire.WriteMessage(conn, raw); err != nil {
 		return fmt.Errorf("send its setup to slotd: %w %s", err, x.said)
 	}
-	answer, err := slotd.ReadMessage(conn, 64<<10)
+	answer, err := wire.ReadMessage(conn, 64<<10)
 	if err != nil {
 		return fmt.Errorf("slotd ended while it was set up: %w %s", err, x.said)
 	}
@@ -206,9 +207,9 @@ func (x *box) introduce(s backends.Spec) error {
 	return nil
 }
 
-// fate says whose fault the end of a box was: nil when it was not its commands'. Where the
+// lostCause says whose fault the end of a box was: nil when it was not its commands'. Where the
 // instance is alive and only slotd ended, nobody but a command can have done it.
-func (x *box) fate(context.Context) error {
+func (x *box) lostCause(context.Context) error {
 	select {
 	case <-x.gone:
 	case <-time.After(time.Second): // only the connection went
@@ -245,8 +246,8 @@ func (x *box) remove(ctx context.Context) (err error) {
 		return nil
 	}
 	defer func() { x.left.Store(err != nil) }()
-	if x.passage.Conn != nil {
-		x.passage.Conn.Close() // ends slotd and all processes, whatever the program does
+	if x.control.Conn != nil {
+		x.control.Conn.Close() // ends slotd and all processes, whatever the program does
 	}
 	select {
 	case x.back.stopping <- struct{}{}:

@@ -22,8 +22,8 @@ import (
 	"sync/atomic"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
 	"hermes/backends/slotd/program"
+	"hermes/backends/slotd/wire"
 )
 
 // Name is the back-end's name in configuration and traits.
@@ -108,7 +108,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	if err := checkPath(server); err != nil {
 		return nil, errors.Join(fmt.Errorf("slotd for boxes: %w", err), forget())
 	}
-	b := &Backend{conf: c, program: p, server: server, forget: forget, owner: owner, tag: slotd.NewID()[:6], starting: make(chan struct{}, c.Starts), stopping: make(chan struct{}, 2*c.Starts),
+	b := &Backend{conf: c, program: p, server: server, forget: forget, owner: owner, tag: wire.NewID()[:6], starting: make(chan struct{}, c.Starts), stopping: make(chan struct{}, 2*c.Starts),
 		images: &images{program: p, conf: c, owner: owner, tell: at.Tell, fresh: map[string]bool{}}}
 	swept, err := b.sweep(ctx)
 	b.swept.Store(int64(swept))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/ssh/station"
 )
 
@@ -65,7 +65,7 @@ func settle(ctx context.Context, l *link, c Config) (*post, error) {
 	if err != nil {
 		return nil, err
 	}
-	program := path.Join(base, station.ProgramDir+hash, slotd.Name)
+	program := path.Join(base, station.ProgramDir+hash, wire.Name)
 	if err := upload(ctx, conn, program, text); err != nil {
 		return nil, fmt.Errorf("bring slotd to the host as %s: %w", program, err)
 	}
@@ -82,7 +82,7 @@ func upload(ctx context.Context, conn *connection, name string, text []byte) err
 }
 
 func start(ctx context.Context, conn *connection, l *link, c Config, base, program string) (*post, error) {
-	id := slotd.NewID()
+	id := wire.NewID()
 	setup, err := json.Marshal(station.Setup{ID: id, Dir: path.Join(base, "s", id), Owner: backends.Self().String(), Boot: bootID(),
 		Linger: c.Linger, Isolation: c.Isolation, Namespace: c.Namespace})
 	if err != nil {

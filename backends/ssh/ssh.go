@@ -30,7 +30,7 @@ import (
 	"time"
 
 	"hermes/backends"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/client"
 	"hermes/backends/ssh/station"
 )
 
@@ -160,7 +160,7 @@ func (b *Backend) make(ctx context.Context, s backends.Spec) (*box, error) {
 		x := &box{back: b, post: p, number: b.serial.Add(1)}
 		err = p.call(ctx, "POST", "boxes", station.Order{Number: x.number, Spec: s}, &x.at)
 		if err == nil {
-			x.client = slotd.NewClient(x.dial, slotd.ClientOptions{ID: x.at.ID, Token: x.at.Token, Close: x.end, Fate: x.fate})
+			x.client = client.New(x.dial, client.Options{ID: x.at.ID, Token: x.at.Token, Close: x.end, Cause: x.lostCause})
 			return x, nil
 		}
 		if !errors.Is(err, errNoStation) {
@@ -323,20 +323,20 @@ func bootID() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// box is one box as we see it; the [slotd.Client] in front of it is what callers get.
+// box is one box as we see it; the [client.Client] in front of it is what callers get.
 type box struct {
 	back   *Backend
 	post   *post
 	number uint64
 	at     station.Box
-	client *slotd.Client
+	client *client.Client
 }
 
 func (x *box) dial(ctx context.Context) (net.Conn, error) { return x.post.link.dial(ctx, x.at.Socket) }
 
-// fate says whose fault the end of a box was: nil when it was not its commands', or when
+// lostCause says whose fault the end of a box was: nil when it was not its commands', or when
 // nobody there can be asked.
-func (x *box) fate(context.Context) error {
+func (x *box) lostCause(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), x.back.conf.Timeout)
 	defer cancel()
 	err := x.post.call(ctx, "GET", "boxes/"+strconv.FormatUint(x.number, 10), nil, nil)

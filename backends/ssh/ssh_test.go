@@ -11,7 +11,8 @@ import (
 	"hermes/backends"
 	"hermes/backends/backendtest"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	hssh "hermes/backends/ssh"
 	"hermes/backends/ssh/station"
 )
@@ -23,8 +24,8 @@ func TestMain(m *testing.M) {
 	if code, ok := namespace.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	if filepath.Base(os.Args[0]) == slotd.Name {
-		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if filepath.Base(os.Args[0]) == wire.Name {
+		os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) == 7 && os.Args[1] == "own" {
 		os.Exit(own(os.Args[2:]))

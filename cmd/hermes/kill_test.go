@@ -19,6 +19,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/internal/app"
 	"hermes/internal/fakellm"
 	"hermes/rollout/journal"
@@ -60,7 +61,7 @@ func hermes(t *testing.T, dir string, args ...string) *exec.Cmd {
 // boxesHere is the isolated back-end where the kernel lets us, else local: what these
 // tests prove about logs and books does not depend on it.
 var boxesHere = sync.OnceValue(func() string {
-	b, err := namespace.Open(context.Background(), namespace.Config{})
+	b, err := driver.Open(context.Background(), namespace.Config{})
 	if errors.Is(err, backends.ErrUnavailable) {
 		fmt.Fprintln(os.Stderr, "tests use the back-end local:", err)
 		return "local"

@@ -16,6 +16,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/modal/modaltest"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/internal/fakellm"
 )
 
@@ -26,7 +27,7 @@ const modalSecret = "as-nobody-shall-see-this"
 // kernel forbids them, and writes a run file for it.
 func modalHere(t *testing.T, dir string) *modaltest.Fake {
 	t.Helper()
-	boxes, err := namespace.Open(t.Context(), namespace.Config{Limits: namespace.Limits{Processes: 1024}})
+	boxes, err := driver.Open(t.Context(), namespace.Config{Limits: namespace.Limits{Processes: 1024}})
 	if errors.Is(err, backends.ErrUnavailable) {
 		t.Skip("sandboxes of the fake need namespaces: ", err)
 	}

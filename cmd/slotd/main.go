@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/server"
 	"hermes/backends/ssh/station"
 )
 
@@ -16,5 +16,5 @@ func main() {
 	if code, ok := station.Main(os.Args, os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
 	}
-	os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -11,7 +11,6 @@
 package bfcl
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +21,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/grade"
+	"hermes/internal/schema"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
 )
@@ -144,7 +144,7 @@ func (e *Env) Tools(_ context.Context, t envs.Task, _ envs.World) ([]tool.Def, e
 	}
 	var defs []tool.Def
 	for _, f := range list {
-		raw, err := json.Marshal(schema(f.Parameters))
+		raw, err := json.Marshal(schema.Standard(f.Parameters, "string"))
 		if err != nil {
 			return nil, fmt.Errorf("function %s: %w", f.Name, err)
 		}
@@ -158,34 +158,6 @@ func (e *Env) Tools(_ context.Context, t envs.Task, _ envs.World) ([]tool.Def, e
 
 // neutral answers every call.
 const neutral = `{"status":"received"}`
-
-// schema turns Python's names of types into those of JSON Schema, at every depth.
-func schema(v map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, x := range v {
-		switch x := x.(type) {
-		case map[string]any:
-			out[k] = schema(x)
-		case string:
-			if out[k] = x; k == "type" {
-				out[k] = cmp.Or(map[string]string{"dict": "object", "float": "number", "tuple": "array", "any": "string"}[x], x)
-			}
-		default:
-			out[k] = x
-		}
-	}
-	if props, ok := v["properties"].(map[string]any); ok { // here a key "type" is a parameter
-		fixed := map[string]any{}
-		for name, p := range props {
-			if m, ok := p.(map[string]any); ok {
-				p = schema(m)
-			}
-			fixed[name] = p
-		}
-		out["properties"] = fixed
-	}
-	return out
-}
 
 // Score compares the calls of the first answer with the gold ones.
 func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) (trajectory.Score, error) {

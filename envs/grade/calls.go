@@ -10,6 +10,7 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
 
@@ -49,7 +50,7 @@ type wantedCalls struct {
 func (o *wantedCalls) check() error {
 	how := []string{"subset", "exact", "ignore"}
 	if !slices.Contains(how, o.Arguments) {
-		return fmt.Errorf("arguments %q: have subset, exact, ignore (did you mean %s?)", o.Arguments, nearest(o.Arguments, how))
+		return fmt.Errorf("arguments %q: have subset, exact, ignore%s", o.Arguments, nearest.Hint(o.Arguments, how))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hermes/datasets"
+	"hermes/internal/nearest"
 )
 
 // options are what a kind is given besides the row. bind must not change them.
@@ -95,13 +96,7 @@ func known(name string) bool { _, ok := find(name); return ok }
 var ErrUnknown = errors.New("no grader")
 
 func unknown(name string) error {
-	return fmt.Errorf("%w %.60q (did you mean %s? have %s, or a file)", ErrUnknown, name, nearest(name, Names()), strings.Join(Names(), ", "))
-}
-
-// nearest is the name with the smallest edit distance.
-func nearest(name string, names []string) string {
-	name = name[:min(len(name), 60)]
-	return slices.MinFunc(names, func(a, b string) int { return distance([]rune(name), []rune(a)) - distance([]rune(name), []rune(b)) })
+	return fmt.Errorf("%w %.60q%s; have %s, or a file", ErrUnknown, name, nearest.Hint(name, Names()), strings.Join(Names(), ", "))
 }
 
 // distance is Levenshtein's: how many insertions, deletions and substitutions part a and b.

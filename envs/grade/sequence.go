@@ -8,6 +8,7 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
 
@@ -27,7 +28,7 @@ type actions struct {
 func (o *actions) check() error {
 	how := []string{"exact", "prefix", "suffix", "subsequence"}
 	if !slices.Contains(how, o.How) {
-		return fmt.Errorf("how %q: have exact, prefix, suffix, subsequence (did you mean %s?)", o.How, nearest(o.How, how))
+		return fmt.Errorf("how %q: have exact, prefix, suffix, subsequence%s", o.How, nearest.Hint(o.How, how))
 	}
 	if len(o.Ignore) > 0 && len(o.Only) > 0 {
 		return errors.New("ignore and only exclude each other")

@@ -9,6 +9,7 @@ import (
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
 
@@ -26,7 +27,7 @@ func measures() []string { return []string{"levenshtein", "f1", "rouge-l"} }
 
 func (o *similar) check() error {
 	if !slices.Contains(measures(), o.Measure) {
-		return fmt.Errorf("measure %q: have %s (did you mean %s?)", o.Measure, strings.Join(measures(), ", "), nearest(o.Measure, measures()))
+		return fmt.Errorf("measure %q: have %s%s", o.Measure, strings.Join(measures(), ", "), nearest.Hint(o.Measure, measures()))
 	}
 	return nil
 }

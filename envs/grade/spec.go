@@ -15,6 +15,7 @@ import (
 
 	"hermes/configs"
 	"hermes/datasets"
+	"hermes/internal/nearest"
 )
 
 // Spec is a grader as it was asked for: a name, one grader with its options, or a list of
@@ -227,7 +228,7 @@ func knownKeys(name string, n *yaml.Node, o options) error {
 			found = found || k == key.Value
 		}
 		if !found {
-			return fmt.Errorf("grader %s, line %d: unknown key %s (did you mean %s?)", name, key.Line, key.Value, nearest(key.Value, keys))
+			return fmt.Errorf("grader %s, line %d: unknown key %s%s; have %s", name, key.Line, key.Value, nearest.Hint(key.Value, keys), strings.Join(keys, ", "))
 		}
 	}
 	return nil

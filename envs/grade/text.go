@@ -14,6 +14,7 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/grade/written"
+	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
 
@@ -112,7 +113,7 @@ type exactText struct {
 func (o *exactText) check() error {
 	for _, s := range o.Steps {
 		if !slices.Contains(allSteps(), s) {
-			return fmt.Errorf("step %q: have %s (did you mean %s?)", s, strings.Join(allSteps(), ", "), nearest(s, allSteps()))
+			return fmt.Errorf("step %q: have %s%s", s, strings.Join(allSteps(), ", "), nearest.Hint(s, allSteps()))
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/docker"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/datasets"
 	"hermes/envs/grade"
 	"hermes/envs/rows"
@@ -207,7 +208,7 @@ func (r renamed) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, e
 func players(t *testing.T) map[string]play.Player {
 	t.Helper()
 	out := map[string]play.Player{}
-	if b, err := namespace.Open(t.Context(), namespace.Config{}); err == nil {
+	if b, err := driver.Open(t.Context(), namespace.Config{}); err == nil {
 		out["namespace"] = playtest.With(t, renamed{b})
 	} else {
 		t.Logf("namespace: %v", err)

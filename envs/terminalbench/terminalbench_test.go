@@ -11,7 +11,9 @@ import (
 	"hermes/backends"
 	"hermes/backends/docker"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/namespace/driver"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/envtest"
@@ -26,8 +28,8 @@ func TestMain(m *testing.M) {
 	if code, ok := namespace.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	if filepath.Base(os.Args[0]) == slotd.Name { // the server inside of boxes of Docker is this very program
-		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if filepath.Base(os.Args[0]) == wire.Name { // the server inside of boxes of Docker is this very program
+		os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -74,7 +76,7 @@ func TestContract(t *testing.T) {
 // isolated gives a player with boxes of namespaces, or skips.
 func isolated(t *testing.T) play.Player {
 	t.Helper()
-	b, err := namespace.Open(t.Context(), namespace.Config{})
+	b, err := driver.Open(t.Context(), namespace.Config{})
 	if errors.Is(err, backends.ErrUnavailable) {
 		t.Skip("no namespaces here:", err)
 	}

@@ -10,13 +10,13 @@ import (
 
 	"hermes/internal/app"
 	"hermes/internal/fakellm"
-	"hermes/rollout/policy"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 )
 
 // Without an address the servers of this machine are asked at their usual ports.
 func TestAutoFindsALocalServer(t *testing.T) {
-	if found, _ := policy.Discover(t.Context(), policy.LocalBases(), wire.Options{}); len(found) > 0 {
+	if found, _ := servers.Discover(t.Context(), servers.LocalBases(), wire.Options{}); len(found) > 0 {
 		t.Skipf("a model server answers at %s already", found[0].Base)
 	}
 	s, err := fakellm.New(fakellm.Options{Models: []string{"tiny"}})
@@ -25,7 +25,7 @@ func TestAutoFindsALocalServer(t *testing.T) {
 	}
 	g := &guarded{Server: s}
 	var at string
-	for _, base := range policy.LocalBases() {
+	for _, base := range servers.LocalBases() {
 		u, err := url.Parse(base)
 		if err != nil {
 			t.Fatal(err)

@@ -13,11 +13,12 @@ import (
 	"hermes/backends/local"
 	"hermes/backends/modal"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/backends/nomad"
 	"hermes/backends/singularity"
 	"hermes/backends/ssh"
 	"hermes/configs"
-	"hermes/rollout/tool"
+	"hermes/internal/nearest"
 )
 
 // AutoBackend is the name that leaves the choice to the machine.
@@ -25,7 +26,7 @@ const AutoBackend = "auto"
 
 // Backends lists the kinds that ship with hermes, and behind them more.
 func Backends(more []backends.Kind) []backends.Kind {
-	return append([]backends.Kind{namespace.Kind(), docker.Kind(docker.Surroundings{}), singularity.Kind(singularity.Surroundings{}), nomad.Kind(nomad.Surroundings{}), modal.Kind(modal.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
+	return append([]backends.Kind{driver.Kind(), docker.Kind(docker.Surroundings{}), singularity.Kind(singularity.Surroundings{}), nomad.Kind(nomad.Surroundings{}), modal.Kind(modal.Surroundings{}), ssh.Kind(ssh.Surroundings{}), local.Kind}, more...)
 }
 
 // Surround gives to the kinds what they take from the environment, and tell for what
@@ -111,7 +112,7 @@ func OpenBackend(ctx context.Context, name string, section configs.Section, kind
 	i := slices.IndexFunc(kinds, func(k backends.Kind) bool { return k.Name == name })
 	if i < 0 {
 		near := ""
-		if n := tool.Nearest(name, BackendNames(kinds)); n != "" {
+		if n := nearest.Name(name, BackendNames(kinds)); n != "" {
 			near = ", did you mean " + n + "?"
 		}
 		return nil, fmt.Errorf("no back-end %q (have %s, %s%s)", name, AutoBackend, strings.Join(BackendNames(kinds), ", "), near)

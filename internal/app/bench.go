@@ -18,7 +18,7 @@ import (
 	"hermes/rollout/event"
 	"hermes/rollout/event/prom"
 	"hermes/rollout/journal"
-	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
 	"hermes/rollout/policy/wire"
 )
 
@@ -147,7 +147,7 @@ func (b Bench) engine(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer w.Close()
-	pol, err := policy.NewChat(w, policy.ChatOptions{Model: "fake"})
+	pol, err := chat.New(w, chat.Options{Model: "fake"})
 	if err != nil {
 		return err
 	}

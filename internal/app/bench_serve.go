@@ -22,7 +22,8 @@ import (
 	"hermes/rollout/event"
 	"hermes/rollout/event/prom"
 	"hermes/rollout/journal"
-	"hermes/rollout/policy"
+	"hermes/rollout/policy/exact"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 	"hermes/trajectory"
 )
@@ -52,11 +53,11 @@ func (b Bench) serve(ctx context.Context, dir string) (turns int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	gen, err := policy.NewGenerator(w, m.form, policy.GeneratorOptions{Model: "fake"})
+	gen, err := servers.New(w, m.form, servers.Options{Model: "fake"})
 	if err != nil {
 		return 0, err
 	}
-	pol, err := policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Model: "fake", MaxTokens: 1000,
+	pol, err := exact.New(exact.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Model: "fake", MaxTokens: 1000,
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, err

@@ -25,9 +25,9 @@ type Chat struct {
 	ChatFlags
 }
 
-// chat is one conversation: one trace, one box, one set of tools, one loop that runs
+// conversation is one conversation: one trace, one box, one set of tools, one loop that runs
 // once for each message of the user.
-type chat struct {
+type conversation struct {
 	parts
 	flags  ChatFlags
 	screen *screen
@@ -51,7 +51,7 @@ var errTurn = errors.New("interrupted by the user")
 // Run holds the conversation, or answers the one question. The error, if any, is an
 // *Error, or the cause of ctx.
 func (c Chat) Run(ctx context.Context, h Host) error {
-	r := &chat{flags: c.ChatFlags, all: c.Yes, parts: newParts(h, asked{PartsFlags: PartsFlags{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
+	r := &conversation{flags: c.ChatFlags, all: c.Yes, parts: newParts(h, asked{PartsFlags: PartsFlags{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags,
 		ToolFlags: ToolFlags{Toolsets: c.Toolsets, MissingTools: "drop", Backend: c.Backend, Image: c.Image}}, requests: 4})}
 	defer r.closeAll()
 	for _, step := range []func(context.Context) error{r.check, r.openModel, r.openBoxes, r.openTools, r.openLoop} {
@@ -73,7 +73,7 @@ func (c Chat) Run(ctx context.Context, h Host) error {
 }
 
 // check reads everything that needs no part at all.
-func (r *chat) check(context.Context) error {
+func (r *conversation) check(context.Context) error {
 	if q := r.flags.Query; q != nil && strings.TrimSpace(*q) == "" {
 		return errors.New("--query: no question")
 	}
@@ -90,7 +90,7 @@ func (r *chat) check(context.Context) error {
 }
 
 // openTools leaves out what cannot be served, and says why.
-func (r *chat) openTools(ctx context.Context) error {
+func (r *conversation) openTools(ctx context.Context) error {
 	if err := r.chooseTools(); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (r *chat) openTools(ctx context.Context) error {
 }
 
 // openLoop makes the one loop of the conversation.
-func (r *chat) openLoop(context.Context) error {
+func (r *conversation) openLoop(context.Context) error {
 	key, backend := trajectory.NewKey(fmt.Sprintf("chat %x", rand.Uint64()), 0, 0, 0), r.boxes.backend
 	box, closeBox := rollout.OneBox(backend, backends.Spec{Image: r.Image, Labels: map[string]string{"rollout": key.String()}}, 5*time.Minute)
 	scope := &tool.Scope{Key: key, Box: box, Log: r.log, Now: time.Now, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
@@ -140,7 +140,7 @@ func grace(f func(context.Context) error) error {
 
 // after shows and keeps what became of a call, for a turn that is ended before all calls
 // are done.
-func (r *chat) after(key trajectory.Key) func(trajectory.Call, tool.Result, time.Duration) {
+func (r *conversation) after(key trajectory.Key) func(trajectory.Call, tool.Result, time.Duration) {
 	return func(c trajectory.Call, res tool.Result, took time.Duration) {
 		r.mu.Lock()
 		if r.ended != nil && c.ID != "" {
@@ -152,7 +152,7 @@ func (r *chat) after(key trajectory.Key) func(trajectory.Call, tool.Result, time
 }
 
 // interrupt ends the turn that runs, once.
-func (r *chat) interrupt() bool {
+func (r *conversation) interrupt() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stop == nil || r.flags.Query != nil {
@@ -165,7 +165,7 @@ func (r *chat) interrupt() bool {
 
 // send runs the loop for one message of the user. What no model has answered stays for
 // the next message.
-func (r *chat) send(ctx context.Context, text string) (trajectory.Stop, error) {
+func (r *conversation) send(ctx context.Context, text string) (trajectory.Stop, error) {
 	turn, cancel := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	r.stop, r.ended = func() { cancel(errTurn) }, map[string]tool.Result{}
@@ -209,7 +209,7 @@ func unanswered(p trajectory.Prefix, left []trajectory.Message, ended map[string
 }
 
 // once answers the one question: the answer alone goes to stdout.
-func (r *chat) once(ctx context.Context, question string) error {
+func (r *conversation) once(ctx context.Context, question string) error {
 	stop, err := r.send(ctx, question)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -232,7 +232,7 @@ func (r *chat) once(ctx context.Context, question string) error {
 }
 
 // failure gives an error of model server or box its exit code.
-func (r *chat) failure(err error) error {
+func (r *conversation) failure(err error) error {
 	var pe *policy.Error
 	if errors.As(err, &pe) && !r.had && (pe.Kind == policy.Auth || pe.Kind == policy.NoModel || pe.Kind == policy.NoTools || pe.Kind == policy.Leaked) {
 		return usage(err)
@@ -249,7 +249,7 @@ func reason(s trajectory.Stop) string {
 }
 
 // talk answers line by line until the input or the user ends it.
-func (r *chat) talk(ctx context.Context) error {
+func (r *conversation) talk(ctx context.Context) error {
 	for {
 		if r.host.Terminal {
 			r.screen.prompt("> ")
@@ -275,7 +275,7 @@ func (r *chat) talk(ctx context.Context) error {
 }
 
 // over is the end of a conversation. A person has seen what failed; a script must be told.
-func (r *chat) over() error {
+func (r *conversation) over() error {
 	if r.failed && !r.host.Terminal {
 		return &Error{Code: codeFailures, Err: errors.New("some messages got no answer")}
 	}
@@ -283,7 +283,7 @@ func (r *chat) over() error {
 }
 
 // reply answers one message. An error ends the conversation.
-func (r *chat) reply(ctx context.Context, line string) error {
+func (r *conversation) reply(ctx context.Context, line string) error {
 	stop, err := r.send(ctx, line)
 	switch {
 	case ctx.Err() != nil:

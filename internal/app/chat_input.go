@@ -79,7 +79,7 @@ func (l *lines) read(ctx context.Context) (string, bool, error) {
 }
 
 // approve asks before something that is not kept from this machine.
-func (r *chat) approve(ctx context.Context, a tool.Ask) (bool, error) {
+func (r *conversation) approve(ctx context.Context, a tool.Ask) (bool, error) {
 	r.ask.Lock()
 	defer r.ask.Unlock()
 	if r.all || r.allowed[a.Kind] {

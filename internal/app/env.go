@@ -26,7 +26,7 @@ import (
 	"hermes/envs/terminaltest"
 	"hermes/envs/toolapi"
 	"hermes/envs/webresearch"
-	"hermes/rollout/tool"
+	"hermes/internal/nearest"
 )
 
 // Envs lists the kinds of environments that ship with hermes. A new one is its own
@@ -73,7 +73,7 @@ func OpenEnv(ctx context.Context, name string, split envs.Split, set []string, s
 	}
 	k, err := envs.Find(kinds, name)
 	if err != nil {
-		if near := tool.Nearest(name, envs.Names(kinds)); near != "" {
+		if near := nearest.Name(name, envs.Names(kinds)); near != "" {
 			err = fmt.Errorf("%w, did you mean %s?", err, near)
 		}
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"hermes/internal/atropos/client"
 	"hermes/internal/atropos/serve"
 	"hermes/internal/atropos/shape"
-	"hermes/rollout/policy"
+	"hermes/rollout/policy/exact"
 	"hermes/trajectory/stats"
 )
 
@@ -253,7 +253,7 @@ func (r *server) keepsTokens() error {
 	if r.Forks == "last" {
 		return nil
 	}
-	forks := func(c policy.Continuation) bool { return c == policy.Forks || c == policy.Refused }
+	forks := func(c exact.Continuation) bool { return c == exact.Forks || c == exact.Refused }
 	for _, p := range r.parts[0].model.proofs {
 		for _, b := range r.parts {
 			_, speaks := b.Env.Bundled.(envs.Responder)

@@ -21,6 +21,9 @@ import (
 	"hermes/parsers/tokenizer"
 	"hermes/rollout/journal"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
+	"hermes/rollout/policy/exact"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 	"hermes/rollout/rundir"
 	"hermes/trajectory"
@@ -58,7 +61,7 @@ type exactModel struct {
 	vocab  int                   // rows of its output, padding included; 0: unknown
 
 	tokenizerID, templateID string // SHA-256 of what was read
-	capture                 policy.Capture
+	capture                 servers.Capture
 	dialect                 parsers.Dialect
 }
 
@@ -91,15 +94,15 @@ func (f ExactFlags) check() error {
 
 // unread finds the calls that a server leaves in an answer's text: those of --family, or of
 // any family.
-func (f ExactFlags) unread() (policy.Unread, error) {
+func (f ExactFlags) unread() (chat.Unread, error) {
 	if f.Family == "" {
-		return policy.Unread{}, nil
+		return chat.Unread{}, nil
 	}
 	family, err := namedFamily(f.Family)
 	if err != nil {
-		return policy.Unread{}, fmt.Errorf("--family: %w", err)
+		return chat.Unread{}, fmt.Errorf("--family: %w", err)
 	}
-	return policy.Unread{Family: family}, nil
+	return chat.Unread{Family: family}, nil
 }
 
 // scripted gives the embedded model the parts that need no file.
@@ -125,7 +128,7 @@ func (m *exactModel) probs() string {
 func openExact(ctx context.Context, f ExactFlags, hub hfhub.Options, now time.Time) (*exactModel, error) {
 	m := &exactModel{flags: f, form: f.Wire, now: now}
 	var err error
-	if m.capture, err = policy.ParseCapture(f.Capture); err != nil {
+	if m.capture, err = servers.ParseCapture(f.Capture); err != nil {
 		return nil, fmt.Errorf("--capture: %w", err)
 	}
 	if m.dialect, err = parsers.ParseDialect(f.Dialect); err != nil {
@@ -226,17 +229,17 @@ func (m *exactModel) policy(w *wire.Client, model string, context int, b *parts,
 		if err != nil {
 			return nil, err
 		}
-		return policy.NewChatIDs(w, policy.ChatOptions{Model: model, Calls: unread, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
+		return chat.NewIDs(w, chat.Options{Model: model, Calls: unread, ByGroup: b.Affinity == "group", Budget: budget, Price: price,
 			Extra: json.RawMessage(b.ExtraBody), MaxTokens: b.MaxTokens, Context: context})
 	}
-	gen, err := policy.NewGenerator(w, m.form, policy.GeneratorOptions{Model: model, ByGroup: b.Affinity == "group", Extra: json.RawMessage(b.ExtraBody),
+	gen, err := servers.New(w, m.form, servers.Options{Model: model, ByGroup: b.Affinity == "group", Extra: json.RawMessage(b.ExtraBody),
 		Salt: m.flags.CacheSalt, Capture: m.capture, Budget: budget})
 	if err != nil {
 		return nil, err
 	}
-	return policy.NewExact(policy.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Vocab: m.vocab, Ends: m.ends, Tools: m.tools,
+	return exact.New(exact.Parts{Generator: gen, Renderer: m.tmpl, Tokenizer: m.tok, Family: m.family, Dialect: m.dialect, Vocab: m.vocab, Ends: m.ends, Tools: m.tools,
 		Model: model, Context: context, MaxTokens: b.MaxTokens, Identity: m.templateID + m.tokenizerID, Extra: json.RawMessage(b.ExtraBody),
-		Capture: m.capture, Budget: budget, Price: price, VersionFrom: policy.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
+		Capture: m.capture, Budget: budget, Price: price, VersionFrom: exact.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
 		Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -255,7 +258,7 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 	}
 	name, length, price := s.name, m.length, s.price
 	if b.Cassette == "" {
-		found, err := policy.Probe(ctx, w, name)
+		found, err := servers.Probe(ctx, w, name)
 		if err != nil {
 			return nil, err
 		}
@@ -271,21 +274,21 @@ func (b *parts) exact(ctx context.Context, s served) (policy.Policy, error) {
 	}
 	if b.Cassette == "" {
 		err = m.ask(ctx, p)
-		if m.form == "vllm" && policy.NoDoor(err) {
+		if m.form == "vllm" && servers.NoEndpoint(err) {
 			m.form = "vllm-completions" // a vLLM older than /inference/v1/generate, or one that keeps it closed
 			fmt.Fprintf(b.host.Err, "POST /inference/v1/generate is not open (%v): asking POST /v1/completions\n", err)
 			if p, err = m.policy(w, name, length, b, s.budget, price); err == nil {
 				err = m.ask(ctx, p)
 			}
 		}
-		if policy.NoDoor(err) {
-			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w; %s", err, policy.Door(m.form))
+		if servers.NoEndpoint(err) {
+			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w; %s", err, servers.Endpoint(m.form))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w", err)
 		}
 	}
-	if x, ok := p.(interface{ Proof() policy.Proof }); ok {
+	if x, ok := p.(interface{ Proof() exact.Proof }); ok {
 		b.model.proofs = append(b.model.proofs, x.Proof())
 		fmt.Fprintf(b.host.Err, "exact tokens over %s: %s; log-probs are %s\n", m.form, x.Proof(), m.probs())
 	} else {
@@ -314,12 +317,12 @@ func (s *SamplingFlags) named() rundir.Fields {
 // offered tools: it is offered them only where its template wants them.
 func (m *exactModel) ask(ctx context.Context, p policy.Policy) error {
 	if m.form != "chat" {
-		return policy.ProbeExact(ctx, p, m.tools)
+		return exact.Probe(ctx, p, m.tools)
 	}
-	err := policy.ProbeExact(ctx, p, nil)
+	err := exact.Probe(ctx, p, nil)
 	var e *policy.Error
 	if len(m.tools) > 0 && errors.As(err, &e) && e.Kind == policy.Rejected {
-		return policy.ProbeExact(ctx, p, m.tools)
+		return exact.Probe(ctx, p, m.tools)
 	}
 	return err
 }

@@ -11,7 +11,9 @@ import (
 	"hermes/backends/docker"
 	"hermes/backends/local"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/namespace/driver"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/rollout/tool/box/boxtest"
 )
 
@@ -19,8 +21,8 @@ func TestMain(m *testing.M) {
 	if code, ok := namespace.Main(os.Args); ok {
 		os.Exit(code)
 	}
-	if filepath.Base(os.Args[0]) == slotd.Name {
-		os.Exit(slotd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	if filepath.Base(os.Args[0]) == wire.Name {
+		os.Exit(server.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -35,7 +37,7 @@ func TestToolsOnEveryDriver(t *testing.T) {
 		{"local", func(t *testing.T) (backends.Backend, error) {
 			return local.New(local.Config{Dir: t.TempDir(), Path: os.Getenv("PATH")})
 		}},
-		{"namespace", func(t *testing.T) (backends.Backend, error) { return namespace.Open(t.Context(), namespace.Config{}) }},
+		{"namespace", func(t *testing.T) (backends.Backend, error) { return driver.Open(t.Context(), namespace.Config{}) }},
 		{"docker", func(t *testing.T) (backends.Backend, error) {
 			host := os.Getenv("HERMES_TEST_DOCKER")
 			if host == "" {

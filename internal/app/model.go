@@ -13,6 +13,9 @@ import (
 	"hermes/internal/fakellm"
 	"hermes/internal/hfhub"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
+	"hermes/rollout/policy/exact"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 )
 
@@ -27,8 +30,8 @@ type models struct {
 	prices   map[string]*policy.Price // by model; "": the run's own
 	origins  []string                 // of the run's own servers
 	scripted bool
-	exact    *exactModel    // nil: text
-	proofs   []policy.Proof // of what was opened with exact tokens
+	exact    *exactModel   // nil: text
+	proofs   []exact.Proof // of what was opened with exact tokens
 }
 
 // openModel asks the model server for the model before anything is spent.
@@ -176,18 +179,18 @@ func (b *parts) chat(ctx context.Context, s served) (policy.Policy, error) {
 		return nil, err
 	}
 	b.later(w.Close)
-	o := policy.ChatOptions{Model: s.name, Stream: b.Stream, ByGroup: b.Affinity == "group", Budget: s.budget, Price: s.price}
+	o := chat.Options{Model: s.name, Stream: b.Stream, ByGroup: b.Affinity == "group", Budget: s.budget, Price: s.price}
 	if s.rolls {
 		if o.Calls, err = b.ExactFlags.unread(); err != nil {
 			return nil, err
 		}
 		o.Extra, o.MaxTokens = json.RawMessage(b.ExtraBody), b.MaxTokens
-		o.Routing = policy.Routing{Order: b.ProviderOrder, Only: b.ProviderOnly, Ignore: b.ProviderIgnore, Sort: b.ProviderSort,
+		o.Routing = chat.Routing{Order: b.ProviderOrder, Only: b.ProviderOnly, Ignore: b.ProviderIgnore, Sort: b.ProviderSort,
 			DataCollection: b.ProviderDataCollection, RequireParameters: b.RequireParameters}
 	}
 	b.known(w)
 	if b.Cassette == "" {
-		found, err := policy.Probe(ctx, w, s.name)
+		found, err := servers.Probe(ctx, w, s.name)
 		if err != nil {
 			return nil, err
 		}
@@ -202,17 +205,17 @@ func (b *parts) chat(ctx context.Context, s served) (policy.Policy, error) {
 		if server == "auto" {
 			server = ""
 		}
-		p, err := policy.ProfileNamed(server)
+		p, err := servers.Named(server)
 		if err != nil {
 			return nil, err
 		}
 		o.Profile = &p
 	}
 	b.follow(ctx, w, *o.Profile)
-	if o.Cache = policy.PromptCache(b.PromptCache); o.Cache != "off" && !s.rolls {
+	if o.Cache = chat.PromptCache(b.PromptCache); o.Cache != "off" && !s.rolls {
 		o.Cache = "auto"
 	}
-	return policy.NewChat(w, o)
+	return chat.New(w, o)
 }
 
 // known keeps the first model's servers as the run's own.
@@ -225,7 +228,7 @@ func (b *parts) known(w *wire.Client) {
 }
 
 // follow lets the requests follow the length of the queue of a server that tells it.
-func (b *parts) follow(ctx context.Context, w *wire.Client, p policy.Profile) {
+func (b *parts) follow(ctx context.Context, w *wire.Client, p servers.Profile) {
 	if b.watch && p.Metrics && w.Watch(ctx, time.Second) {
 		b.log.Debug("requests follow the length of the server's queue", "server", w.Bases()[0])
 	}
@@ -252,7 +255,7 @@ func (b *parts) wire(ctx context.Context, s served) (*wire.Client, error) {
 			return nil, fmt.Errorf("--cassette: %w", err)
 		}
 	case len(bases) == 0:
-		found, err := policy.Discover(ctx, policy.LocalBases(), wire.Options{Log: b.log})
+		found, err := servers.Discover(ctx, servers.LocalBases(), wire.Options{Log: b.log})
 		if err != nil && len(found) == 0 {
 			return nil, fmt.Errorf("no --base-url, and no model server on this machine answers: %w", err)
 		}

@@ -16,7 +16,7 @@ import (
 	"hermes/parsers"
 	"hermes/parsers/modelfiles"
 	"hermes/parsers/tokenizer"
-	"hermes/rollout/policy"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 )
 
@@ -60,9 +60,9 @@ func (m ModelCheck) Run(ctx context.Context) (*CheckedModel, error) {
 	}
 	defer w.Close()
 	if m.Model == "" {
-		m.Model = policy.Auto
+		m.Model = servers.Auto
 	}
-	found, err := policy.Probe(ctx, w, m.Model)
+	found, err := servers.Probe(ctx, w, m.Model)
 	if err != nil {
 		return out, err
 	}

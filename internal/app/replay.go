@@ -11,6 +11,8 @@ import (
 
 	"hermes/internal/hfhub"
 	"hermes/rollout/policy"
+	"hermes/rollout/policy/chat"
+	"hermes/rollout/policy/servers"
 	"hermes/rollout/policy/wire"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
@@ -63,7 +65,7 @@ func policyOf(ctx context.Context, r *runs.Run, models hfhub.Options) (p offline
 	f.read("min-p", &o.MinP)
 	f.read("stop", &o.Stop)
 	o.ReasoningEffort = f.text("reasoning-effort")
-	chat := policy.ChatOptions{Extra: json.RawMessage(f.text("extra-body")), MaxTokens: o.MaxTokens, Stream: true, Blob: rundir.NewBlobs(nil, r.Dir).Get}
+	opt := chat.Options{Extra: json.RawMessage(f.text("extra-body")), MaxTokens: o.MaxTokens, Stream: true, Blob: rundir.NewBlobs(nil, r.Dir).Get}
 	if f.err != nil {
 		return p, o, 0, f.err
 	}
@@ -75,18 +77,18 @@ func policyOf(ctx context.Context, r *runs.Run, models hfhub.Options) (p offline
 		p, err = replayExact(ctx, f, config, o, models)
 		return p, o, seed, err
 	}
-	chat.Routing = routing(config)
-	profile, err := policy.ProfileNamed(profileFor(chat.Routing))
+	opt.Routing = routing(config)
+	profile, err := servers.Named(profileFor(opt.Routing))
 	if err != nil {
 		return p, o, 0, err
 	}
-	chat.Profile = &profile
+	opt.Profile = &profile
 	w, err := wire.New(wire.Options{Replay: &wire.Cassette{}})
 	if err != nil {
 		return p, o, 0, err
 	}
 	p.close = w.Close
-	if p.Policy, err = chain(w, chat, f.text("model"), list(config["fallback"])); err != nil {
+	if p.Policy, err = chain(w, opt, f.text("model"), list(config["fallback"])); err != nil {
 		w.Close()
 	}
 	return p, o, seed, err
@@ -138,14 +140,14 @@ func replayExact(ctx context.Context, f identityOf, config map[string]string, o 
 const replayContext = 1 << 30
 
 // chain is the run's model with what may have stood in for it.
-func chain(w *wire.Client, o policy.ChatOptions, model string, fallbacks []string) (policy.Policy, error) {
+func chain(w *wire.Client, o chat.Options, model string, fallbacks []string) (policy.Policy, error) {
 	var all []policy.Policy
 	for _, name := range append([]string{model}, fallbacks...) {
 		var err error
 		if o.Model, _, err = policy.SplitModel(name); err != nil {
 			return nil, err
 		}
-		p, err := policy.NewChat(w, o)
+		p, err := chat.New(w, o)
 		if err != nil {
 			return nil, fmt.Errorf("model %q: %w", o.Model, err)
 		}
@@ -154,14 +156,14 @@ func chain(w *wire.Client, o policy.ChatOptions, model string, fallbacks []strin
 	return policy.NewFallback(policy.FallbackOptions{}, all...)
 }
 
-func routing(config map[string]string) policy.Routing {
+func routing(config map[string]string) chat.Routing {
 	require, _ := strconv.ParseBool(config["require-parameters"])
-	return policy.Routing{Order: list(config["provider-order"]), Only: list(config["provider-only"]), Ignore: list(config["provider-ignore"]),
+	return chat.Routing{Order: list(config["provider-order"]), Only: list(config["provider-only"]), Ignore: list(config["provider-ignore"]),
 		Sort: config["provider-sort"], DataCollection: config["provider-data-collection"], RequireParameters: require}
 }
 
 // profileFor names a server that takes these wishes; digests do not depend on it.
-func profileFor(r policy.Routing) string {
+func profileFor(r chat.Routing) string {
 	if raw, err := json.Marshal(r); err == nil && string(raw) != "{}" {
 		return "openrouter"
 	}

@@ -9,6 +9,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 	"hermes/rollout/tool/box"
 	"hermes/rollout/tool/box/boxtest"
 )
@@ -31,7 +32,7 @@ func (m *metered) Exec(ctx context.Context, c backends.Cmd) (backends.Result, er
 // TestTerminalCost: what keeps the shell's state between two calls of terminal costs little
 // beside the shell itself. Both are measured by turns, so that a busy machine is busy for both.
 func TestTerminalCost(t *testing.T) {
-	b, err := namespace.Open(t.Context(), namespace.Config{})
+	b, err := driver.Open(t.Context(), namespace.Config{})
 	if errors.Is(err, backends.ErrUnavailable) {
 		t.Skip(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
+	"hermes/backends/namespace/driver"
 )
 
 // Limit is one limit of a box that was run into.
@@ -38,7 +39,7 @@ const (
 func tryLimits(ctx context.Context) (all []Limit, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	b, err := namespace.Open(ctx, namespace.Config{Limits: namespace.Limits{Memory: triedMemory, Processes: triedProcesses, Disk: triedDisk}})
+	b, err := driver.Open(ctx, namespace.Config{Limits: namespace.Limits{Memory: triedMemory, Processes: triedProcesses, Disk: triedDisk}})
 	if err != nil {
 		return nil, err
 	}

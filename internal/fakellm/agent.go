@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+
+	"hermes/internal/schema"
 )
 
 // agent is the built-in model: a few tool calls that depend on the task and on the tools
@@ -93,47 +95,9 @@ func call(name string, args any) Call {
 }
 
 // example returns a value for the required properties of a schema.
-func example(schema []byte) map[string]any {
-	var s struct {
-		Properties map[string]json.RawMessage
-		Required   []string
+func example(parameters []byte) any {
+	if o, ok := schema.Example(parameters).(map[string]any); ok {
+		return o
 	}
-	out := map[string]any{}
-	if json.Unmarshal(schema, &s) != nil { // a tool without a readable schema gets no arguments
-		return out
-	}
-	for _, name := range s.Required {
-		out[name] = exampleOf(s.Properties[name])
-	}
-	return out
-}
-
-func exampleOf(raw json.RawMessage) any {
-	var p struct {
-		Type    any
-		Enum    []any
-		Items   json.RawMessage
-		Minimum *float64
-	}
-	if json.Unmarshal(raw, &p) != nil {
-		return "example"
-	}
-	if len(p.Enum) > 0 {
-		return p.Enum[0]
-	}
-	kind, _ := p.Type.(string)
-	switch kind {
-	case "integer", "number":
-		if p.Minimum != nil {
-			return *p.Minimum
-		}
-		return 1
-	case "boolean":
-		return true
-	case "array":
-		return []any{exampleOf(p.Items)}
-	case "object":
-		return example(raw)
-	}
-	return "example"
+	return map[string]any{} // a tool without a readable schema gets no arguments
 }

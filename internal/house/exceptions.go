@@ -42,11 +42,14 @@ func host() []exception { return nil }
 // opens are calls of the server in a box that have the name of one that opens a file.
 func opens() []exception {
 	return []exception{
-		{"backends/slotd/open.go", "*", "the one place that opens files"},
-		{"backends/slotd/process.go", "pty.Open", "a new terminal, of which no command knows yet"},
-		{"backends/slotd/*.go", "trees.Walk", "works with descriptors and opens nothing but folders"},
-		{"backends/slotd/tar.go", "e.Open", "an entry of a walk, which is looked at, opened and looked at again"},
-		{"backends/slotd/search.go", "e.Open", "as above"},
+		{"backends/slotd/host/open.go", "*", "the one place that opens files"},
+		{"backends/slotd/server/open.go", "*", "the file with the setup, which the maker of the box put there"},
+		{"backends/slotd/pipes/ends.go", "os.OpenFile", "/dev/null"},
+		{"backends/slotd/procs/kernel.go", "*", "files of /proc"},
+		{"backends/slotd/host/process.go", "pty.Open", "a new terminal, of which no command knows yet"},
+		{"backends/slotd/host/*.go", "trees.Walk", "works with descriptors and opens nothing but folders"},
+		{"backends/slotd/host/tar.go", "e.Open", "an entry of a walk, which is looked at, opened and looked at again"},
+		{"backends/slotd/host/search.go", "e.Open", "as above"},
 	}
 }
 
@@ -54,8 +57,8 @@ func opens() []exception {
 // others.
 func unguarded() []exception {
 	return []exception{
-		{"backends/egress/door.go", "*", "the proxy of a box: it listens in the box alone and is asked for other hosts; it has its own bounds"},
-		{"backends/slotd/server.go", "*", "the server of a box: each call has a token as bearer, or comes by a socket of the file system"},
+		{"backends/egress/boxproxy.go", "*", "the proxy of a box: it listens in the box alone and is asked for other hosts; it has its own bounds"},
+		{"backends/slotd/server/server.go", "*", "the server of a box: each call has a token as bearer, or comes by a socket of the file system"},
 		{"backends/ssh/station/station.go", "*", "it listens on a socket of the file system, in a folder of its user"},
 		{"backends/nomad/nomadtest/fake.go", "*", "a fake agent for tests"},
 		{"backends/backendtest/meddler.go", "*", "a proxy for tests"},

@@ -128,6 +128,7 @@ func doors() []door {
 		{"github.com/prometheus", []string{"rollout/event/prom"}, false},
 		{"go.opentelemetry.io", []string{"rollout/event/otel"}, false},
 		{"github.com/alecthomas/kong", []string{"cmd", "configs"}, false},
+		{"github.com/santhosh-tekuri/jsonschema", []string{"internal/schema"}, true},
 		{"gopkg.in/yaml.v3", nil, false}, // no longer maintained: go.yaml.in/yaml/v3
 	}
 }

@@ -118,10 +118,10 @@ func TestRulesBite(t *testing.T) {
 		{"a tool reads a file", "host", map[string]string{"internal/tools/web/a.go": doc + "import \"os\"\n\nfunc f() { os.ReadFile(\"x\") }\n"}, "os.ReadFile"},
 		{"a driver may", "host", map[string]string{"backends/local/a.go": doc + "import \"os/exec\"\n"}, ""},
 
-		{"slotd opens by itself", "opens", map[string]string{"backends/slotd/a.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, "files are opened in open.go"},
-		{"by a root", "opens", map[string]string{"backends/slotd/a.go": doc + "import \"os\"\n\nfunc f(root *os.Root) { root.OpenRoot(\"x\") }\n"}, "not by root.OpenRoot"},
-		{"by a file system", "opens", map[string]string{"backends/slotd/a.go": doc + "import (\n\t\"io/fs\"\n\t\"os\"\n)\n\nfunc f(root *os.Root) { fs.WalkDir(root.FS(), \".\", nil) }\n"}, "not by fs.WalkDir"},
-		{"in its place", "opens", map[string]string{"backends/slotd/open.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, ""},
+		{"slotd opens by itself", "opens", map[string]string{"backends/slotd/host/a.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, "files are opened in open.go"},
+		{"by a root", "opens", map[string]string{"backends/slotd/host/a.go": doc + "import \"os\"\n\nfunc f(root *os.Root) { root.OpenRoot(\"x\") }\n"}, "not by root.OpenRoot"},
+		{"by a file system", "opens", map[string]string{"backends/slotd/host/a.go": doc + "import (\n\t\"io/fs\"\n\t\"os\"\n)\n\nfunc f(root *os.Root) { fs.WalkDir(root.FS(), \".\", nil) }\n"}, "not by fs.WalkDir"},
+		{"in its place", "opens", map[string]string{"backends/slotd/host/open.go": doc + "import \"os\"\n\nfunc f() { os.Open(\"x\") }\n"}, ""},
 
 		{"a path of a machine", "words", map[string]string{"docs/a.md": "see /wor" + "k/main\n"}, "may not be named"},
 		{"a relative one", "words", map[string]string{"docs/a.md": "see ./wor" + "k/main and a/roo" + "t/b and /workspace/x\n"}, ""},

@@ -68,12 +68,17 @@ func opening() []string {
 		"DirFS", "FS", "Walk", "WalkDir", "CopyFS"}
 }
 
+// inBox are the packages of the server in a box.
+func inBox() []string {
+	return []string{"backends/slotd/host", "backends/slotd/server", "backends/slotd/pipes", "backends/slotd/procs"}
+}
+
 // Opens finds files that the server in a box opens elsewhere than in its one place: what commands
 // put where a file is looked for, such as a FIFO, must never be waited for.
 func Opens(t *Tree) []Finding {
 	var out []Finding
 	for _, f := range t.code() {
-		if f.Dir() != "backends/slotd" {
+		if !under(f.Dir(), inBox()...) {
 			continue
 		}
 		ast.Inspect(f.AST, func(n ast.Node) bool {

@@ -80,9 +80,10 @@ func (s *fallbackSampler) sampler(i int) (Sampler, error) {
 	return s.list[i], nil
 }
 
-// taped is a sampler that can answer from the tape alone.
-type taped interface {
-	stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error)
+// Taped is a sampler that can answer from the tape alone.
+type Taped interface {
+	// Stored is Next without a request: wire.ErrNotTaped where the tape has no such answer.
+	Stored(ctx context.Context, p trajectory.Prefix, pending []trajectory.Message, on func(Chunk)) (trajectory.Turn, error)
 }
 
 // Next asks one policy after the other. What any of them has on the tape comes first, so
@@ -135,11 +136,11 @@ func (s *fallbackSampler) replay(ctx context.Context, p trajectory.Prefix, pendi
 		if err != nil {
 			return trajectory.Turn{}, false, err
 		}
-		t, ok := one.(taped)
+		t, ok := one.(Taped)
 		if !ok {
 			continue
 		}
-		turn, err := t.stored(ctx, p, pending, on)
+		turn, err := t.Stored(ctx, p, pending, on)
 		if errors.Is(err, wire.ErrNotTaped) {
 			continue
 		}

@@ -62,7 +62,6 @@ type Tape = wire.Tape
 type Chunk struct {
 	Content   string
 	Reasoning string
-	Call      string // name of a call that begins
 	Tokens    int
 	Restart   bool // the answer begins anew: forget what was shown of it
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 // Distribution says how likely each toolset is given to a group of rollouts.
@@ -178,7 +180,7 @@ func (d *Distributions) Get(name string) (Distribution, error) {
 		}
 		names = append(names, x.Name)
 	}
-	if n := Nearest(name, names); n != "" {
+	if n := nearest.Name(name, names); n != "" {
 		return Distribution{}, fmt.Errorf("unknown distribution %q (did you mean %s?)", name, n)
 	}
 	return Distribution{}, fmt.Errorf("unknown distribution %q (have %s)", name, strings.Join(names, ", "))

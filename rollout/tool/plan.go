@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hermes/backends"
+	"hermes/internal/nearest"
 	"hermes/trajectory"
 )
 
@@ -103,7 +104,7 @@ func (c *Catalog) Get(name string) (Def, error) {
 		}
 	}
 	names := slices.Collect(maps.Keys(c.byName))
-	if n := Nearest(name, names); n != "" {
+	if n := nearest.Name(name, names); n != "" {
 		return Def{}, fmt.Errorf("unknown tool %q (did you mean %s?)", name, n)
 	}
 	return Def{}, fmt.Errorf("unknown tool %q (have %s)", name, strings.Join(slices.Sorted(slices.Values(names)), ", "))

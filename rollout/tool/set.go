@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"hermes/internal/nearest"
+	"hermes/internal/schema"
 	"hermes/trajectory"
 )
 
@@ -23,6 +25,7 @@ type SetOptions struct {
 	Workers     int            // calls of one turn at once; 0 means 8
 	SpillDir    string         // folder in the box for spilled results; empty means /tmp/hermes-results
 	Limits      map[string]int // result limits of single tools, before their own; negative: unlimited
+	Schemas     *schema.Cache  // compiled parameters, for all sets of a run; nil: of this set alone
 	// Before is asked before a call reaches its handler, with repaired arguments. A
 	// result that is not nil answers the call instead (approval, guardrails). May be nil.
 	Before func(ctx context.Context, call trajectory.Call) (*Result, error)
@@ -36,6 +39,9 @@ func (o SetOptions) withDefaults() SetOptions {
 	o.Preview = cmp.Or(o.Preview, 1500)
 	o.Workers = cmp.Or(o.Workers, 8)
 	o.SpillDir = cmp.Or(o.SpillDir, "/tmp/hermes-results")
+	if o.Schemas == nil {
+		o.Schemas = &schema.Cache{}
+	}
 	return o
 }
 
@@ -55,7 +61,7 @@ type Set struct {
 
 type entry struct {
 	def    Def
-	schema func() *schema // parsed at the first call
+	schema func() *schema.Schema // compiled at the first call
 	handle Handler
 }
 
@@ -88,7 +94,7 @@ func (s *Set) add(d Def) error {
 	if d.Respec != nil {
 		d.Spec = d.Respec(d.Spec, slices.Clone(s.names))
 	}
-	e := &entry{def: d, schema: sync.OnceValue(func() *schema { return parseSchema(d.Spec.Parameters) })}
+	e := &entry{def: d, schema: sync.OnceValue(func() *schema.Schema { return s.opt.Schemas.Lenient(d.Spec.Parameters) })}
 	for _, n := range append([]string{name}, d.Aliases...) {
 		if _, taken := s.byName[n]; taken {
 			return fmt.Errorf("tool %s: the name %q is taken", name, n)
@@ -217,7 +223,7 @@ func (e *entry) arguments(text string) (json.RawMessage, *Result) {
 		r.Fault = FaultJSON
 		return nil, &r
 	}
-	args, err := e.schema().apply(raw)
+	args, err := e.schema().Fit("arguments", raw)
 	if err != nil {
 		r := Errorf("Invalid arguments for %s: %v", e.def.Spec.Name, err)
 		r.Fault = FaultArguments
@@ -242,7 +248,7 @@ func (e *entry) call(ctx context.Context, s *Scope, args json.RawMessage) (r Res
 
 func (s *Set) unknown(name string) Result {
 	text := fmt.Sprintf("Unknown tool: %s", name)
-	if near := Nearest(name, slices.Collect(maps.Keys(s.byName))); near != "" {
+	if near := nearest.Name(name, slices.Collect(maps.Keys(s.byName))); near != "" {
 		text += fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	text += ". Available: " + cmp.Or(strings.Join(s.names, ", "), "none")

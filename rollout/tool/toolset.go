@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermes/internal/nearest"
 )
 
 // Toolset is a named group of tools; it may include other toolsets.
@@ -133,7 +135,7 @@ func (t *Toolsets) Get(name string) (Toolset, error) {
 	if s, ok := t.byName[legacy(name)]; ok {
 		return s, nil
 	}
-	if n := Nearest(name, t.Names()); n != "" {
+	if n := nearest.Name(name, t.Names()); n != "" {
 		return Toolset{}, fmt.Errorf("unknown toolset %q (did you mean %s?)", name, n)
 	}
 	return Toolset{}, fmt.Errorf("unknown toolset %q (have %s)", name, strings.Join(t.Names(), ", "))

@@ -18,7 +18,7 @@ const (
 
 // The fixed descriptors of pid 1. Everything above belongs to lists.
 const (
-	// Socket is the end of the passage to hermes.
+	// Socket is the end of the control socket to hermes.
 	Socket = 3
 	deaths = 4 // signalfd of SIGCHLD
 	// Free is the first descriptor of lists.

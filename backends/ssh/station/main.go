@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 )
 
 // The sub-commands of the program on the host.
@@ -30,7 +30,7 @@ const startTime = 2 * time.Minute
 // Main is the program on the host when args (with the program's name) ask for it: then
 // handled is true and the program must exit with code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, handled bool) {
-	if len(args) != 2 || filepath.Base(args[0]) != slotd.Name {
+	if len(args) != 2 || filepath.Base(args[0]) != wire.Name {
 		return 0, false
 	}
 	var err error
@@ -43,7 +43,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, h
 		return 0, false
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "%s %s: %v\n", slotd.Name, args[1], err)
+		fmt.Fprintf(stderr, "%s %s: %v\n", wire.Name, args[1], err)
 		return 1, true
 	}
 	return 0, true
@@ -52,7 +52,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, h
 // launch starts the station apart from the session and passes its answer on.
 func launch(stdin io.Reader, stdout io.Writer) error {
 	c := exec.Command("/proc/self/exe")
-	c.Args = []string{slotd.Name, serveCommand}
+	c.Args = []string{wire.Name, serveCommand}
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c.Stdin = stdin

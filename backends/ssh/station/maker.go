@@ -15,7 +15,9 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/namespace"
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/host"
+	"hermes/backends/slotd/server"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/trees"
 )
 
@@ -43,7 +45,7 @@ func newMaker(ctx context.Context, s Setup) (maker, error) {
 		}
 		return &plain{dir: s.Dir}, nil
 	}
-	b, err := namespace.Open(ctx, s.Namespace)
+	b, err := namespace.Open(ctx, s.Namespace, newPasser)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 	if err != nil {
 		return nil, err
 	}
-	client, ok := backends.As[served](x)
+	server, ok := backends.As[*passer](x)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("box %s has no server that could be reached", x.ID()), x.Close(context.WithoutCancel(ctx)))
 	}
@@ -66,11 +68,11 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 	if err != nil {
 		return nil, errors.Join(err, x.Close(context.WithoutCancel(ctx)))
 	}
-	p := &passing{to: client.Dial}
+	p := &passing{to: server.Dial}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	p.all.Go(func() { p.serve(life, l) })
 	return &made{Box: Box{ID: id, Socket: path},
-		health: func(ctx context.Context) error { _, err := client.Health(ctx); return err },
+		health: server.health,
 		close: func(ctx context.Context) error {
 			l.Close()
 			err := x.Close(ctx)
@@ -78,12 +80,6 @@ func (i isolated) make(ctx context.Context, id, path string, s backends.Spec) (*
 			p.all.Wait()
 			return err
 		}}, nil
-}
-
-// served is a box whose slotd can be reached from outside.
-type served interface {
-	Dial(ctx context.Context) (net.Conn, error)
-	Health(ctx context.Context) (slotd.Health, error)
 }
 
 // passing passes connections on.
@@ -137,7 +133,7 @@ func shutWrite(c net.Conn) {
 }
 
 // plain makes boxes of processes of the account. They are told apart by the variable
-// slotd.MarkEnv alone.
+// wire.MarkEnv alone.
 type plain struct {
 	dir  string
 	held backends.Held[*plainBox]
@@ -180,13 +176,13 @@ func (p *plain) make(ctx context.Context, id, path string, s backends.Spec) (*ma
 			return nil, errors.Join(err, trees.RemoveAll(x.base))
 		}
 	}
-	env := map[string]string{"PATH": slotd.DefaultPath, "TMPDIR": tmp}
+	env := map[string]string{"PATH": wire.DefaultPath, "TMPDIR": tmp}
 	for k, v := range s.Env {
 		env[k] = v
 	}
-	o := slotd.ServerOptions{Token: rand.Text(), Options: slotd.Options{ID: id, Home: home, Dir: s.Dir, Env: env, Resets: true, Scratch: []string{tmp}}}
+	o := server.Options{Token: rand.Text(), Options: host.Options{ID: id, Home: home, Dir: s.Dir, Env: env, Resets: true, Scratch: []string{tmp}}}
 	if s.Limits.Memory > 0 {
-		o.Rlimits = []slotd.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
+		o.Rlimits = []host.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -197,7 +193,7 @@ func (p *plain) make(ctx context.Context, id, path string, s backends.Spec) (*ma
 	p.held.Add(x)
 	go func() {
 		defer close(x.ended)
-		x.err = slotd.Serve(life, l, o)
+		x.err = server.Serve(life, l, o)
 	}()
 	return &made{Box: Box{ID: id, Socket: path, Token: o.Token}, health: x.health, close: func(ctx context.Context) error { return p.closing(ctx, x) }}, nil
 }

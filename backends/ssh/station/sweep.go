@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hermes/backends/slotd"
+	"hermes/backends/slotd/wire"
 	"hermes/backends/trees"
 )
 
@@ -145,7 +145,7 @@ func tellEnd(ctx context.Context, dir string) error {
 // killMarked ends the processes that boxes of a dead station left. Those of namespaces
 // ended with it; plain ones bear the name of their box.
 func killMarked(id string) {
-	want := []byte("\x00" + slotd.MarkEnv + "=" + id + "-")
+	want := []byte("\x00" + wire.MarkEnv + "=" + id + "-")
 	for range 10 { // they may multiply meanwhile
 		found := false
 		all, _ := os.ReadDir("/proc")

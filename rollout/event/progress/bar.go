@@ -3,6 +3,7 @@ package progress
 import (
 	"io"
 	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 )
@@ -24,11 +25,13 @@ func (p *Progress) columns() int {
 	return defaultWidth
 }
 
-// draw replaces the last line by a bar with text behind it, cut to fit in one line: a
-// line that wraps could not be replaced.
-func (p *Progress) draw(text string) {
+// draw replaces the last line by a bar with the present counts behind it, in one line: a line
+// that wraps could not be replaced. Where all has no room, the bar becomes shorter and goes
+// first, then the least important counts.
+func (p *Progress) draw(now time.Time) {
 	p.clear()
 	cols := p.columns() - 1
+	text := p.counts.fitted(now, cols)
 	room := min(cols-len([]rune(text))-barExtra, 40)
 	if p.counts.total <= 0 || room < minBar {
 		p.write(cut(text, cols))

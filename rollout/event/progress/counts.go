@@ -17,6 +17,9 @@ const window = 30 // seconds
 // counts is what a line says. It is not safe for concurrent use.
 type counts struct {
 	total, done, kept int64 // kept: finished in an earlier start of the same run
+	retried           int64 // attempts of rollouts that failed and were made again
+	scored            int64
+	reward            float64 // sum over the scored
 	failed            map[string]int64
 	flying            map[trajectory.Key]struct{}
 	start             time.Time
@@ -42,14 +45,20 @@ func (c *counts) observe(e event.Event, now time.Time) {
 		c.costKnown = c.costKnown || e.Usage.CostKnown
 		c.buckets[c.roll(now)%window] += e.Usage.Completion
 	case event.Retry:
+		c.retried++
 		delete(c.flying, e.Key)
 	case event.RolloutCancelled:
 		delete(c.flying, e.Key)
 	case event.RolloutEnded:
 		delete(c.flying, e.Key)
 		c.done++
-		if e.Record != nil && e.Record.Outcome.Failure() {
+		switch {
+		case e.Record == nil:
+		case e.Record.Outcome.Failure():
 			c.failed[string(e.Record.Outcome)]++
+		case e.Record.Score != nil:
+			c.scored++
+			c.reward += e.Record.Score.Reward
 		}
 	}
 }
@@ -90,28 +99,71 @@ func (c *counts) left(now time.Time) (time.Duration, bool) {
 	return time.Duration(left).Round(time.Second), true
 }
 
-// line is everything but the bar, the most important first.
-func (c *counts) line(now time.Time) string {
+// part is a piece of the line. Where the line is too long, the pieces of the highest rank are
+// left out first.
+type part struct {
+	text  string
+	brief string // in place of text where that is too long; empty: left out
+	rank  int
+}
+
+// parts are the pieces in the order in which they are shown.
+func (c *counts) parts(now time.Time) []part {
 	done := fmt.Sprintf("%d done", c.done)
 	if c.total > 0 {
 		done = fmt.Sprintf("%d/%d done", c.done, c.total)
 	}
-	parts := []string{done}
-	if f := c.failures(); f != "" {
-		parts = append(parts, f)
+	list := []part{{text: done, brief: done}}
+	if c.scored > 0 {
+		list = append(list, part{text: fmt.Sprintf("reward %.2f", c.reward/float64(c.scored)), rank: 2})
 	}
-	parts = append(parts, fmt.Sprintf("%d in flight", len(c.flying)), short(c.rate(now))+" tok/s")
+	if brief, causes := c.failures(); brief != "" {
+		list = append(list, part{text: brief + causes, brief: brief, rank: 1})
+	}
 	if c.costKnown {
-		parts = append(parts, fmt.Sprintf("$%.2f", c.cost))
+		list = append(list, part{text: fmt.Sprintf("$%.2f", c.cost), rank: 3})
 	}
+	if c.retried > 0 {
+		list = append(list, part{text: fmt.Sprintf("%d retried", c.retried), rank: 5})
+	}
+	list = append(list, part{text: fmt.Sprintf("%d in flight", len(c.flying)), rank: 6},
+		part{text: short(c.rate(now)) + " tok/s", rank: 7})
 	if d, ok := c.left(now); ok {
-		parts = append(parts, d.String()+" left")
+		list = append(list, part{text: d.String() + " left", rank: 4})
 	}
-	return strings.Join(parts, ", ")
+	return list
 }
 
-// failures lists the causes, the most frequent first.
-func (c *counts) failures() string {
+// line is everything but the bar.
+func (c *counts) line(now time.Time) string { return join(c.parts(now)) }
+
+// fitted is line in at most so many columns: first the pieces of the highest rank become brief
+// or are left out. What is never left out may still be longer.
+func (c *counts) fitted(now time.Time, columns int) string {
+	list := c.parts(now)
+	for rank := 7; rank > 0 && len([]rune(join(list))) > columns; rank-- {
+		for i := range list {
+			if list[i].rank == rank {
+				list[i].text = list[i].brief
+			}
+		}
+	}
+	return join(list)
+}
+
+func join(list []part) string {
+	var texts []string
+	for _, p := range list {
+		if p.text != "" {
+			texts = append(texts, p.text)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// failures are the number of failed samples and its causes in brackets, the most frequent
+// first. Both are empty where none failed.
+func (c *counts) failures() (brief, causes string) {
 	type cause struct {
 		name string
 		n    int64
@@ -123,14 +175,14 @@ func (c *counts) failures() string {
 		sum += n
 	}
 	if sum == 0 {
-		return ""
+		return "", ""
 	}
 	slices.SortFunc(list, func(a, b cause) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.name, b.name)) })
 	var parts []string
 	for _, x := range list {
 		parts = append(parts, fmt.Sprintf("%s %d", x.name, x.n))
 	}
-	return fmt.Sprintf("%d failed (%s)", sum, strings.Join(parts, ", "))
+	return fmt.Sprintf("%d failed", sum), " (" + strings.Join(parts, ", ") + ")"
 }
 
 // short writes a number in at most four places: 7.3, 912, 12.3k, 4.1M.

@@ -170,7 +170,7 @@ func (p *Progress) show() {
 		p.write(p.counts.line(now) + "\n")
 		return
 	}
-	p.draw(p.counts.line(now))
+	p.draw(now)
 }
 
 // write sends text to Out; the first error silences Progress for good.

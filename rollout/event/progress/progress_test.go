@@ -63,7 +63,7 @@ func TestPlainLines(t *testing.T) {
 			t.Fatalf("a line before its time: %q", got)
 		}
 		time.Sleep(2 * time.Second)
-		want := "4/10 done, 3 failed (provider 2, sandbox 1), 1 in flight, 109 tok/s, $1.00, 15s left\n"
+		want := "4/10 done, 3 failed (provider 2, sandbox 1), $1.00, 1 in flight, 109 tok/s, 15s left\n"
 		if got := out.take(); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
@@ -85,7 +85,7 @@ func TestRetriedAndReplayedCountOnce(t *testing.T) {
 		p.Observe(event.TurnEnded{Key: key(1), Replay: true, Usage: trajectory.Usage{Completion: 300, Cost: 3, CostKnown: true}})
 		p.Observe(event.RolloutEnded{Key: key(1), Record: &trajectory.Record{Outcome: trajectory.Answered}})
 		p.Close()
-		if got, want := out.take(), "1 done, 0 in flight, 0.0 tok/s\n"; got != want {
+		if got, want := out.take(), "1 done, 1 retried, 0 in flight, 0.0 tok/s\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
@@ -131,6 +131,54 @@ func TestBarFollowsTheWidth(t *testing.T) {
 			t.Errorf("the last state stays: %q", got)
 		}
 	})
+}
+
+// TestNarrowTerminals leaves out the least important counts first.
+func TestNarrowTerminals(t *testing.T) {
+	tests := []struct {
+		width int
+		want  string
+	}{
+		{200, "4/10 done, reward 0.25, 2 failed (provider 1, sandbox 1), $1.00, 1 retried, 1 in flight, 400 tok/s, 3s left"},
+		{100, "4/10 done, reward 0.25, 2 failed (provider 1, sandbox 1), $1.00, 1 retried, 1 in flight, 3s left"},
+		{90, "4/10 done, reward 0.25, 2 failed (provider 1, sandbox 1), $1.00, 1 retried, 3s left"},
+		{80, "4/10 done, reward 0.25, 2 failed (provider 1, sandbox 1), $1.00, 3s left"},
+		{70, "4/10 done, reward 0.25, 2 failed (provider 1, sandbox 1), $1.00"},
+		{60, "4/10 done, reward 0.25, 2 failed (provider 1, sandbox 1)"},
+		{50, "4/10 done, 2 failed (provider 1, sandbox 1)"},
+		{30, "4/10 done, 2 failed"},
+		{12, "4/10 done,…"},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			out := &screen{}
+			p, err := progress.New(progress.Options{Out: out, Total: 10, Width: func() int { return tt.width }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, reward := range []float64{0, 0.5} {
+				p.Observe(event.RolloutStarted{Key: key(i)})
+				p.Observe(event.TurnEnded{Key: key(i), Usage: trajectory.Usage{Completion: 300, Cost: 0.25, CostKnown: true}})
+				p.Observe(event.RolloutEnded{Key: key(i), Record: &trajectory.Record{Outcome: trajectory.Answered, Score: &trajectory.Score{Reward: reward}}})
+			}
+			rollout(p, 2, trajectory.Provider)
+			rollout(p, 3, trajectory.Sandbox)
+			p.Observe(event.RolloutStarted{Key: key(4)})
+			p.Observe(event.Retry{Key: key(4), Cause: "box_lost"})
+			p.Observe(event.RolloutStarted{Key: key(4), Attempt: 2})
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			lines := strings.Split(out.take(), "\r\x1b[2K")
+			got := lines[len(lines)-1]
+			if _, behind, ok := strings.Cut(got, "| "); ok {
+				got = behind
+			}
+			if got != tt.want {
+				t.Errorf("width %d:\n got %q\nwant %q", tt.width, got, tt.want)
+			}
+			p.Close()
+		})
+	}
 }
 
 // What is in them does not steer the terminal either.
@@ -202,7 +250,7 @@ func TestManyObserversAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	p.Close()
-	if got := out.take(); !strings.Contains(got, "400/400 done, 0 in flight") {
+	if got := out.take(); !strings.Contains(got, "400/400 done, $100.00, 0 in flight") {
 		t.Errorf("last lines %q", got)
 	}
 }

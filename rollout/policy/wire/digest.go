@@ -58,3 +58,13 @@ func (d *Digest) Sum() (sum [32]byte) {
 	copy(sum[:], d.buf)
 	return sum
 }
+
+// TurnSeed derives the seed of one turn of a rollout: 31 bits, which every server takes. It
+// resets d.
+func (d *Digest) TurnSeed(seed uint64, turn int) uint64 {
+	d.Reset("turn seed")
+	d.Int(int64(seed))
+	d.Int(int64(turn))
+	sum := d.Sum()
+	return binary.LittleEndian.Uint64(sum[:]) & (1<<31 - 1)
+}

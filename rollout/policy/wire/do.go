@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 )
@@ -124,7 +125,11 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 			return nil, failed
 		}
 		c.stats.retries.Add(1)
-		c.opt.Log.Debug("model request again", "replica", at.base, "attempt", tries.all, "wait", wait, "err", failed)
+		level := slog.LevelWarn // an outage must be seen; who writes the log counts lines that repeat
+		if failed.Kind == Limited {
+			level = slog.LevelDebug
+		}
+		c.opt.Log.Log(ctx, level, "model request failed and is sent again", "err", failed, "replica", at.base, "attempt", tries.all, "wait", wait)
 		if at, err = c.move(r, at, failed, &tries); err != nil {
 			return nil, err
 		}

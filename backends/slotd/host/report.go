@@ -1,0 +1,31 @@
+package host
+
+import (
+	"hermes/backends"
+)
+
+// endLeft ends what a command left running, and counts it.
+func endLeft(r *backends.Result, t *Task) {
+	tr := t.tree()
+	if r.Left = len(tr.Members()); r.Left > 0 || tr.Unsure > 0 {
+		tr.Kill()
+	}
+}
+
+// endOthers ends what the box's commands have left running, and says how many processes
+// that were.
+func (h *Host) endOthers() int {
+	h.mu.Lock()
+	running := make([]*Task, 0, len(h.tasks))
+	for t := range h.tasks {
+		running = append(running, t)
+	}
+	h.mu.Unlock()
+	w := &wipe{h: h}
+	w.done.Killed = len(h.marked().Members())
+	h.killBox(running)
+	if h.opt.Private {
+		w.others()
+	}
+	return w.done.Killed
+}
