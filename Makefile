@@ -51,7 +51,7 @@ bench: build ## figures, on this machine
 engine: ## what needs a Docker engine, on one of its own (root; Debian packages docker.io and debootstrap)
 	@host=$$(scripts/docker.sh start) && { \
 		export HERMES_TEST_DOCKER=$$host; \
-		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/app ./envs/terminalbench && $(GO) test -run 'TestDocs/sandboxes|TestEngineDies' ./cmd/hermes; \
+		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/build ./envs/terminalbench && $(GO) test -run 'TestDocs/sandboxes|TestEngineDies' ./cmd/hermes; \
 		code=$$?; scripts/docker.sh stop; exit $$code; }
 
 sshd: ## what needs a real sshd, on one of its own on the loopback (Debian package openssh-server)

@@ -10,28 +10,17 @@ import (
 	"runtime/pprof"
 	"strings"
 	"syscall"
-	"time"
 
-	"hermes/internal/app"
+	"hermes/internal/runs/bench"
+	"hermes/internal/settings"
 )
 
-// benchCmd is `hermes bench`. What is not said is as the shape has it; see docs/bench.md.
-type benchCmd struct {
-	Shape       string         `nokey:"" enum:"plain,tool,long,flight,serve" default:"plain" help:"plain (a user speaks), tool (one call a turn), long (74 kB of context), flight (10,000 at once, 5 s of latency) or serve (env serve: 4,000 at once with exact tokens, posted to a run-api)."`
-	Rollouts    *int           `nokey:"" range:"1:" placeholder:"N" help:"Rollouts of a round."`
-	Turns       *int           `nokey:"" range:"1:" placeholder:"N" help:"Model answers of each."`
-	Context     *int           `nokey:"" name:"context-bytes" range:"1:" placeholder:"N" help:"Mean size of a conversation."`
-	Concurrency *int           `nokey:"" aliases:"in-flight" range:"1:" placeholder:"N" help:"Rollouts at once."`
-	Rounds      *int           `nokey:"" range:"1:" placeholder:"N" help:"Rounds, of which the figures are medians."`
-	Latency     *time.Duration `nokey:"" range:"0s:" help:"With which the model answers."`
-	Profile     string         `nokey:"" placeholder:"FILE" help:"Write a CPU profile, for go tool pprof."`
-	JSON        bool           `name:"json" nokey:"" help:"One JSON object."`
-}
+// benchCmd is `hermes bench`; see docs/bench.md.
+type benchCmd struct{ settings.Bench }
 
 // Run measures the engine against the scripted server, which runs in another process.
 func (c *benchCmd) Run(h *host) (err error) {
-	b, err := app.NewBench(app.Bench{Shape: c.Shape, Rollouts: value(c.Rollouts), Turns: value(c.Turns), Context: value(c.Context),
-		InFlight: value(c.Concurrency), Rounds: value(c.Rounds)}, c.Latency)
+	b, err := bench.New(c.Bench)
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
@@ -75,13 +64,6 @@ func (c *benchCmd) Run(h *host) (err error) {
 	}
 	_, err = fmt.Fprint(h.Stdio.Out, f.Lines())
 	return err
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // server starts a server of hermes, which says its address first, and returns that.

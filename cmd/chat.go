@@ -1,14 +1,12 @@
 package cmd
 
-import "hermes/internal/app"
+import (
+	"hermes/internal/runs/chat"
+	"hermes/internal/settings"
+)
 
 // chatCmd is `hermes chat`.
-type chatCmd struct {
-	app.ModelFlags    `group:"Model and server:"`
-	app.SamplingFlags `group:"Sampling:"`
-	app.ProviderFlags `group:"OpenRouter:"`
-	app.ChatFlags
-}
+type chatCmd struct{ settings.Chat }
 
 // Run answers one question, or holds a conversation on stdin and stdout, one message a
 // line. The exit code of a question is 0 with an answer, 3 when model server or box
@@ -16,5 +14,5 @@ type chatCmd struct {
 func (c *chatCmd) Run(h *host) error {
 	ctx, stop := h.untilSignal()
 	defer stop()
-	return exitOf(app.Chat{ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, ProviderFlags: c.ProviderFlags, ChatFlags: c.ChatFlags}.Run(ctx, h.app()))
+	return exitOf(chat.Run(ctx, h.build(), c.Chat))
 }

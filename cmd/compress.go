@@ -4,22 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"hermes/internal/app"
+	fit "hermes/internal/runs/compress"
+	"hermes/internal/settings"
 	"hermes/trajectory/compress"
 )
 
 // compressCmd is `hermes compress`.
-type compressCmd struct {
-	Inputs            []string `arg:"" name:"in" help:"Trajectories: .jsonl (also .gz, .zst), Parquet of a run, or a folder of them."`
-	Into              string   `short:"o" required:"" nokey:"" placeholder:"FILE" help:"File to write: .jsonl, for Parquet .parquet. The originals, the log of rows and the metrics stand beside it."`
-	Undo              bool     `nokey:"" help:"Bring the originals of a compressed file back."`
-	Originals         string   `nokey:"" placeholder:"FILE" help:"With --undo: the file of the originals (default: beside the input)."`
-	JSON              bool     `name:"json" nokey:"" help:"JSON on stdout."`
-	app.ModelFlags    `group:"Model and server:"`
-	app.SamplingFlags `group:"Sampling:"`
-	app.BudgetFlags   `group:"Budget and price:"`
-	app.CompressFlags
-}
+type compressCmd struct{ settings.Compress }
 
 // Run compresses, or undoes it.
 func (c *compressCmd) Run(h *host) error {
@@ -29,8 +20,7 @@ func (c *compressCmd) Run(h *host) error {
 	if c.Originals != "" {
 		return Usage("--originals %s: it is for --undo", c.Originals)
 	}
-	m, err := app.Compress{Inputs: c.Inputs, Out: c.Into, ModelFlags: c.ModelFlags, SamplingFlags: c.SamplingFlags, BudgetFlags: c.BudgetFlags,
-		CompressFlags: c.CompressFlags}.Run(h.Ctx, h.app())
+	m, err := fit.Run(h.Ctx, h.build(), c.Compress)
 	if m.Rows > 0 || err == nil {
 		var told error
 		if c.JSON {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 
 	"hermes/datasets"
-	"hermes/internal/app"
+	"hermes/internal/build"
+	"hermes/internal/settings"
 	"hermes/trajectory"
 )
 
@@ -25,9 +26,9 @@ type dataCmd struct {
 
 // dataFlags are common to the data commands.
 type dataFlags struct {
-	app.RowFlags `group:"Rows:"`
-	Seed         int64 `default:"0" help:"Seed of everything random."`
-	JSON         bool  `name:"json" nokey:"" help:"JSON on stdout."`
+	settings.RowFlags `group:"Rows:"`
+	Seed              int64 `default:"0" help:"Seed of everything random."`
+	JSON              bool  `name:"json" nokey:"" help:"JSON on stdout."`
 }
 
 func (f *dataFlags) open(h *host, specs []string) (*datasets.Dataset, error) {
@@ -35,7 +36,7 @@ func (f *dataFlags) open(h *host, specs []string) (*datasets.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := app.OpenRows(h.Ctx, o, specs...)
+	d, err := build.OpenRows(h.Ctx, o, specs...)
 	return d, inputError(err)
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"hermes/datasets"
-	"hermes/internal/app"
+	"hermes/internal/build"
 )
 
 type dataStats struct {
@@ -24,7 +24,7 @@ func (c *dataStats) Run(h *host) error {
 	var count func(string) (int, error)
 	if c.Tokenizer != "" {
 		var err error
-		if count, err = app.CountTokens(c.Tokenizer); err != nil {
+		if count, err = build.CountTokens(c.Tokenizer); err != nil {
 			return Usage("--tokenizer: %w", err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"hermes/datasets"
-	"hermes/internal/app"
+	"hermes/internal/build"
 )
 
 // maxRefused bounds how many rows that a template refuses are named.
@@ -14,7 +14,7 @@ const maxRefused = 20
 // render has the template of a model render every row: what it refuses, a trainer with
 // that model would refuse too.
 func (c *dataValidate) render(h *host) error {
-	render, err := app.Renderer(h.Ctx, c.ModelFiles, c.Template, c.Variables, app.Hub(h.Env.Get, c.Offline))
+	render, err := build.Renderer(h.Ctx, c.ModelFiles, c.Template, c.Variables, build.Hub(h.Env.Get, c.Offline))
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}

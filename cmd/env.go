@@ -11,7 +11,12 @@ import (
 	"hermes/backends"
 	"hermes/datasets"
 	"hermes/envs/envtest"
-	"hermes/internal/app"
+	"hermes/internal/build"
+	"hermes/internal/exit"
+	"hermes/internal/runs/batch"
+	"hermes/internal/runs/check"
+	"hermes/internal/runs/rollouts"
+	"hermes/internal/settings"
 )
 
 // envCmd is `hermes env`.
@@ -51,7 +56,7 @@ func (c *envList) Run(h *host) error {
 }
 
 type envShow struct {
-	app.EnvFlags
+	settings.EnvFlags
 	Rows int  `default:"1" range:"0:1000" help:"Tasks to show."`
 	JSON bool `name:"json" nokey:"" help:"One JSON object."`
 }
@@ -71,7 +76,7 @@ type shownMessage struct {
 
 // Run opens the environment and shows tasks.
 func (c *envShow) Run(h *host) error {
-	env, err := c.Open(h.Ctx, h.app())
+	env, err := build.Environment(h.Ctx, h.build(), c.EnvFlags)
 	if err != nil {
 		return exitOf(err)
 	}
@@ -101,7 +106,7 @@ func (c *envShow) Run(h *host) error {
 	return nil
 }
 
-func (c *envShow) tasks(ctx context.Context, env *app.ChosenEnv) (out []shownTask, err error) {
+func (c *envShow) tasks(ctx context.Context, env *build.Env) (out []shownTask, err error) {
 	out = []shownTask{}
 	if c.Rows == 0 {
 		return out, nil
@@ -131,16 +136,7 @@ func (c *envShow) tasks(ctx context.Context, env *app.ChosenEnv) (out []shownTas
 	return out, nil
 }
 
-type envCheck struct {
-	app.EnvFlags
-	Rows    int    `default:"3" range:"1:" help:"Rows to play."`
-	Repeats int    `default:"10" range:"2:" help:"Rollouts of each."`
-	AtOnce  int    `name:"concurrency" aliases:"in-flight" default:"4" range:"1:" help:"Rollouts at once."`
-	Seed    int64  `default:"0" help:"Seed of everything random."`
-	Backend string `default:"auto" help:"Where boxes live: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
-	Image   string `help:"Image of boxes whose row names none." placeholder:"IMAGE"`
-	JSON    bool   `name:"json" nokey:"" help:"One JSON object a check."`
-}
+type envCheck struct{ settings.EnvCheck }
 
 // checkedEnv is one check as `env check --json` tells it.
 type checkedEnv struct {
@@ -156,17 +152,16 @@ func (c *envCheck) Run(h *host) error {
 	ctx, stop := h.untilSignal()
 	defer stop()
 	var broken error
-	err := app.CheckEnv(ctx, h.app(), c.EnvFlags, app.ToolFlags{Backend: c.Backend, Image: c.Image, MissingTools: "fail"},
-		envtest.Options{Rows: c.Rows, Repeats: c.Repeats, AtOnce: c.AtOnce, Seed: c.Seed}, func(r envtest.Report) {
-			line := checkedEnv{Check: r.Name, Result: "ok", Promise: r.Promise, Text: r.Skipped, Seconds: r.Took.Seconds()}
-			switch {
-			case r.Err != nil:
-				line.Result, line.Text = "FAIL", r.Err.Error()
-			case r.Skipped != "":
-				line.Result = "skip"
-			}
-			broken = errors.Join(broken, c.tell(h, line))
-		})
+	err := check.Env(ctx, h.build(), c.EnvCheck, func(r envtest.Report) {
+		line := checkedEnv{Check: r.Name, Result: "ok", Promise: r.Promise, Text: r.Skipped, Seconds: r.Took.Seconds()}
+		switch {
+		case r.Err != nil:
+			line.Result, line.Text = "FAIL", r.Err.Error()
+		case r.Skipped != "":
+			line.Result = "skip"
+		}
+		broken = errors.Join(broken, c.tell(h, line))
+	})
 	return errors.Join(broken, exitOf(err))
 }
 
@@ -183,12 +178,7 @@ func (c *envCheck) tell(h *host, l checkedEnv) error {
 }
 
 type envProcess struct {
-	app.EnvFlags
-	Groups  int64 `range:"1:" default:"10" help:"Groups to roll out, one a row."`
-	Shuffle bool  `help:"Seeded order of the rows."`
-	app.PartsFlags
-	app.RunFlags  `group:"The run:"`
-	app.RoleFlags `group:"Other models:"`
+	settings.Process
 	detachFlags
 }
 
@@ -197,20 +187,18 @@ func (c *envProcess) Run(h *host) error {
 	if away, err := c.detach(h, filepath.Join(c.Out, cmp.Or(c.RunFlags.Run, c.Name)), c.DryRun, nil); away || err != nil {
 		return err
 	}
-	env, err := c.EnvFlags.Open(h.Ctx, h.app())
+	env, err := build.Environment(h.Ctx, h.build(), c.EnvFlags)
 	if err != nil {
 		return exitOf(err)
 	}
 	defer env.Close()
-	b := app.Batch{Env: env, PartsFlags: c.PartsFlags, RowFlags: app.RowFlags{Limit: c.Groups, Shuffle: c.Shuffle, BadRows: "fail"}, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
-		Settings: h.Layers.Settings(h.parsed)}
 	if c.Grader != "" {
 		return Usage("--grader %s: an environment scores by itself", c.Grader)
 	}
-	books, groups, err := app.ProcessEnv(h.Ctx, h.app(), b)
+	books, groups, err := batch.Process(h.Ctx, h.build(), rollouts.Request{Batch: c.Batch(), Layers: h.Layers.Settings(h.parsed), Env: env})
 	h.flushLogs()
-	if err == nil || books.Planned > 0 && !isUsage(err) {
-		b.Summary(h.Stdio.Err, books)
+	if err == nil || books.Planned > 0 && !exit.IsUsage(err) {
+		summary(h.Stdio.Err, books)
 		for _, text := range groups.Void {
 			fmt.Fprintln(h.Stdio.Err, "hermes: void: "+text)
 		}
@@ -225,21 +213,13 @@ func (c *envProcess) Run(h *host) error {
 	return exitOf(err)
 }
 
-type envDebug struct {
-	app.EnvFlags
-	Record  string `required:"" nokey:"" placeholder:"ID" help:"KEY, ROW or ROW/SAMPLE."`
-	RunName string `name:"run" placeholder:"NAME" help:"Run: a name or a path (default: the environment's name)."`
-	NoShell bool   `name:"no-shell" help:"Open no shell, on a terminal either."`
-	Backend string `default:"auto" help:"Where boxes live: auto, or one of 'hermes sandbox list'." placeholder:"NAME"`
-	Image   string `help:"Image of boxes whose row names none." placeholder:"IMAGE"`
-	Out     string `default:"runs" placeholder:"DIR" help:"Parent of run directories."`
-}
+type envDebug struct{ settings.EnvDebug }
 
 // Run plays the sample again; on a terminal a shell opens in its box.
 func (c *envDebug) Run(h *host) error {
 	name := c.RunName
 	if name == "" {
-		name = app.EnvName(c.Name)
+		name = build.EnvName(c.Name)
 	}
 	dir, err := runPlace{Out: c.Out}.dir(name)
 	if err != nil {
@@ -253,5 +233,5 @@ func (c *envDebug) Run(h *host) error {
 			return err
 		}
 	}
-	return exitOf(app.DebugEnv(h.Ctx, h.app(), c.EnvFlags, app.ToolFlags{Backend: c.Backend, Image: c.Image, MissingTools: "fail"}, dir, c.Record, shell))
+	return exitOf(check.Debug(h.Ctx, h.build(), c.EnvDebug, dir, shell))
 }

@@ -9,32 +9,27 @@ import (
 	"strings"
 
 	"hermes/configs"
-	"hermes/internal/app"
-	"hermes/internal/atropos/serve"
+	loop "hermes/internal/atropos/serve"
 	"hermes/internal/atropos/upstream"
+	"hermes/internal/exit"
+	"hermes/internal/runs/serve"
+	"hermes/internal/settings"
 )
 
-type envServe struct {
-	Envs []string `arg:"" name:"environment" help:"NAME or NAME=WEIGHT: environments, mixed by weight; may repeat."`
-	Set  []string `sep:"none" help:"KEY=VALUE: a setting of the environment; NAME.KEY=VALUE of several; may repeat." placeholder:"KEY=VALUE"`
-	app.ServeFlags
-	app.PartsFlags
-	app.RunFlags  `group:"The run:"`
-	app.RoleFlags `group:"Other models:"`
-}
+type envServe struct{ settings.Serve }
 
 // groupSize is that of a trainer's group where nobody says otherwise, as with Atropos.
 const groupSize = 4
 
 // Run serves the environments until the trainer has its steps.
 func (c *envServe) Run(h *host) error {
-	settings := h.Layers.Settings(h.parsed)
+	layers := h.Layers.Settings(h.parsed)
 	if c.Grader != "" {
 		return Usage("--grader %s: an environment scores by itself", c.Grader)
 	}
 	unset := func(name string) bool {
-		i := slices.IndexFunc(settings, func(s configs.Setting) bool { return s.Name == name })
-		return i >= 0 && settings[i].Layer == configs.FromDefault
+		i := slices.IndexFunc(layers, func(s configs.Setting) bool { return s.Name == name })
+		return i >= 0 && layers[i].Layer == configs.FromDefault
 	}
 	if unset("rollouts") {
 		c.Rollouts = groupSize
@@ -42,10 +37,9 @@ func (c *envServe) Run(h *host) error {
 	if unset("faults") {
 		c.Faults = "show" // asking again for a better answer would bias the gradient
 	}
-	s := app.Serve{Envs: c.Envs, Set: c.Set, ServeFlags: c.ServeFlags, Batch: app.Batch{PartsFlags: c.PartsFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags, Settings: settings}}
-	totals, books, err := s.Run(h.Ctx, h.app())
+	totals, books, err := serve.Run(h.Ctx, h.build(), c.Serve, layers)
 	h.flushLogs()
-	if totals.Envs != nil && !isUsage(err) {
+	if totals.Envs != nil && !exit.IsUsage(err) {
 		tellServed(h, totals)
 		if c.JSON {
 			err = errors.Join(err, printJSON(h.Stdio.Out, map[string]any{"books": books, "served": totals}))
@@ -70,7 +64,7 @@ func atroposArgs(args []string, say func(string)) ([]string, error) {
 	return append(slices.Clone(args[:i+1]), t.Args...), nil
 }
 
-func tellServed(h *host, t serve.Totals) {
+func tellServed(h *host, t loop.Totals) {
 	for _, name := range slices.Sorted(maps.Keys(t.Envs)) {
 		e := t.Envs[name]
 		line := fmt.Sprintf("%s: %d groups sent", name, e.Sent)

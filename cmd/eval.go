@@ -10,7 +10,9 @@ import (
 
 	"hermes/configs"
 	"hermes/envs/grade/report"
-	"hermes/internal/app"
+	"hermes/internal/runs/batch"
+	"hermes/internal/runs/eval"
+	"hermes/internal/settings"
 )
 
 // evalCmd is `hermes eval`.
@@ -22,38 +24,24 @@ type evalCmd struct {
 	Report  evalReport  `cmd:"" help:"Write the report of a run again."`
 }
 
-// evalFlags are what evaluations of suites and environments have in common.
-type evalFlags struct {
-	Strict bool `help:"No figure while a planned sample has no score; exit code 3 then."`
-	app.PartsFlags
-	app.RowFlags  `group:"Rows:"`
-	app.RunFlags  `group:"The run:"`
-	app.RoleFlags `group:"Other models:"`
-}
-
-func (c *evalFlags) batch(h *host) app.Batch {
-	return app.Batch{PartsFlags: c.PartsFlags, RowFlags: c.RowFlags, RunFlags: c.RunFlags, RoleFlags: c.RoleFlags,
-		Settings: h.Layers.Settings(h.parsed)}
-}
-
 // evaluate runs e and tells of every run of it.
-func (c *evalFlags) evaluate(h *host, e app.Eval) error {
-	e.Strict = c.Strict
+func (h *host) evaluate(e eval.Eval) error {
+	e.Layers, e.Roll = h.Layers.Settings(h.parsed), batch.Run
 	e.Matrix = func(dir string, m *report.Matrix) error {
 		fmt.Fprintf(h.Stdio.Err, "hermes: the runs side by side: %s\n", filepath.Join(dir, "matrix.html"))
-		if c.JSON {
+		if e.JSON {
 			return printJSON(h.Stdio.Out, m)
 		}
 		return m.Text(h.Stdio.Out)
 	}
-	return exitOf(e.Run(h.Ctx, h.app(), func(done app.Evaluated) error {
+	return exitOf(e.Run(h.Ctx, h.build(), func(done eval.Evaluated) error {
 		h.flushLogs()
-		e.Summary(h.Stdio.Err, done.Books)
+		summary(h.Stdio.Err, done.Books)
 		if done.Report == nil {
 			return nil
 		}
 		fmt.Fprintf(h.Stdio.Err, "hermes: the report is in %s\n", filepath.Join(done.Dir, "report.html"))
-		if c.JSON {
+		if e.JSON {
 			return printJSON(h.Stdio.Out, done.Report)
 		}
 		_, err := fmt.Fprintf(h.Stdio.Out, "%s: %s\n", done.Dir, done.Report.Line())
@@ -89,13 +77,7 @@ func (c *evalList) Run(h *host) error {
 	return w.Flush()
 }
 
-type evalRun struct {
-	Suite           string   `arg:"" help:"Suite: a YAML file or one of ${suites}; or a dataset, with --grader."`
-	Split           string   `enum:",train,eval" default:"" help:"Rows of a suite's environment: train or eval (default: the suite's, else eval)."`
-	Set             []string `sep:"none" help:"KEY=VALUE: a setting of the suite's environment; may repeat." placeholder:"KEY=VALUE"`
-	app.PromptFlags `group:"Prompts:"`
-	evalFlags
-}
+type evalRun struct{ settings.EvalRun }
 
 // Run evaluates.
 func (c *evalRun) Run(h *host) error {
@@ -103,19 +85,14 @@ func (c *evalRun) Run(h *host) error {
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
-	b := c.batch(h)
-	b.PromptFlags = c.PromptFlags
-	return c.evaluate(h, app.Eval{Batch: b, Target: c.Suite, Suite: suite, Split: c.Split, Set: c.Set})
+	return h.evaluate(eval.Eval{Batch: c.Batch(), Strict: c.Strict, Target: c.Suite, Suite: suite, Split: c.Split, Set: c.Set})
 }
 
-type envEvaluate struct {
-	app.EnvFlags
-	evalFlags
-}
+type envEvaluate struct{ settings.EnvEvaluate }
 
 // Run evaluates on one environment.
 func (c *envEvaluate) Run(h *host) error {
-	return c.evaluate(h, app.Eval{Batch: c.batch(h), Env: c.Name, Split: c.EnvFlags.Split, Set: c.EnvFlags.Set})
+	return h.evaluate(eval.Eval{Batch: c.Batch(), Strict: c.Strict, Env: c.Name, Split: c.Split, Set: c.Set})
 }
 
 // evaluation tells the layers of settings what an evaluation does differently: failures
@@ -143,15 +120,7 @@ func evaluation(trace *kong.Context, o *configs.Options) error {
 }
 
 type evalScore struct {
-	Name     string   `arg:"" name:"run" help:"Run: a name or a path."`
-	Grader   string   `help:"By what to judge: a grader, a list of graders or a file (default: as the run was)." placeholder:"NAME"`
-	As       string   `name:"scores" default:"again" help:"Name of the scores: scores/NAME.jsonl in the run directory." placeholder:"NAME"`
-	Datasets []string `name:"dataset" help:"Where the run's dataset is now." placeholder:"FILE"`
-	Set      []string `sep:"none" help:"KEY=VALUE: a setting of the run's environment." placeholder:"KEY=VALUE"`
-	Strict   bool     `help:"No figure while a planned sample has no score; exit code 3 then."`
-	Backend  string   `default:"auto" help:"Where boxes are restored, for graders that need one." placeholder:"NAME"`
-	Image    string   `help:"Image of boxes whose row names none (default: the run's)." placeholder:"IMAGE"`
-	app.JudgeFlags
+	settings.Rescore
 	runPlace
 }
 
@@ -163,8 +132,7 @@ func (c *evalScore) Run(h *host) error {
 	}
 	ctx, stop := h.untilSignal()
 	defer stop()
-	o := app.Rescore{Grader: c.Grader, Name: c.As, Datasets: c.Datasets, Set: c.Set, Strict: c.Strict, JudgeFlags: c.JudgeFlags, ToolFlags: app.ToolFlags{Backend: c.Backend, Image: c.Image}}
-	r, err := o.Run(ctx, h.app(), dir)
+	r, err := eval.Rescore(ctx, h.build(), c.Rescore, dir)
 	if r.Report == nil {
 		return exitOf(err)
 	}
@@ -190,7 +158,7 @@ func (c *evalCompare) Run(h *host) error {
 	if err != nil {
 		return err
 	}
-	d, err := app.Compare(h.Ctx, dirs[0], dirs[1], c.Scores)
+	d, err := eval.Compare(h.Ctx, dirs[0], dirs[1], c.Scores)
 	if err != nil {
 		return runError(exitOf(err))
 	}
@@ -212,7 +180,7 @@ type evalReport struct {
 // Run writes the report.
 func (c *evalReport) Run(h *host) error {
 	for _, dir := range []string{c.Name, filepath.Join(c.Out, c.Name)} {
-		if app.IsMatrix(dir) {
+		if eval.IsMatrix(dir) {
 			return c.matrix(h, filepath.Clean(dir))
 		}
 	}
@@ -220,9 +188,9 @@ func (c *evalReport) Run(h *host) error {
 	if err != nil {
 		return err
 	}
-	r, err := app.WriteReport(h.Ctx, dir, c.Scores, c.Strict)
+	r, err := eval.WriteReport(h.Ctx, dir, c.Scores, c.Strict)
 	if err == nil && c.Events != "" {
-		err = app.WriteEvents(dir, c.Events, c.Step, r)
+		err = eval.WriteEvents(dir, c.Events, c.Step, r)
 	}
 	if err != nil {
 		return runError(exitOf(err))
@@ -243,7 +211,7 @@ func (c *evalReport) matrix(h *host, dir string) error {
 	if c.Events != "" {
 		return Usage("--tensorboard: %s is a matrix; name one of its runs", dir)
 	}
-	m, err := app.WriteMatrix(h.Ctx, dir, c.Scores, c.Strict)
+	m, err := eval.WriteMatrix(h.Ctx, dir, c.Scores, c.Strict)
 	if err != nil {
 		return runError(exitOf(err))
 	}

@@ -18,8 +18,8 @@ import (
 	"hermes/cmd"
 	"hermes/datasets"
 	"hermes/envs"
-	"hermes/internal/app"
 	"hermes/internal/atropos/api"
+	"hermes/internal/build"
 	"hermes/parsers/tokenizer"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
@@ -82,7 +82,7 @@ type pupil struct {
 
 func newPupil(t *testing.T, seed uint64) *pupil {
 	t.Helper()
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 	"hermes/internal/guard"
 )
@@ -109,9 +109,9 @@ func (c *modelFake) options() (fakellm.Options, error) {
 	}
 	o.KeepTokens = c.KeepTokens
 	if c.Tokenizer != "" {
-		t, err := app.LoadTokenizer(c.Tokenizer)
+		t, err := build.LoadTokenizer(c.Tokenizer)
 		if err == nil {
-			o.Tokenizer, err = app.FakeTokens(t, fakellm.ChatML.End)
+			o.Tokenizer, err = build.FakeTokens(t, fakellm.ChatML.End)
 		}
 		if err != nil {
 			return o, fmt.Errorf("--tokenizer: %w", err)

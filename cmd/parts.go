@@ -9,7 +9,7 @@ import (
 	"hermes/backends/slotd/wire"
 	"hermes/backends/ssh/station"
 	"hermes/envs"
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/rollout/tool"
 	"hermes/rollout/tool/box"
 )
@@ -29,9 +29,9 @@ type Parts struct {
 // Builtin are the parts that ship with hermes.
 func Builtin() Parts {
 	return Parts{
-		Backends: app.Backends(nil),
+		Backends: build.Backends(nil),
 		Tools:    box.Builtin(),
-		Envs:     app.Envs(),
+		Envs:     build.Envs(),
 		Guises:   map[string]func([]string) int{wire.Name: inBox},
 	}
 }

@@ -2,33 +2,23 @@ package cmd
 
 import (
 	"errors"
-	"strings"
 	"syscall"
 
 	"hermes/datasets"
-	"hermes/internal/app"
+	"hermes/internal/build"
+	"hermes/internal/settings"
 )
 
 // rowOptions turns the flags about rows and the environment into options of datasets.
-func (h *host) rowOptions(f app.RowFlags, seed int64) (datasets.Options, error) {
-	o := datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit, Stdin: h.stdin(), Hub: app.Hub(h.Env.Get, f.Offline)}
+func (h *host) rowOptions(f settings.RowFlags, seed int64) (datasets.Options, error) {
+	o, err := f.RowOptions(seed)
+	if err != nil {
+		return o, &Exit{Code: ExitUsage, Err: err}
+	}
+	o.Stdin, o.Hub = h.stdin(), build.Hub(h.Env.Get, f.Offline)
 	o.Hub.Log = func(text string) { h.Log.Info(text) }
 	if f.Limit < 0 {
 		return o, Usage("--limit %d: want 0 (all) or more", f.Limit)
-	}
-	if len(f.Map) > 0 {
-		m, err := datasets.ParseMap(strings.Join(f.Map, ","))
-		if err != nil {
-			return o, Usage("--map: %w", err)
-		}
-		o.Map = m
-	}
-	if f.Shard != "" {
-		s, err := datasets.ParseShard(f.Shard)
-		if err != nil {
-			return o, Usage("--shard: %w", err)
-		}
-		o.Shard = s
 	}
 	return o, nil
 }

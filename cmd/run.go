@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"hermes/configs"
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/plainlog"
 )
 
@@ -73,7 +73,7 @@ type host struct {
 	Program string // path of this executable; "" when unknown
 
 	args    []string         // without the program's name
-	opened  func(dir string) // see app.Host.Opened
+	opened  func(dir string) // see build.Host.Opened
 	handler func(io.Writer) slog.Handler
 	logs    []*plainlog.Handler // made by handler; flushed at the end
 	kong    *kong.Kong
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 	}
 	ctx, signals, stop := Watch(ctx, p.signals, say, p.end)
 	defer stop()
-	parts.Backends = app.Surround(parts.Backends, env.Get, say)
+	parts.Backends = build.Surround(parts.Backends, env.Get, say)
 	h := &host{Ctx: ctx, Stdio: p.stdio, Env: env, Parts: parts, Signals: signals, Redact: redact, Program: p.program, args: args}
 	err = h.dispatch(args, say)
 	return finish(err, signals, say)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"hermes/configs"
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/hfhub"
 	"hermes/rollout/runs"
 	"hermes/rollout/sink"
@@ -72,7 +72,7 @@ func (c *runsPush) Run(h *host) (err error) {
 	if owner, name, ok := strings.Cut(c.Repo, "/"); !ok || !hfhub.IsName(owner) || !hfhub.IsName(name) {
 		return Usage("%q is no dataset: want owner/name", c.Repo)
 	}
-	hub := app.Hub(h.Env.Get, false)
+	hub := build.Hub(h.Env.Get, false)
 	if hub.Token == "" && !c.DryRun {
 		return Usage("push to %s: %w", c.Repo, hfhub.ErrNoToken)
 	}

@@ -3,7 +3,8 @@ package cmd
 import (
 	"fmt"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
+	"hermes/internal/runs/replay"
 )
 
 type runsReplay struct {
@@ -20,7 +21,7 @@ func (c *runsReplay) Run(h *host) error {
 	}
 	differ := 0
 	for _, dir := range dirs {
-		found, err := app.Replay(h.Ctx, dir, app.Hub(h.Env.Get, true))
+		found, err := replay.Run(h.Ctx, dir, build.Hub(h.Env.Get, true))
 		if err != nil {
 			return exitOf(runError(err))
 		}

@@ -3,7 +3,7 @@ package cmd
 import (
 	"fmt"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/viewer"
 	"hermes/rollout/rundir"
 )
@@ -28,7 +28,7 @@ func (c *runsView) Run(h *host) error {
 		return Usage("%w", err)
 	}
 	v, err := viewer.Open(ctx, dirs, viewer.Options{Log: h.Log,
-		Decoder: func(m rundir.Manifest) (viewer.Decoder, error) { return app.TokenTexts(m, c.Tokenizer) }})
+		Decoder: func(m rundir.Manifest) (viewer.Decoder, error) { return build.TokenTexts(m, c.Tokenizer) }})
 	if err != nil {
 		l.Close()
 		return runError(err)

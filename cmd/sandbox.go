@@ -14,7 +14,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/backendtest"
 	"hermes/backends/namespace"
-	"hermes/internal/app"
+	"hermes/internal/build"
 )
 
 // sandboxCmd is `hermes sandbox`.
@@ -30,12 +30,12 @@ const closeGrace = 30 * time.Second
 
 // openBackend opens a back-end by name with the section of the run file, and says what
 // auto chose.
-func (h *host) openBackend(ctx context.Context, name string) (*app.ChosenBackend, error) {
-	b, err := app.OpenBackend(ctx, name, h.Layers.Section("backends"), h.Parts.Backends)
+func (h *host) openBackend(ctx context.Context, name string) (*build.ChosenBackend, error) {
+	b, err := build.OpenBackend(ctx, name, h.Layers.Section("backends"), h.Parts.Backends)
 	if err != nil {
 		return nil, &Exit{Code: ExitUsage, Err: err} // nothing was started
 	}
-	if name == "" || name == app.AutoBackend {
+	if name == "" || name == build.AutoBackend {
 		fmt.Fprintln(h.Stdio.Err, "hermes: "+b.Why)
 	}
 	return b, nil
@@ -76,20 +76,20 @@ type listedBackend struct {
 // Run tries every back-end.
 func (c *sandboxList) Run(h *host) error {
 	section := h.Layers.Section("backends")
-	if err := app.CheckBackends(section, h.Parts.Backends); err != nil {
+	if err := build.CheckBackends(section, h.Parts.Backends); err != nil {
 		return err
 	}
 	ctx, stop := h.untilSignal()
 	defer stop()
 	auto := ""
-	if b, err := app.OpenBackend(ctx, app.AutoBackend, section, h.Parts.Backends); err == nil {
+	if b, err := build.OpenBackend(ctx, build.AutoBackend, section, h.Parts.Backends); err == nil {
 		auto = b.Name
 		h.closeBackend(ctx, b)
 	}
 	list := []listedBackend{}
 	for _, k := range h.Parts.Backends {
 		l := listedBackend{Name: k.Name, Auto: k.Name == auto}
-		b, err := app.OpenBackend(ctx, k.Name, section, h.Parts.Backends)
+		b, err := build.OpenBackend(ctx, k.Name, section, h.Parts.Backends)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -209,7 +209,7 @@ func (c *sandboxCheck) Run(h *host) error {
 
 // checkOptions say what the boxes promise to enforce. Killing a box from outside is left
 // to the driver's own tests.
-func checkOptions(b *app.ChosenBackend, secret string) backendtest.Options {
+func checkOptions(b *build.ChosenBackend, secret string) backendtest.Options {
 	o := backendtest.Options{Secret: secret}
 	if b.Traits().MemoryBy == "cgroup" {
 		o.Enforces = []string{"memory", "processes"}
@@ -244,7 +244,7 @@ type sandboxGC struct {
 // it: what dead owners left there stays.
 func (c *sandboxGC) Run(h *host) error {
 	section := h.Layers.Section("backends")
-	if err := app.CheckBackends(section, h.Parts.Backends); err != nil {
+	if err := build.CheckBackends(section, h.Parts.Backends); err != nil {
 		return err
 	}
 	ctx, stop := h.untilSignal()
@@ -253,7 +253,7 @@ func (c *sandboxGC) Run(h *host) error {
 	var swept []string
 	removed := 0
 	for _, k := range h.Parts.Backends {
-		b, err := app.OpenBackend(ctx, k.Name, section, h.Parts.Backends)
+		b, err := build.OpenBackend(ctx, k.Name, section, h.Parts.Backends)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -16,7 +16,7 @@ import (
 	"hermes/backends/slotd/filter"
 	"hermes/backends/slotd/program"
 	"hermes/backends/slotd/wire"
-	"hermes/internal/app"
+	"hermes/internal/build"
 )
 
 // callsTime bounds asking about system calls in a box.
@@ -33,7 +33,7 @@ type countedCalls struct {
 }
 
 // checkCalls asks in a fresh box what becomes of every system call.
-func checkCalls(ctx context.Context, b *app.ChosenBackend) checkedRow {
+func checkCalls(ctx context.Context, b *build.ChosenBackend) checkedRow {
 	began := time.Now()
 	row := checkedRow{Name: "system calls", Result: "ok"}
 	seen, err := seeCalls(ctx, b)
@@ -61,7 +61,7 @@ func checkCalls(ctx context.Context, b *app.ChosenBackend) checkedRow {
 }
 
 // seeCalls brings slotd into a box and has it ask.
-func seeCalls(ctx context.Context, b *app.ChosenBackend) (seen filter.Seen, err error) {
+func seeCalls(ctx context.Context, b *build.ChosenBackend) (seen filter.Seen, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callsTime)
 	defer cancel()
 	raw, err := slotdProgram()

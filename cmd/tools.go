@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hermes/backends"
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
 )
@@ -140,7 +140,7 @@ type toolPlace struct {
 	spec backends.Spec
 
 	mu   sync.Mutex
-	back *app.ChosenBackend
+	back *build.ChosenBackend
 	made backends.Sandbox
 }
 

@@ -1,6 +1,8 @@
 package cmd
 
-import "context"
+import (
+	"context"
+)
 
 // untilSignal is a context that the first signal ends, for commands that have nothing to
 // drain. stop frees it and waits for its goroutine.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"hermes/internal/app"
 	"hermes/internal/atropos/servetest"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 )
 
@@ -137,11 +137,11 @@ func TestAtroposServer(t *testing.T) {
 	if err := ask("GET", "/batch", "", &answer); err != nil {
 		t.Fatal(err)
 	}
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	fake, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 	"hermes/parsers/tokenizer"
 	"hermes/trajectory"
@@ -99,7 +99,7 @@ func TestCompressKills(t *testing.T) {
 // checkCompressed compares an output with its input and its books, row by row.
 func checkCompressed(t *testing.T, dir string, input []byte, m compress.Metrics, target int) {
 	t.Helper()
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func checkSpliced(t *testing.T, was, now columns.Row) {
 			t.Fatalf("token %d, which was token %d: mask %d, log-prob %g; had %d, %g", i, at, b.Mask[i], b.LogProbs[i], a.Mask[at], a.LogProbs[at])
 		}
 	}
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 	"hermes/trajectory/columns"
 )
@@ -17,11 +17,11 @@ import (
 // answers. What stands in the Parquet files is, token by token, what the server was sent
 // and what it returned: its own log is the judge.
 func TestExactParquet(t *testing.T) {
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	fake, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

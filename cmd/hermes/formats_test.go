@@ -14,7 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/trajectory"
 	"hermes/trajectory/columns"
 )
@@ -240,7 +240,7 @@ func whatModelsSaw(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words, err := app.LoadTokenizer("builtin:words")
+	words, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func whatModelsSaw(t *testing.T, dir string) {
 		want[r.ID] = text + "\n" // the template ends a turn with a line feed, which no model writes
 	}
 	blocks := pythonOf(t, "../../docs/formats.md")
-	template, err := os.ReadFile("../../internal/app/builtin/chatml.jinja")
+	template, err := os.ReadFile("../../internal/build/builtin/chatml.jinja")
 	if err != nil {
 		t.Fatal(err)
 	}

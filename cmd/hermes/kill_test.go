@@ -20,7 +20,7 @@ import (
 	"hermes/backends"
 	"hermes/backends/namespace"
 	"hermes/backends/namespace/driver"
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 	"hermes/rollout/journal"
 	"hermes/rollout/runs"
@@ -147,11 +147,11 @@ func TestKills(t *testing.T) {
 // TestKillsExact does the same to a run with exact tokens.
 func TestKillsExact(t *testing.T) {
 	kills, _ := strconv.Atoi(os.Getenv("HERMES_KILLS"))
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	fake, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 	"syscall"
 	"testing"
 
-	"hermes/internal/app"
 	"hermes/internal/atropos/servetest"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 )
 
@@ -49,11 +49,11 @@ func TestPipeline(t *testing.T) {
 	if kills == 1 {
 		steps = 12
 	}
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	fake, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

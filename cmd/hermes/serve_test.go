@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"hermes/internal/app"
 	"hermes/internal/atropos/servetest"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 	"hermes/trajectory"
 )
@@ -139,11 +139,11 @@ func (t trainee) is(tokens, masks []int, logProbs []float64) bool {
 // one is killed. Every sequence that arrives is what the model server was sent and what it
 // returned; its own record is the judge.
 func TestServeEndToEnd(t *testing.T) {
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	fake, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

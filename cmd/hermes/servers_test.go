@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/fakellm"
 	"hermes/trajectory/columns"
 )
@@ -547,11 +547,11 @@ func writtenTokens(t *testing.T, root string) float64 {
 // our own server takes the place of its engine, which has no build for CPUs.
 func TestServersSGLang(t *testing.T) {
 	s := servers(t)
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	words, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	words, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

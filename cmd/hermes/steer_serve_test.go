@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"hermes/internal/app"
 	"hermes/internal/atropos/servetest"
+	"hermes/internal/build"
 	"hermes/internal/control"
 	"hermes/internal/fakellm"
 )
@@ -102,11 +102,11 @@ func TestServeEndsWithoutAnythingToTrainOn(t *testing.T) {
 // exactModel is the address of a server that takes and gives tokens.
 func exactModel(t *testing.T) string {
 	t.Helper()
-	tok, err := app.LoadTokenizer("builtin:words")
+	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake, err := app.FakeTokens(tok, fakellm.ChatML.End)
+	fake, err := build.FakeTokens(tok, fakellm.ChatML.End)
 	if err != nil {
 		t.Fatal(err)
 	}

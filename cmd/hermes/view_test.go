@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hermes/internal/app"
+	"hermes/internal/build"
 	"hermes/internal/viewer"
 	"hermes/rollout/rundir"
 )
@@ -25,11 +25,11 @@ func TestViewExactTokens(t *testing.T) {
 	v, err := viewer.Open(t.Context(), []string{filepath.Join(dir, "runs", "x")}, viewer.Options{
 		Decoder: func(m rundir.Manifest) (viewer.Decoder, error) {
 			m.Identity = append(rundir.Fields{{Name: "tokenizer", Value: "of another run"}}, m.Identity...)
-			if _, err := app.TokenTexts(m, ""); err == nil || !strings.Contains(err.Error(), "another one") {
+			if _, err := build.TokenTexts(m, ""); err == nil || !strings.Contains(err.Error(), "another one") {
 				t.Errorf("a tokenizer of another digest: %v", err)
 			}
 			m.Identity = m.Identity[1:]
-			return app.TokenTexts(m, "")
+			return build.TokenTexts(m, "")
 		}})
 	if err != nil {
 		t.Fatal(err)

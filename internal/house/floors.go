@@ -13,14 +13,18 @@ type floor struct {
 	exact bool
 	level int
 	open  bool // rooms of this level may import each other
+	each  bool // every folder in it is a room
 }
 
 // plan is who stands where; imports go down, or sideways inside a room.
 func plan() []floor {
 	return []floor{
-		{room: "examples", level: 8},
-		{room: "cmd", level: 7, open: true},
-		{room: "internal/app", level: 6},
+		{room: "examples", level: 11},
+		{room: "cmd", level: 10, open: true},
+		{room: "internal/runs/rollouts", level: 8}, // what those above share that roll out rows into a run directory
+		{room: "internal/runs", level: 9, each: true},
+		{room: "internal/build", level: 7},
+		{room: "internal/settings", level: 6},
 		{room: "internal", level: 5, open: true},
 		{room: "rollout/tool", exact: true, level: 2},
 		{room: "rollout", level: 4, open: true},
@@ -37,6 +41,10 @@ func plan() []floor {
 func floorOf(dir string) (floor, bool) {
 	for _, f := range plan() {
 		if dir == f.room || !f.exact && under(dir, f.room) {
+			if rest, below := strings.CutPrefix(dir, f.room+"/"); f.each && below {
+				first, _, _ := strings.Cut(rest, "/")
+				f.room += "/" + first
+			}
 			return f, true
 		}
 	}

@@ -16,7 +16,7 @@ type rule struct {
 
 func rules() []rule {
 	return []rule{
-		{"imports", house.Imports}, {"doors", house.Doors}, {"docs", house.Docs}, {"inits", house.Inits}, {"variables", house.Variables},
+		{"imports", house.Imports}, {"layers", house.Layers}, {"doors", house.Doors}, {"docs", house.Docs}, {"inits", house.Inits}, {"variables", house.Variables},
 		{"process", house.Process}, {"host", house.HostReach}, {"opens", house.Opens}, {"words", house.Words}, {"format", house.Format}, {"sleeps", house.Sleeps},
 		{"vectors", house.Vectors}, {"servers", house.Servers},
 	}
@@ -76,6 +76,14 @@ func TestRulesBite(t *testing.T) {
 		{"no library any more", "imports", map[string]string{"parsers/a.go": doc + "import \"hermes/internal/jinja\"\n", "internal/jinja/a.go": doc + "import \"hermes/parsers/b\"\n"}, "goes up"},
 		{"tests may", "imports", map[string]string{"backends/a_test.go": "package x_test\n\nimport \"hermes/cmd\"\n"}, ""},
 		{"no floor", "imports", map[string]string{"pkg/a.go": doc}, "no floor"},
+
+		{"a run imports another", "imports", map[string]string{"internal/runs/eval/a.go": doc + "import \"hermes/internal/runs/batch\"\n"}, "another room"},
+		{"a run builds", "imports", map[string]string{"internal/runs/eval/a.go": doc + "import (\n\t\"hermes/internal/build\"\n\t\"hermes/internal/runs/rollouts\"\n)\n"}, ""},
+		{"settings build nothing", "imports", map[string]string{"internal/settings/a.go": doc + "import \"hermes/internal/build\"\n"}, "goes up"},
+
+		{"files in a circle", "layers", map[string]string{"internal/build/a.go": doc + "func f() { g() }\n", "internal/build/b.go": "package x\n\nfunc g() { h() }\n\nfunc h() { f() }\n"}, "in a circle"},
+		{"by a method", "layers", map[string]string{"internal/build/a.go": doc + "type t int\n\nfunc f(x t) { x.g() }\n", "internal/build/b.go": "package x\n\nfunc (x t) g() {}\n"}, "in a circle"},
+		{"files in layers", "layers", map[string]string{"internal/build/a.go": doc + "func f() { g() }\n", "internal/build/b.go": "package x\n\nfunc g() {}\n"}, ""},
 
 		{"a server without a guard", "servers", map[string]string{"envs/a.go": doc + "import web \"net/http\"\n\nfunc f() { (&web.Server{}).ListenAndServe() }\n"}, "no guard"},
 		{"in one call", "servers", map[string]string{"envs/a.go": doc + "import \"net/http\"\n\nfunc f() { http.ListenAndServe(\":0\", nil) }\n"}, "no guard"},

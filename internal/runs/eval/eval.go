@@ -1,0 +1,320 @@
+// Package eval evaluates: it runs a suite, an environment or a dataset, writes reports,
+// scores stored samples again and compares runs.
+package eval
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"hermes/configs"
+	"hermes/datasets"
+	"hermes/envs"
+	"hermes/envs/grade/report"
+	"hermes/internal/build"
+	"hermes/internal/exit"
+	"hermes/internal/runs/rollouts"
+	"hermes/internal/settings"
+	"hermes/trajectory/stats"
+)
+
+// Eval is what an evaluation is asked for.
+type Eval struct {
+	settings.Batch
+	Layers []configs.Setting // where each setting came from, for run.yaml
+	Target string            // what was named: a suite or a dataset
+	Suite  *configs.Suite    // nil: Target is a dataset
+	Env    string            // an environment, instead of both
+	Split  string
+	Set    []string
+	Strict bool
+	// Roll rolls out one run, as the command batch does.
+	Roll func(context.Context, build.Host, rollouts.Request) (stats.Statistics, error)
+	// Matrix is called with the common report of a suite's matrix. May be nil.
+	Matrix func(dir string, m *report.Matrix) error
+
+	env   *build.Env
+	suite rollouts.Suite
+}
+
+// Evaluated is one run of an evaluation.
+type Evaluated struct {
+	Dir    string
+	Books  stats.Statistics
+	Report *report.Report // nil: the run did not begin
+}
+
+// Run evaluates, one run directory for each cell of the suite's matrix. The error, if
+// any, has its exit code.
+func (e Eval) Run(ctx context.Context, h build.Host, each func(Evaluated) error) (err error) {
+	defer func() {
+		if e.env != nil {
+			if err := e.env.Close(); err != nil {
+				fmt.Fprintf(h.Err, "hermes: close the environment: %v\n", err)
+			}
+		}
+	}()
+	if err := e.resolve(ctx, h); err != nil {
+		return exit.Usage(err)
+	}
+	cells, err := e.cells()
+	if err != nil {
+		return exit.Usage(err)
+	}
+	matrix, begun := filepath.Join(e.Out, e.RunFlags.Run+matrixSuffix), false
+	if len(cells) > 1 {
+		if err := noRun(matrix); err != nil {
+			return exit.Usage(err)
+		}
+		defer func() {
+			if !begun {
+				return
+			}
+			if merr := e.matrix(context.WithoutCancel(ctx), matrix, cells); merr != nil && err == nil {
+				err = merr
+			}
+		}()
+	}
+	var worst error
+	for _, b := range cells {
+		done, err := e.one(ctx, h, b)
+		if done.Report != nil || b.DryRun {
+			begun = begun || done.Report != nil
+			if err := each(done); err != nil {
+				return err
+			}
+		}
+		if err != nil && !exit.IsFailures(err) || ctx.Err() != nil {
+			return err
+		}
+		worst = cmp.Or(worst, err)
+	}
+	return worst
+}
+
+// matrix writes the common report of the cells, also where not all of them were begun.
+func (e *Eval) matrix(ctx context.Context, dir string, cells []settings.Batch) error {
+	list := matrixCells{Suite: e.suite.Name}
+	for _, b := range cells {
+		list.Runs = append(list.Runs, b.RunFlags.Run)
+	}
+	err := openMatrix(dir, list)
+	if err != nil {
+		return exit.Ours(err)
+	}
+	m, err := WriteMatrix(ctx, dir, "", e.Strict)
+	if err == nil && e.Matrix != nil {
+		err = e.Matrix(dir, m)
+	}
+	return err
+}
+
+// resolve finds out what is asked and by what it is judged.
+func (e *Eval) resolve(ctx context.Context, h build.Host) error {
+	ev := &e.suite
+	name, split, set := e.Env, e.Split, e.Set
+	if s := e.Suite; s != nil {
+		ev.Name, e.Datasets, name, split = s.Name, s.Dataset, s.Env, cmp.Or(e.Split, s.Split)
+		for _, k := range slices.Sorted(maps.Keys(s.Set)) {
+			v, err := json.Marshal(s.Set[k])
+			if err != nil {
+				return fmt.Errorf("set %s: %w", k, err)
+			}
+			set = slices.Insert(set, 0, k+"="+string(v)) // the command line's come behind and win
+		}
+	} else if e.Target != "" {
+		if _, err := os.Stat(e.Target); err != nil && !strings.Contains(e.Target, ":") && e.Target != "-" {
+			if slices.ContainsFunc(h.Envs, func(k envs.Kind) bool { return k.Name == e.Target }) {
+				return fmt.Errorf("%s is an environment: hermes env evaluate %s", e.Target, e.Target)
+			}
+			return fmt.Errorf("%s is neither a suite (have %s, or a YAML file) nor a dataset: %w", e.Target, strings.Join(configs.Suites(), ", "), err)
+		}
+		e.Datasets = []string{e.Target}
+	}
+	if name != "" {
+		env, err := build.OpenEnv(ctx, name, envs.Split(cmp.Or(split, string(envs.Eval))), set, h.Section("envs"), h.Envs)
+		if err != nil {
+			return err
+		}
+		if e.Grader != "" || e.Suite != nil && e.Suite.Grader != nil {
+			return fmt.Errorf("grader: the environment %s scores by itself", name)
+		}
+		e.env, ev.Judge = env, "environment "+name
+		ev.Name = cmp.Or(ev.Name, name)
+		if e.RunFlags.Run == "" {
+			e.RunFlags.Run = ev.Name + map[bool]string{true: "-eval"}[e.Suite == nil]
+		}
+		e.Layers = append(e.Layers, configs.Setting{Name: "env-set", Value: mustJSON(set)}, configs.Setting{Name: "env-split", Value: string(env.Split)})
+	} else {
+		if err := e.grader(ctx, h); err != nil {
+			return err
+		}
+		if ev.Name == "" {
+			ev.Name = settings.Batch{Datasets: e.Datasets}.Name()
+		}
+		if e.RunFlags.Run == "" {
+			e.RunFlags.Run = ev.Name
+		}
+	}
+	return nil
+}
+
+func mustJSON(v any) string {
+	raw, _ := json.Marshal(v) // texts
+	return string(raw)
+}
+
+// grader settles what judges: the command line's, else the suite's. The samples bring
+// their own.
+func (e *Eval) grader(ctx context.Context, h build.Host) error {
+	if e.Grader == "" && e.Suite != nil && e.Suite.Grader != nil {
+		text, err := graderText(e.Suite.Grader)
+		if err != nil {
+			return err
+		}
+		e.Grader = text
+	}
+	if e.Grader == "" && strings.HasPrefix(e.Datasets[0], "samples:") {
+		e.Grader = "row"
+	}
+	if e.Grader == "" {
+		return e.candidates(ctx, h)
+	}
+	return nil
+}
+
+// graderText is a suite's grader as --grader takes it: a name, or JSON.
+func graderText(n *yaml.Node) (string, error) {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value, nil
+	}
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return "", fmt.Errorf("grader: %w", err)
+	}
+	raw, err := json.Marshal(v)
+	return string(raw), err
+}
+
+// first reads the first rows of the dataset.
+func (e *Eval) first(ctx context.Context, h build.Host, n int64) (rows []datasets.Row, err error) {
+	if slices.Contains(e.Datasets, "-") {
+		return nil, errors.New("rows from stdin cannot be looked at twice: name a grader with --grader")
+	}
+	o, err := settings.RowFlags{PromptKey: e.PromptKey, Limit: n, Map: e.Map}.RowOptions(0)
+	if err != nil {
+		return nil, err
+	}
+	o.Hub = build.Hub(h.Env, e.Offline)
+	d, err := build.OpenRows(ctx, o, e.Datasets...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for row, err := range d.Rows(ctx) {
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, ctx.Err()
+}
+
+// cells are the runs of the matrix; without one it is the run itself.
+func (e *Eval) cells() ([]settings.Batch, error) {
+	if e.Suite == nil || len(e.Suite.Matrix) == 0 {
+		return []settings.Batch{e.Batch}, nil
+	}
+	models, sets := e.Suite.Matrix["model"], e.Suite.Matrix["toolsets"]
+	if len(models) > 0 && e.given("model") || len(sets) > 0 && e.given("toolsets") {
+		return nil, fmt.Errorf("suite %s: its matrix names models or toolsets, so --model and --toolsets cannot", e.Suite.Name)
+	}
+	var out []settings.Batch
+	taken := map[string]bool{}
+	for _, m := range append(models, nil)[:max(1, len(models))] {
+		for _, s := range append(sets, nil)[:max(1, len(sets))] {
+			b := e.Batch
+			name := b.RunFlags.Run
+			if len(m) > 1 {
+				return nil, fmt.Errorf("suite %s: matrix: a model is one text, not %q", e.Suite.Name, m)
+			}
+			if len(m) == 1 {
+				b.Model = m[0]
+				name += "-" + plainName(m[0])
+			}
+			if s != nil {
+				b.Toolsets = strings.Split(strings.Join(s, ","), ",")
+				name += "-" + plainName(strings.Join(b.Toolsets, "+"))
+			}
+			if taken[name] {
+				return nil, fmt.Errorf("suite %s: two cells of the matrix would be called %s", e.Suite.Name, name)
+			}
+			taken[name] = true
+			b.RunFlags.Run = name
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+// given reports whether somebody set a flag.
+func (e *Eval) given(flag string) bool {
+	return slices.ContainsFunc(e.Layers, func(s configs.Setting) bool { return s.Name == flag && s.Layer != configs.FromDefault })
+}
+
+// plainName makes a text fit to be part of a folder's name.
+func plainName(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("._-+", r):
+			return r
+		}
+		return '_'
+	}, text)
+}
+
+// one runs one cell and writes its report, also where it stopped early. W&B hears of the
+// report's figures, too.
+func (e *Eval) one(ctx context.Context, h build.Host, b settings.Batch) (Evaluated, error) {
+	tracked := &build.Tracked{}
+	done, err := e.report(ctx, h, b, tracked)
+	if done.Report != nil {
+		tracked.Log(done.Books.Done(), done.Report.Scalars())
+	}
+	tracked.Close(h, err)
+	return done, err
+}
+
+// report runs one cell and writes its report.
+func (e *Eval) report(ctx context.Context, h build.Host, b settings.Batch, tracked *build.Tracked) (Evaluated, error) {
+	done := Evaluated{Dir: filepath.Join(b.Out, b.RunFlags.Run)}
+	books, err := e.Roll(ctx, h, rollouts.Request{Batch: b, Layers: e.Layers, Env: e.env, Suite: &e.suite, Tracked: tracked})
+	done.Books = books
+	if b.DryRun || err != nil && books.Planned == 0 {
+		return done, err
+	}
+	if exit.IsUsage(err) {
+		return done, err
+	}
+	r, rerr := WriteReport(context.WithoutCancel(ctx), done.Dir, "", e.Strict)
+	if errors.Is(rerr, errNoSamples) && err != nil {
+		return done, err // it stopped before anything was finished; why is said already
+	}
+	if rerr != nil {
+		return done, errors.Join(err, exit.Ours(rerr))
+	}
+	done.Report = r
+	if err == nil && r.Refused != "" {
+		err = exit.Failures(errors.New(r.Refused))
+	}
+	return done, err
+}
