@@ -127,7 +127,7 @@ func TestSecretAddressesOfFilesAndVariables(t *testing.T) {
 		{name: "section nomad", user: "backends: {nomad: {address: '@@'}}\n"},
 		{name: "section modal", run: "backends: {modal: {server: '@@'}}\n"},
 		{name: "section envs", run: "envs: {web: {url: '@@'}}\n"},
-		{name: "section fallbacks", user: "fallbacks: [{model: m, base-url: '@@'}]\n"},
+		{name: "section training", user: "training: {keep: '@@'}\n"},
 		{name: "HF_ENDPOINT", env: []string{"HF_ENDPOINT=@@", "HF_HUB_CACHE=" + t.TempDir()}, args: []string{"data", "show", "hf:owner/name"}},
 		{name: "WANDB_BASE_URL", env: []string{"WANDB_BASE_URL=@@", "WANDB_API_KEY=" + strings.Repeat("a", 40)}, args: append(line, "--backend", "local", "--wandb", "online")},
 		{name: "DOCKER_HOST", env: []string{"DOCKER_HOST=@@"}, args: append(line, "--backend", "docker")},

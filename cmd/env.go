@@ -5,16 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 
 	"hermes/backends"
 	"hermes/datasets"
-	"hermes/envs"
 	"hermes/envs/envtest"
-	"hermes/envs/remote"
-	"hermes/envs/skeleton"
 	"hermes/internal/build"
 	"hermes/internal/exit"
 	"hermes/internal/runs/batch"
@@ -242,49 +238,4 @@ func (c *envDebug) Run(h *host) error {
 		}
 	}
 	return exitOf(check.Debug(h.Ctx, h.build(), c.EnvDebug, dir, shell))
-}
-
-type envNew struct {
-	Name string `arg:"" help:"Name: lower-case letters and digits."`
-	Lang string `enum:"hermes,python,javascript,go,shell" default:"hermes" help:"What it is written in: hermes is a Go package of this program; python, javascript, go and shell are separate programs."`
-	Dir  string `default:"envs" placeholder:"DIR" help:"Where the folder of the environment is made."`
-}
-
-// files are the sources, and the name of the program among them; "" for a package.
-func (c *envNew) files() (map[string]string, string, error) {
-	if c.Lang != "hermes" {
-		return remote.Files(c.Lang, c.Name)
-	}
-	files, err := skeleton.Files(c.Name)
-	return files, "", err
-}
-
-// Run writes the sources into a folder that must not be there yet.
-func (c *envNew) Run(h *host) error {
-	files, program, err := c.files()
-	if err != nil {
-		return Usage("%w", err)
-	}
-	if _, err := envs.Find(h.Parts.Envs, c.Name); err == nil {
-		return Usage("there is an environment %s already", c.Name)
-	}
-	dir := filepath.Join(c.Dir, c.Name)
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return inputError(err)
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return inputError(err)
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return inputError(err)
-		}
-	}
-	fmt.Fprintf(h.Stdio.Out, "%s\n", dir)
-	if program != "" {
-		fmt.Fprintf(h.Stdio.Err, "hermes: now try: hermes env check %s\n", filepath.ToSlash(filepath.Join(dir, program)))
-		return nil
-	}
-	fmt.Fprintf(h.Stdio.Err, "hermes: add %s.Kind to build.Envs, or to Parts.Envs of a program of your own; then: go test ./%s\n", c.Name, filepath.ToSlash(dir))
-	return nil
 }

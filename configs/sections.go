@@ -17,7 +17,7 @@ import (
 
 // Sections are the top-level keys of a run file that are not flags.
 func Sections() []string {
-	return []string{"backends", "envs", "own-toolsets", "distributions", "fallbacks", "prices", "training"}
+	return []string{"backends", "envs", "own-toolsets", "distributions", "training"}
 }
 
 // Section is a reserved part of the run file, kept as it was written until its owner

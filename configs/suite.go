@@ -42,10 +42,13 @@ func (c *Cell) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*[]string)(c))
 }
 
-// ownKeys are the keys of a suite that are no flags.
-func ownKeys() []string {
+// SuiteKeys are the keys of a suite that are no flags.
+func SuiteKeys() []string {
 	return []string{"name", "description", "dataset", "env", "set", "split", "grader", "matrix"}
 }
+
+// Axes are the settings that a matrix can try.
+func Axes() []string { return []string{"model", "toolsets"} }
 
 // Suites lists the names of the embedded suites, sorted.
 func Suites() []string {
@@ -113,8 +116,8 @@ func newSuite(doc *Document, folder, name string) (*Suite, error) {
 		bad("split %q: want train or eval", s.Split)
 	}
 	for name, cells := range s.Matrix {
-		if name != "model" && name != "toolsets" {
-			bad("matrix: unknown key %s%s (have model, toolsets)", name, nearest.Hint(name, []string{"model", "toolsets"}))
+		if !slices.Contains(Axes(), name) {
+			bad("matrix: unknown key %s%s (have %s)", name, nearest.Hint(name, Axes()), strings.Join(Axes(), ", "))
 		}
 		if len(cells) == 0 {
 			bad("matrix: %s is empty", name)
@@ -167,12 +170,12 @@ func (l *Layers) suite(s *Suite) error {
 	errs := []error{}
 	first := map[string]string{}
 	for k, v := range s.doc.pairs() {
-		if slices.Contains(ownKeys(), k.Value) {
+		if slices.Contains(SuiteKeys(), k.Value) {
 			continue
 		}
 		f := l.scope.here[k.Value]
 		if f == nil || f.Name == "grader" {
-			known := append(l.scope.keys(), ownKeys()...)
+			known := append(l.scope.keys(), SuiteKeys()...)
 			errs = append(errs, &Error{File: s.doc.File, Line: k.Line, Msg: "unknown key " + k.Value + nearest.Hint(k.Value, known)})
 			continue
 		}

@@ -37,7 +37,7 @@ type Config struct {
 // BuildConfig tunes images that are built from a Dockerfile.
 type BuildConfig struct {
 	Network string            `yaml:"network"` // of RUN steps; "" means the engine's default
-	Args    map[string]string `yaml:"args"`
+	Args    map[string]string `yaml:"args"`    // build arguments
 }
 
 // Limits are what a box gets whose Spec does not say otherwise.

@@ -24,7 +24,7 @@ import (
 )
 
 // agents is a real Nomad cluster on loopback: a server and two nodes, each a process of
-// the program that HERMES_TEST_NOMAD names, with folders of their own. DEVELOPERS.md tells
+// the program that HERMES_TEST_NOMAD names, with folders of their own. CONTRIBUTING.md tells
 // how to use it.
 type agents struct {
 	t       testing.TB

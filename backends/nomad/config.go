@@ -46,10 +46,10 @@ type Config struct {
 
 // TLS is how connections to the agent are secured. Empty fields mean NOMAD_CACERT and its like.
 type TLS struct {
-	CACert     string `yaml:"ca-cert"`
-	ClientCert string `yaml:"client-cert"`
-	ClientKey  string `yaml:"client-key"`
-	ServerName string `yaml:"server-name"`
+	CACert     string `yaml:"ca-cert"`     // file with the certificates of the authorities of the servers
+	ClientCert string `yaml:"client-cert"` // file with the certificate that we show
+	ClientKey  string `yaml:"client-key"`  // file with its key
+	ServerName string `yaml:"server-name"` // name in the certificate of the servers
 }
 
 // Surroundings are what the driver takes from the environment of hermes. The zero value

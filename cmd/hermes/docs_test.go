@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,46 +19,117 @@ import (
 
 // A block of shell in a page: ```sh, whose every line is a command, or ```console, where
 // commands begin with "$ " and what follows them must stand in their output. A comment
-// before a block says what it needs:
+// before a block says what it needs or is:
 //
 //	<!-- needs server docker -->   a server of the model NAME at http://127.0.0.1:8000/v1; a program
 //	<!-- not run: REASON -->       the block is shown only
+//	<!-- file: NAME -->            the block, of whatever language, is the content of this file
+//	<!-- in a copy: NAME... -->    what follows runs in a folder with these files of the checkout
+//	<!-- part of: PATH -->         the block stands word for word in this file of the checkout
 //
-// The blocks of one page run in one fresh folder, one after the other.
+// The blocks of one page run in one fresh folder, one after the other, as if they were typed: cd
+// holds for what follows. The variable CHECKOUT is the folder of the sources.
 type shellBlock struct {
 	line    int
 	console bool
 	needs   []string
 	notRun  string
+	file    string   // written instead of run
+	source  string   // compared instead of run
+	copies  []string // files and folders of the checkout that are copied instead
 	text    []string
 }
 
 var (
 	needsMark  = regexp.MustCompile(`^<!-- needs (.+?) -->$`)
 	notRunMark = regexp.MustCompile(`^<!-- not run: (.+?) -->$`)
+	fileMark   = regexp.MustCompile(`^<!-- file: (.+?) -->$`)
+	partMark   = regexp.MustCompile(`^<!-- part of: (.+?) -->$`)
+	copyMark   = regexp.MustCompile(`^<!-- in a copy: (.+?) -->$`)
+	likeMark   = regexp.MustCompile(`^<!-- *(need|not|file|part|in )`)
+	fence      = regexp.MustCompile("^```([a-z]*)(.*)$")
 )
 
-func shellBlocks(page string) (blocks []shellBlock) {
+// shellBlocks finds the blocks of a page that are run, written or compared.
+func shellBlocks(page string) (blocks []shellBlock, err error) {
 	var b shellBlock
-	inside := false
+	inside, keep := false, false
 	for i, line := range strings.Split(page, "\n") {
 		mark := strings.TrimSpace(line)
+		m := fence.FindStringSubmatch(mark)
 		switch {
 		case inside && mark == "```":
-			blocks, b, inside = append(blocks, b), shellBlock{}, false
+			if keep {
+				blocks = append(blocks, b)
+			}
+			b, inside = shellBlock{}, false
 		case inside:
 			b.text = append(b.text, line)
-		case mark == "```sh" || mark == "```console":
-			b.line, b.console, inside = i+1, mark == "```console", true
+		case m != nil:
+			shell := m[1] == "sh" || m[1] == "console"
+			if m[2] != "" {
+				return nil, fmt.Errorf("line %d: %q behind the language of a block: what it needs stands in a comment before it", i+1, m[2])
+			}
+			b.line, b.console, inside = i+1, m[1] == "console", true
+			keep = shell || b.file != "" || b.source != ""
 		case needsMark.MatchString(mark):
 			b.needs = strings.Fields(needsMark.FindStringSubmatch(mark)[1])
 		case notRunMark.MatchString(mark):
 			b.notRun = notRunMark.FindStringSubmatch(mark)[1]
+		case fileMark.MatchString(mark):
+			b.file = fileMark.FindStringSubmatch(mark)[1]
+		case partMark.MatchString(mark):
+			b.source = partMark.FindStringSubmatch(mark)[1]
+		case copyMark.MatchString(mark):
+			blocks = append(blocks, shellBlock{line: i + 1, copies: strings.Fields(copyMark.FindStringSubmatch(mark)[1])})
+		case likeMark.MatchString(mark):
+			return nil, fmt.Errorf("line %d: no mark of a block: %s", i+1, mark)
 		case mark != "":
 			b = shellBlock{} // a mark holds for the block right behind it
 		}
 	}
-	return blocks
+	if inside {
+		return nil, fmt.Errorf("line %d: a block without an end", b.line)
+	}
+	return blocks, nil
+}
+
+// write makes the file of a block in dir.
+func (b shellBlock) write(dir string) error {
+	name := filepath.Join(dir, filepath.FromSlash(b.file))
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(strings.Join(b.text, "\n")+"\n"), 0o644)
+}
+
+// copy copies files and folders of the checkout into dir.
+func (b shellBlock) copy(dir string) error {
+	for _, name := range b.copies {
+		from, to := filepath.Join(checkout, name), filepath.Join(dir, name)
+		info, err := os.Stat(from)
+		if err == nil && info.IsDir() {
+			err = os.CopyFS(to, os.DirFS(from))
+		} else if err == nil {
+			var raw []byte
+			if raw, err = os.ReadFile(from); err == nil {
+				err = os.WriteFile(to, raw, 0o644)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", b.line, err)
+		}
+	}
+	return nil
+}
+
+// compare reports whether a block is not what its source says.
+func (b shellBlock) compare() error {
+	raw, err := os.ReadFile(filepath.Join(checkout, filepath.FromSlash(b.source)))
+	if err == nil && !strings.Contains(string(raw), strings.Join(b.text, "\n")+"\n") {
+		err = fmt.Errorf("line %d: the block does not stand in %s", b.line, b.source)
+	}
+	return err
 }
 
 // step is one command of a block with the lines that its output must hold.
@@ -83,16 +155,36 @@ func (b shellBlock) steps() (list []step) {
 	return list
 }
 
+// checkout is the root of the sources, from this folder.
+const checkout = "../.."
+
+// pages are all pages for users, from the root of the sources.
 func pages(t *testing.T) []string {
 	t.Helper()
-	list, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(list) == 0 {
-		t.Fatalf("no pages: %v", err)
+	var list []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "changes/*.md", "examples/*.md", "examples/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(checkout, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, found...)
 	}
-	return append(list, "../../README.md")
+	if len(list) < 50 {
+		t.Fatalf("only %d pages", len(list))
+	}
+	return list
 }
 
-// TestDocs runs the commands of README.md and docs/*.md against the real program.
+// pageName is how a test calls a page: README.md, training.md, tutorials/sft.md.
+func pageName(page string) string {
+	rel, err := filepath.Rel(checkout, page)
+	if err != nil {
+		return page
+	}
+	return strings.TrimPrefix(filepath.ToSlash(rel), "docs/")
+}
+
+// TestDocs runs the commands of all pages against the real program.
 func TestDocs(t *testing.T) {
 	ran := 0
 	for _, page := range pages(t) {
@@ -100,17 +192,33 @@ func TestDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := shellBlocks(string(raw))
+		blocks, err := shellBlocks(string(raw))
+		if err != nil {
+			t.Errorf("%s: %v", pageName(page), err)
+		}
 		if len(blocks) == 0 {
 			continue
 		}
-		t.Run(filepath.Base(page), func(t *testing.T) {
+		t.Run(pageName(page), func(t *testing.T) {
 			dir := t.TempDir()
 			run := docShell(t, dir)
 			url := ""
 			for _, b := range blocks {
 				if why := missing(b); why != "" {
 					t.Logf("line %d is left out: %s", b.line, why)
+					continue
+				}
+				if b.file != "" || b.source != "" || b.copies != nil {
+					err := b.copy(dir)
+					if b.file != "" {
+						err = b.write(dir)
+					}
+					if b.source != "" {
+						err = errors.Join(err, b.compare())
+					}
+					if err != nil {
+						t.Error(err)
+					}
 					continue
 				}
 				if slices.Contains(b.needs, "server") && url == "" {
@@ -161,6 +269,10 @@ func missing(b shellBlock) string {
 func docShell(t *testing.T, dir string) func(t *testing.T, line int, command string, output []string) {
 	t.Helper()
 	bin := t.TempDir()
+	root, err := filepath.Abs(checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
 	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", filepath.Join(bin, "real", "hermes"))
 	self, err := os.Executable()
 	if err == nil {
@@ -175,13 +287,17 @@ func docShell(t *testing.T, dir string) func(t *testing.T, line int, command str
 	if err != nil {
 		t.Fatal(err)
 	}
+	at := filepath.Join(bin, "folder") // where the last command has left the shell
 	return func(t *testing.T, line int, command string, output []string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		c := exec.CommandContext(ctx, "sh", "-e", "-c", command)
+		c := exec.CommandContext(ctx, "sh", "-e", "-c", "trap 'pwd >"+at+"' EXIT\n"+command)
+		if was, err := os.ReadFile(at); err == nil {
+			dir = strings.TrimSuffix(string(was), "\n")
+		}
 		c.Dir = dir
-		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HERMES_HOME="+filepath.Join(bin, "home"), "HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
+		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CHECKOUT="+root, "HERMES_HOME="+filepath.Join(bin, "home"), "HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
 		if engine := os.Getenv("HERMES_TEST_DOCKER"); engine != "" {
 			c.Env = append(c.Env, "DOCKER_HOST="+engine)
 		}
@@ -241,12 +357,12 @@ func TestDocsNameRealFlags(t *testing.T) {
 				text, ok = helpOf(words)
 			}
 			if !ok {
-				t.Errorf("%s: `%s` is no command", filepath.Base(page), m[1])
+				t.Errorf("%s: `%s` is no command", pageName(page), m[1])
 				continue
 			}
 			for _, f := range longFlag.FindAllStringSubmatch(m[1], -1) {
 				if !regexp.MustCompile(`--(\[no-\])?` + f[1] + `\b`).MatchString(text) {
-					t.Errorf("%s: `%s` names --%s, which hermes %s does not have", filepath.Base(page), m[1], f[1], strings.Join(words, " "))
+					t.Errorf("%s: `%s` names --%s, which hermes %s does not have", pageName(page), m[1], f[1], strings.Join(words, " "))
 				}
 			}
 		}

@@ -22,7 +22,9 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HERMES_HOME", filepath.Join(e.WorkDir, "home"))
-			return nil
+			root, err := filepath.Abs(checkout)
+			e.Setenv("CHECKOUT", root)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "mkrun": mkrun, "freeport": freeport, "ask": ask},
 	})

@@ -29,6 +29,8 @@ func process() []exception {
 	return []exception{
 		{"backends/slotd/...", "*", "the server inside a box: its streams are its protocol, its environment the commands'"},
 		{"backends/backendtest/...", "*", "Main turns a test binary into the server inside a box, as cmd.Main does"},
+		{"examples/*/main.go", "os.Args", "mains of programs that call cmd.Main"},
+		{"examples/*/cmd/*/main.go", "os.Args", "as above"},
 		{"envs/remote/examples/...", "*", "programs of their own, whose streams are the protocol"},
 		{"backends/namespace/main.go", "*", "pid 1 of a box: a program of its own, whose signals nobody else listens to"},
 	}

@@ -19,6 +19,7 @@ type floor struct {
 // plan is who stands where; imports go down, or sideways inside a room.
 func plan() []floor {
 	return []floor{
+		{room: "examples", level: 11},
 		{room: "cmd", level: 10, open: true},
 		{room: "internal/runs/rollouts", level: 8}, // what those above share that roll out rows into a run directory
 		{room: "internal/runs", level: 9, each: true},

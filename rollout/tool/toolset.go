@@ -17,10 +17,10 @@ import (
 // Toolset is a named group of tools; it may include other toolsets.
 type Toolset struct {
 	Name        string   `yaml:"-"`
-	Description string   `yaml:"description"`
-	Tools       []string `yaml:"tools"`
-	Includes    []string `yaml:"includes"`
-	Reason      string   `yaml:"-"` // why this program has none of its tools; empty: it has them
+	Description string   `yaml:"description"` // for people
+	Tools       []string `yaml:"tools"`       // names of tools
+	Includes    []string `yaml:"includes"`    // names of other toolsets
+	Reason      string   `yaml:"-"`           // why this program has none of its tools; empty: it has them
 }
 
 // Composite reports whether the set is made of others.

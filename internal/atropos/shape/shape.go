@@ -32,9 +32,9 @@ type Rules struct {
 // Overlong punishes answers softly: nothing up to SoftFrom tokens, then linearly up to
 // Penalty at Max and beyond (DAPO, arXiv 2503.14476, equation 13).
 type Overlong struct {
-	SoftFrom int     `yaml:"soft_from"`
-	Max      int     `yaml:"max"`
-	Penalty  float64 `yaml:"penalty"` // taken off the reward, 0 or more
+	SoftFrom int     `yaml:"soft_from"` // tokens of an answer from which the reward falls
+	Max      int     `yaml:"max"`       // tokens at which the whole penalty is taken
+	Penalty  float64 `yaml:"penalty"`   // taken off the reward, 0 or more
 }
 
 // A RuleError is a rule that makes no sense.
