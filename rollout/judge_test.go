@@ -105,7 +105,7 @@ func TestKeptForReadersIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	p, err := policy.NewChat(w, policy.ChatOptions{Model: "main"})
+	p, err := chat.New(w, chat.Options{Model: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
