@@ -3,7 +3,7 @@
 //
 // A [Backend] makes boxes; tools are written against [Sandbox] once, and every driver
 // passes the suite in backendtest. An error of a Sandbox means that the box failed;
-// exit codes and time-outs of commands are results. Whose fault a failure is stands in
+// exit codes and time-outs of commands are results. Whose fault a failure is is in
 // the error: [ErrLost] is ours and is tried again elsewhere, [ErrBroken] is the model's
 // doing and is judged by the environment.
 //

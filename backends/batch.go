@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Job is one command of a batch, for a box of its own or one that it shares.
+// Job is one command of a batch, for its own box or one that it shares.
 type Job struct {
 	Box Sandbox
 	Cmd Cmd
@@ -30,7 +30,8 @@ func ExecBatch(ctx context.Context, jobs []Job, parallel int) []Done {
 	for range min(parallel, len(jobs)) {
 		work.Go(func() {
 			for i := range next {
-				if all[i].Err = ctx.Err(); all[i].Err == nil {
+				all[i].Err = ctx.Err()
+				if all[i].Err == nil {
 					all[i].Result, all[i].Err = jobs[i].Box.Exec(ctx, jobs[i].Cmd)
 				}
 			}

@@ -14,7 +14,7 @@ type Section interface {
 }
 
 // Kind makes back-ends of one kind from their section of the run file. What differs
-// between kinds stands here, so that no caller asks for one by its name.
+// between kinds is here, so that no caller asks for one by its name.
 type Kind struct {
 	Name    string
 	Auto    int  // its place in the order in which auto tries kinds, from 1; 0: auto never does

@@ -8,7 +8,7 @@ import (
 )
 
 // LockFile takes a file, which it makes if need be, that one at a time may have, of all
-// processes, until unlock is called or its process ends. It waits in a thread of its own,
+// processes, until unlock is called or its process ends. It waits in its own thread,
 // which goes on to wait, and lets go, when ctx ends first.
 func LockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -49,7 +49,8 @@ func TestNarrow(t *testing.T) {
 		{narrower{reach{network: "mine"}}, none, `have the network "mine"`},
 	} {
 		err := backends.Narrow(tt.back, tt.asks)
-		if tt.fault == "" && err != nil || tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault) || !errors.Is(err, backends.ErrUnavailable)) {
+		if tt.fault == "" && err != nil || tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault) ||
+			!errors.Is(err, backends.ErrUnavailable)) {
 			t.Errorf("%s asked for %q: %v, want %q", tt.back.Traits().Network, tt.asks, err, tt.fault)
 		}
 	}

@@ -24,7 +24,7 @@ func Self() Owner {
 	return Owner{Space: pidNamespace(), PID: os.Getpid(), Start: start}
 }
 
-// String is the owner as it stands in names and labels.
+// String is the owner as it is in names and labels.
 func (o Owner) String() string { return fmt.Sprintf("%d-%d-%d", o.Space, o.PID, o.Start) }
 
 // ParseOwner reads what String wrote.

@@ -37,7 +37,9 @@ func TestEveryOptionRefusesSecretAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tried, refused, free := 0, 0, map[string]bool{}
+	tried := 0
+	refused := 0
+	free := map[string]bool{}
 	for path, list := range all {
 		words := strings.Fields(path)
 		for i, w := range words {
@@ -98,7 +100,8 @@ func TestEveryOptionRefusesSecretAddresses(t *testing.T) {
 			t.Errorf("%s is excused and no option", place)
 		}
 	}
-	t.Logf("%d command lines of %d commands: %d refused for the address, the others for their form; %d options are free text", tried, len(all), refused, len(free))
+	t.Logf("%d command lines of %d commands: %d refused for the address, the others for their form; %d options are free text",
+		tried, len(all), refused, len(free))
 	if tried < 200 || refused < tried/2 {
 		t.Errorf("%d of %d command lines were refused for the address", refused, tried)
 	}
@@ -129,10 +132,18 @@ func TestSecretAddressesOfFilesAndVariables(t *testing.T) {
 		{name: "section envs", run: "envs: {web: {url: '@@'}}\n"},
 		{name: "section training", user: "training: {keep: '@@'}\n"},
 		{name: "HF_ENDPOINT", env: []string{"HF_ENDPOINT=@@", "HF_HUB_CACHE=" + t.TempDir()}, args: []string{"data", "show", "hf:owner/name"}},
-		{name: "WANDB_BASE_URL", env: []string{"WANDB_BASE_URL=@@", "WANDB_API_KEY=" + strings.Repeat("a", 40)}, args: append(line, "--backend", "local", "--wandb", "online")},
+		{
+			name: "WANDB_BASE_URL",
+			env:  []string{"WANDB_BASE_URL=@@", "WANDB_API_KEY=" + strings.Repeat("a", 40)},
+			args: append(line, "--backend", "local", "--wandb", "online"),
+		},
 		{name: "DOCKER_HOST", env: []string{"DOCKER_HOST=@@"}, args: append(line, "--backend", "docker")},
 		{name: "NOMAD_ADDR", run: "backends: {nomad: {slotd: /x}}\n", env: []string{"NOMAD_ADDR=@@"}, args: append(line, "--backend", "nomad")},
-		{name: "MODAL_SERVER_URL", env: []string{"MODAL_SERVER_URL=@@", "MODAL_TOKEN_ID=ak-1", "MODAL_TOKEN_SECRET=as-1"}, args: append(line, "--backend", "modal")},
+		{
+			name: "MODAL_SERVER_URL",
+			env:  []string{"MODAL_SERVER_URL=@@", "MODAL_TOKEN_ID=ak-1", "MODAL_TOKEN_SECRET=as-1"},
+			args: append(line, "--backend", "modal"),
+		},
 		{name: "lines of a file", file: "", args: []string{"batch", rows, "--model", "m", "--base-url", "@file"}},
 	}
 	for _, tt := range tests {

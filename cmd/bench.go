@@ -24,7 +24,8 @@ func (c *benchCmd) Run(h *host) (err error) {
 	if err != nil {
 		return &Exit{Code: ExitUsage, Err: err}
 	}
-	if b.Dir, err = os.MkdirTemp("", "hermes-bench-"); err != nil {
+	b.Dir, err = os.MkdirTemp("", "hermes-bench-")
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.Dir)) }()

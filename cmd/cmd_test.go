@@ -89,16 +89,16 @@ func TestNoHome(t *testing.T) {
 	}
 }
 
-func TestGuise(t *testing.T) {
+func TestProgram(t *testing.T) {
 	p := cmd.Builtin()
-	p.Guises = map[string]func([]string) int{"hermes-x": func(args []string) int { return 40 + len(args) }}
+	p.Programs = map[string]func([]string) int{"hermes-x": func(args []string) int { return 40 + len(args) }}
 	if code := cmd.Main(t.Context(), []string{"/some/where/hermes-x", "a"}, p); code != 42 {
 		t.Errorf("exit %d", code)
 	}
 }
 
-// TestSlotdGuise: the built-in parts make this program the server inside a box.
-func TestSlotdGuise(t *testing.T) {
+// TestSlotdProgram: the built-in parts make this program the server inside a box.
+func TestSlotdProgram(t *testing.T) {
 	if code := cmd.Main(t.Context(), []string{"/proc/self/exe/hermes-slotd", "no-such-command"}, cmd.Builtin()); code != 2 {
 		t.Errorf("exit %d", code)
 	}

@@ -106,7 +106,8 @@ func (h *host) complete(words []string) error {
 	at, flag, args := h.walk(words)
 	before := "" // of each candidate: the flag in the same word
 	if name, value, ok := strings.Cut(last, "="); ok && flag == nil && isFlag(last) {
-		if flag = findFlag(at, name); flag == nil {
+		flag = findFlag(at, name)
+		if flag == nil {
 			return nil
 		}
 		before, last = name+"=", value

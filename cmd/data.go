@@ -91,7 +91,8 @@ func (c *dataShow) Run(h *host) error {
 		if err := printJSON(h.Stdio.Out, rowLine(row)); err != nil {
 			return err
 		}
-		if left--; left == 0 {
+		left--
+		if left == 0 {
 			break
 		}
 	}

@@ -24,7 +24,8 @@ func (c *dataStats) Run(h *host) error {
 	var count func(string) (int, error)
 	if c.Tokenizer != "" {
 		var err error
-		if count, err = build.CountTokens(c.Tokenizer); err != nil {
+		count, err = build.CountTokens(c.Tokenizer)
+		if err != nil {
 			return Usage("--tokenizer: %w", err)
 		}
 	}

@@ -35,7 +35,8 @@ func (c *dataValidate) render(h *host) error {
 		}
 		n, err := render(msgs, tools)
 		if err != nil {
-			if refused++; refused <= maxRefused {
+			refused++
+			if refused <= maxRefused {
 				fmt.Fprintf(h.Stdio.Err, "hermes: %v\n", t.Fault(err))
 			}
 			return h.Ctx.Err()

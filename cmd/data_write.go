@@ -115,7 +115,7 @@ type mixedPart struct {
 	Rows    int64   `json:"rows"`
 }
 
-// Run draws the rows, checks that no id stands twice among them, and only then puts the
+// Run draws the rows, checks that no id occurs twice among them, and only then puts the
 // file in its place.
 func (c *dataMix) Run(h *host) error {
 	var parts []datasets.Part

@@ -48,7 +48,7 @@ func (f detachFlags) detach(h *host, dir string, dry bool, datasets []string) (a
 	return true, h.background(dir)
 }
 
-// background is the parent's part: a child in a session of its own, whose output goes to a
+// background is the parent's part: a child in its own session, whose output goes to a
 // file. Where the child ends before the run has begun, what it said and its exit code are
 // ours.
 func (h *host) background(dir string) error {

@@ -86,11 +86,13 @@ func (c *envNew) sources(dir, executable string) (sources, error) {
 	}
 	checkout := c.Checkout
 	if checkout == "" {
-		if checkout = checkoutOf(executable); checkout == "" {
+		checkout = checkoutOf(executable)
+		if checkout == "" {
 			return sources{}, errors.New("the new environment needs the sources of hermes, which are not published: name a clone with --checkout DIR (or write a separate program: --lang python)")
 		}
 	}
-	if checkout, err = filepath.Abs(checkout); err != nil {
+	checkout, err = filepath.Abs(checkout)
+	if err != nil {
 		return sources{}, err
 	}
 	files, err := skeleton.Module(c.Name, checkout)

@@ -106,7 +106,8 @@ func evaluation(trace *kong.Context, o *configs.Options) error {
 		base += "split: eval\n"
 	}
 	var err error
-	if o.Base, err = configs.Read("evaluation", []byte(base)); err != nil {
+	o.Base, err = configs.Read("evaluation", []byte(base))
+	if err != nil {
 		return err
 	}
 	for _, p := range trace.Path {

@@ -21,7 +21,8 @@ type guardFlags struct {
 // guard turns the flags into options; errors are those of usage.
 func (f *guardFlags) guard(h *host) (o guard.Options, err error) {
 	if f.TokenEnv != "" {
-		if f.Token = cmp.Or(f.Token, h.Env.Get(f.TokenEnv)); f.Token == "" {
+		f.Token = cmp.Or(f.Token, h.Env.Get(f.TokenEnv))
+		if f.Token == "" {
 			return o, Usage("--token-env %s: the variable is not set", f.TokenEnv)
 		}
 	}

@@ -174,7 +174,8 @@ func sources(t *testing.T, dir string) map[string]*ast.File {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		if all[name], err = parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments); err != nil {
+		all[name], err = parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -270,7 +270,10 @@ func (p *pupil) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for i, id := range ids {
 			content = append(content, map[string]any{"token": fmt.Sprint("token_id:", id), "logprob": logProbs[i], "top_logprobs": []any{}})
 		}
-		answer = map[string]any{"request_id": "x", "choices": []any{map[string]any{"index": 0, "finish_reason": finish, "token_ids": ids, "logprobs": map[string]any{"content": content}}}}
+		answer = map[string]any{
+			"request_id": "x",
+			"choices":    []any{map[string]any{"index": 0, "finish_reason": finish, "token_ids": ids, "logprobs": map[string]any{"content": content}}},
+		}
 	default:
 		http.NotFound(w, r)
 		return
@@ -307,7 +310,8 @@ func train(t *testing.T, wire string, seed uint64, steps int, rate float64, spoi
 			t.Fatalf("%s %s: %s, %v", method, path, resp.Status, err)
 		}
 	}
-	ask("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":32,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":-1}`, &struct{}{})
+	ask("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":32,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":-1}`,
+		&struct{}{})
 	ask("GET", "/batch", "", &struct{}{})
 
 	parts := cmd.Builtin()

@@ -20,7 +20,7 @@ type Stdio struct {
 	In       io.Reader
 	Out, Err io.Writer // where a terminal may be behind them, through [printable.Writer]
 	Screen   io.Writer // the terminal behind Err itself, for the progress bar; nil: Err
-	// Width gives the columns of the terminal behind Err, asked anew each time because
+	// Width gives the columns of the terminal behind Err, asked again each time because
 	// it may be resized; nil when there is no terminal. InTerminal says that a person
 	// types into In.
 	Width      func() int
@@ -32,8 +32,8 @@ type Stdio struct {
 // of the process.
 func Main(ctx context.Context, args []string, p Parts) int {
 	if len(args) > 0 {
-		if guise := p.Guises[filepath.Base(args[0])]; guise != nil {
-			return guise(args)
+		if program := p.Programs[filepath.Base(args[0])]; program != nil {
+			return program(args)
 		}
 		args = args[1:]
 	}
@@ -70,7 +70,7 @@ func byForce(code int) {
 	os.Exit(code)
 }
 
-// executable is the path of this program, for those who start it again in a guise.
+// executable is the path of this program, for those who start it again in a program.
 func executable() string {
 	path, err := os.Executable()
 	if err != nil {

@@ -98,12 +98,14 @@ func (c *modelFake) options() (fakellm.Options, error) {
 		Degrade: c.Degrade, Limit: c.Limit, RetryAfter: c.RetryAfter}
 	var err error
 	if c.Latency != "" {
-		if o.Latency, err = fakellm.ParseLatency(c.Latency); err != nil {
+		o.Latency, err = fakellm.ParseLatency(c.Latency)
+		if err != nil {
 			return o, fmt.Errorf("--latency: %w", err)
 		}
 	}
 	if c.Faults != "" {
-		if o.Faults, err = fakellm.ParseFaults(c.Faults); err != nil {
+		o.Faults, err = fakellm.ParseFaults(c.Faults)
+		if err != nil {
 			return o, fmt.Errorf("--faults: %w", err)
 		}
 	}
@@ -118,7 +120,8 @@ func (c *modelFake) options() (fakellm.Options, error) {
 		}
 	}
 	if c.Script != "" {
-		if o.Scripts, err = readScripts(c.Script); err != nil {
+		o.Scripts, err = readScripts(c.Script)
+		if err != nil {
 			return o, fmt.Errorf("script %s: %w", c.Script, err)
 		}
 	}

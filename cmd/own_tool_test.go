@@ -19,7 +19,11 @@ import (
 func TestOwnTool(t *testing.T) {
 	parts := cmd.Builtin()
 	parts.Tools = append(parts.Tools, tool.Def{Toolset: "dice", About: "Throw dice.",
-		Spec: trajectory.ToolSpec{Name: "throw", Description: "Throws a die.", Parameters: json.RawMessage(`{"type":"object","properties":{"sides":{"type":"integer","minimum":2}},"required":["sides"]}`)},
+		Spec: trajectory.ToolSpec{
+			Name:        "throw",
+			Description: "Throws a die.",
+			Parameters:  json.RawMessage(`{"type":"object","properties":{"sides":{"type":"integer","minimum":2}},"required":["sides"]}`),
+		},
 		Open: func(*tool.Scope) (tool.Handler, error) {
 			return tool.Typed(func(_ context.Context, a struct{ Sides int }) (tool.Result, error) {
 				return tool.Result{Text: tool.JSON(map[string]int{"thrown": a.Sides})}, nil

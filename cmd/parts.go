@@ -20,10 +20,10 @@ type Parts struct {
 	Backends []backends.Kind
 	Tools    []tool.Def
 	Envs     []envs.Kind
-	// Guises are programs that this binary becomes when it is started under another
+	// Programs are programs that this binary becomes when it is started under another
 	// name (the base name of argv[0]), before anything else is looked at: the server
 	// inside a box. They return the exit code.
-	Guises map[string]func(args []string) int
+	Programs map[string]func(args []string) int
 }
 
 // Builtin are the parts that ship with hermes.
@@ -32,7 +32,7 @@ func Builtin() Parts {
 		Backends: build.Backends(nil),
 		Tools:    box.Builtin(),
 		Envs:     build.Envs(),
-		Guises:   map[string]func([]string) int{wire.Name: inBox},
+		Programs: map[string]func([]string) int{wire.Name: inBox},
 	}
 }
 

@@ -118,14 +118,16 @@ func (h *host) dispatch(args []string, say func(string)) error {
 		return Usage("%w", err)
 	}
 	if trace.Error == nil && trace.Selected() != nil && !asksHelp(trace) {
-		if h.Layers, err = h.load(trace); err != nil {
+		h.Layers, err = h.load(trace)
+		if err != nil {
 			return &Exit{Code: ExitUsage, Err: err}
 		}
 		if err := kong.Resolvers(h.Layers).Apply(k); err != nil { // the grammar is the dearest part of a start: it is built once
 			return err
 		}
 	}
-	if h.parsed, err = k.Parse(args); err != nil {
+	h.parsed, err = k.Parse(args)
+	if err != nil {
 		if errors.Is(err, errHelp) {
 			return nil
 		}

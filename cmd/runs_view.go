@@ -27,7 +27,8 @@ func (c *runsView) open(h *host) (*viewer.Viewer, error) {
 		return nil, err
 	}
 	if len(c.Names) == 0 {
-		if dirs, err = runs.Folders(c.Out); err != nil {
+		dirs, err = runs.Folders(c.Out)
+		if err != nil {
 			return nil, inputError(err)
 		}
 		if len(dirs) == 0 {

@@ -96,7 +96,8 @@ func seeCalls(ctx context.Context, b *build.ChosenBackend) (seen filter.Seen, er
 func slotdProgram() ([]byte, error) {
 	path, forget, err := program.Find("", runtime.GOARCH, "hermes-check-")
 	if err != nil {
-		if path, err = os.Executable(); err != nil {
+		path, err = os.Executable()
+		if err != nil {
 			return nil, fmt.Errorf("find this program: %w", err)
 		}
 		return os.ReadFile(path)

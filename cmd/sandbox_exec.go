@@ -90,7 +90,8 @@ func (c *sandboxExec) exec(ctx context.Context, h *host, box backends.Sandbox, c
 	}
 	if !h.Stdio.InTerminal {
 		var err error
-		if cmd.Stdin, err = h.readStdin(maxExecInput); err != nil {
+		cmd.Stdin, err = h.readStdin(maxExecInput)
+		if err != nil {
 			return backends.Result{}, err
 		}
 	}

@@ -20,7 +20,7 @@ type interruptedReader struct {
 	buf  []byte
 }
 
-// Read reads into a buffer of its own: a read that is given up may still end later.
+// Read reads into its own buffer: a read that is given up may still end later.
 func (r *interruptedReader) Read(p []byte) (int, error) {
 	select {
 	case <-r.stop:

@@ -103,7 +103,8 @@ func (c *toolsRun) Run(h *host) error {
 	scope := &tool.Scope{Key: trajectory.NewKey("tools run "+c.Name, 0, 0, 0), Box: place.box, Log: h.Log,
 		Rand: rand.New(rand.NewPCG(uint64(c.Seed), 0)), Now: time.Now}
 	if def.Traits.NeedsBox {
-		if scope.Isolated, err = place.open(ctx); err != nil {
+		scope.Isolated, err = place.open(ctx)
+		if err != nil {
 			return err
 		}
 		if def.Fits != nil {
@@ -159,7 +160,8 @@ func (p *toolPlace) open(ctx context.Context) (isolated bool, err error) {
 
 func (p *toolPlace) opened(ctx context.Context) (isolated bool, err error) {
 	if p.back == nil {
-		if p.back, err = p.h.openBackend(ctx, p.name); err != nil {
+		p.back, err = p.h.openBackend(ctx, p.name)
+		if err != nil {
 			return false, err
 		}
 	}

@@ -69,7 +69,8 @@ func (w world) load() (*grammar, *configs.Layers, *kong.Context, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if k, err = kong.New(&g, kong.Resolvers(l)); err != nil {
+	k, err = kong.New(&g, kong.Resolvers(l))
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, err := k.Parse(args)
@@ -119,7 +120,8 @@ func TestLayersInOrder(t *testing.T) {
 	}
 	w.args, w.run = nil, write(t, dir, "low.yaml", "preset: trial\n")
 	os.Remove(filepath.Join(dir, "config.yaml"))
-	if g, _, _, err = w.load(); err != nil || g.Batch.Concurrency != 4 || g.Batch.Retries != 0 {
+	g, _, _, err = w.load()
+	if err != nil || g.Batch.Concurrency != 4 || g.Batch.Retries != 0 {
 		t.Errorf("the preset alone: %+v, %v", g, err)
 	}
 }
@@ -144,7 +146,8 @@ map: {prompt: question, id: name}
 	}
 	b := g.Batch
 	if b.Concurrency != 1000 || *b.Temperature != 0.7 || b.Timeout != 90*time.Second || b.Memory != 512<<20 || !b.Strict || b.Model != "7b" ||
-		strings.Join(b.Toolsets, "|") != "terminal|a,b" || strings.Join(b.Stop, "|") != "x,y" || len(b.Ports) != 2 || b.Ports[1] != 443 || b.Map["prompt"] != "question" || len(b.Map) != 2 {
+		strings.Join(b.Toolsets, "|") != "terminal|a,b" || strings.Join(b.Stop, "|") != "x,y" || len(b.Ports) != 2 || b.Ports[1] != 443 ||
+		b.Map["prompt"] != "question" || len(b.Map) != 2 {
 		t.Errorf("%+v", b)
 	}
 	if v, ok := l.Given("map"); !ok || v != "id=name;prompt=question" {
@@ -255,7 +258,11 @@ func TestAllMistakesAtOnce(t *testing.T) {
 			t.Errorf("%q lacks %q", err, want)
 		}
 	}
-	if _, _, _, err := (world{t: t, home: dir, args: []string{"--concurrency", "0"}}).load(); err == nil || err.Error() != "--concurrency: 0 is out of range (1 to 100000)" {
+	if _, _, _, err := (world{
+		t:    t,
+		home: dir,
+		args: []string{"--concurrency", "0"},
+	}).load(); err == nil || err.Error() != "--concurrency: 0 is out of range (1 to 100000)" {
 		t.Errorf("a flag out of range: %v", err)
 	}
 	for _, path := range []string{filepath.Join(dir, "none.yaml"), dir} {
@@ -275,13 +282,22 @@ func TestForeignKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(l.Warnings(), "\n")
-	for _, want := range []string{"model, display", "in_flight is ignored (did you mean in-flight?)", "HERMES_MODLE", "did you mean HERMES_MODEL?", "HERMES_YOLO_MODE"} {
+	for _, want := range []string{
+		"model, display",
+		"in_flight is ignored (did you mean in-flight?)",
+		"HERMES_MODLE",
+		"did you mean HERMES_MODEL?",
+		"HERMES_YOLO_MODE",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
 		}
 	}
 	write(t, dir, "config.yaml", "concurrency: 0\n")
-	if _, _, _, err := (world{t: t, home: dir}).load(); !configs.IsError(err) || !strings.Contains(err.Error(), "config.yaml:1: concurrency: 0 is out of range") {
+	if _, _, _, err := (world{
+		t:    t,
+		home: dir,
+	}).load(); !configs.IsError(err) || !strings.Contains(err.Error(), "config.yaml:1: concurrency: 0 is out of range") {
 		t.Errorf("a key of ours in the user's file is strict: %v", err)
 	}
 }
@@ -293,7 +309,8 @@ func TestSections(t *testing.T) {
 		Limits struct{ Disk int } `yaml:"limits"`
 	}
 	dir := t.TempDir()
-	run := write(t, dir, "run.yaml", "model: x\n\n# boxes\nbackends:\n  docker:\n    image: a\n    # more\n    slots: 3\n\n  dokcer:\n    imgae: b\n    limits:\n\n      disk: much\n")
+	run := write(t, dir, "run.yaml",
+		"model: x\n\n# boxes\nbackends:\n  docker:\n    image: a\n    # more\n    slots: 3\n\n  dokcer:\n    imgae: b\n    limits:\n\n      disk: much\n")
 	_, l, _, err := (world{t: t, home: dir, run: run}).load()
 	if err != nil {
 		t.Fatal(err)
@@ -304,10 +321,14 @@ func TestSections(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	err = s.Sub("dokcer").Decode(&d)
-	if err == nil || !strings.Contains(err.Error(), "run.yaml:11: unknown key imgae in backends.dokcer (did you mean image?)") || !strings.Contains(err.Error(), "run.yaml:14: backends.dokcer: want int, got str much") {
+	if err == nil || !strings.Contains(err.Error(), "run.yaml:11: unknown key imgae in backends.dokcer (did you mean image?)") ||
+		!strings.Contains(err.Error(), "run.yaml:14: backends.dokcer: want int, got str much") {
 		t.Errorf("strict: %v", err)
 	}
-	if err := s.OnlyKeys([]string{"docker", "namespace"}); err == nil || !strings.Contains(err.Error(), "run.yaml:10: unknown key backends.dokcer (did you mean docker?)") {
+	if err := s.OnlyKeys([]string{
+		"docker",
+		"namespace",
+	}); err == nil || !strings.Contains(err.Error(), "run.yaml:10: unknown key backends.dokcer (did you mean docker?)") {
 		t.Errorf("OnlyKeys: %v", err)
 	}
 	if got := strings.Join(s.Keys(), " "); got != "docker dokcer" {
@@ -329,7 +350,8 @@ func TestAddressesOfSections(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		_, _, _, err := (world{t: t, home: dir, run: write(t, dir, "run.yaml", "model: x\nbackends:\n  nomad:\n    "+tt.line+"\n")}).load()
-		if (err != nil) != (tt.bad != "") || err != nil && (!strings.Contains(err.Error(), tt.bad) || !strings.Contains(err.Error(), "run.yaml:4") || strings.Contains(err.Error(), "w0rd")) {
+		if (err != nil) != (tt.bad != "") || err != nil && (!strings.Contains(err.Error(), tt.bad) || !strings.Contains(err.Error(), "run.yaml:4") ||
+			strings.Contains(err.Error(), "w0rd")) {
 			t.Errorf("%s: %v", tt.line, err)
 		}
 	}
@@ -437,7 +459,16 @@ func TestRedaction(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for in, want := range map[string]configs.Size{"0": 0, "1024": 1024, "2GB": 2e9, "2 gb": 2e9, "512MiB": 512 << 20, "1.5GiB": 3 << 29, "4k": 4096, "9223372036854775807": 1<<63 - 1} {
+	for in, want := range map[string]configs.Size{
+		"0":                   0,
+		"1024":                1024,
+		"2GB":                 2e9,
+		"2 gb":                2e9,
+		"512MiB":              512 << 20,
+		"1.5GiB":              3 << 29,
+		"4k":                  4096,
+		"9223372036854775807": 1<<63 - 1,
+	} {
 		var s configs.Size
 		if err := s.UnmarshalText([]byte(in)); err != nil && in != "9223372036854775807" || err == nil && s != want {
 			t.Errorf("%q is %d, %v", in, s, err)

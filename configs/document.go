@@ -127,7 +127,8 @@ type walker struct {
 }
 
 func (w *walker) walk(n *yaml.Node, depth int) error {
-	if w.count++; w.count > maxNodes {
+	w.count++
+	if w.count > maxNodes {
 		return &Error{File: w.file, Line: n.Line, Msg: fmt.Sprintf("more than %d values once aliases are followed", maxNodes)}
 	}
 	if depth > maxDepth {

@@ -72,7 +72,8 @@ func Load(o Options) (*Layers, error) {
 	}
 	var run *Document
 	if o.RunFile != "" {
-		if run, err = ReadFile(o.RunFile, o.RunFile); err != nil {
+		run, err = ReadFile(o.RunFile, o.RunFile)
+		if err != nil {
 			return nil, err
 		}
 	}

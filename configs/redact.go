@@ -58,7 +58,8 @@ func (r *Redactor) Add(values ...string) {
 func (r *Redactor) build() {
 	var all []string
 	for _, v := range r.values {
-		if v = strings.TrimSpace(v); len(v) < minSecret {
+		v = strings.TrimSpace(v)
+		if len(v) < minSecret {
 			continue
 		}
 		all = append(all, address.Spellings(v)...)

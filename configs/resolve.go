@@ -57,10 +57,14 @@ func (l *Layers) Settings(ctx *kong.Context) []Setting {
 		s := Setting{Name: f.Name, Value: f.Default, Layer: FromDefault, Source: "default", Help: f.Help}
 		if es := l.entries[f.Name]; len(es) > 0 {
 			e := es[len(es)-1]
-			s.Value, s.Layer, s.Source = Text(e.typed), e.layer, e.at
+			s.Value = Text(e.typed)
+			s.Layer = e.layer
+			s.Source = e.at
 		}
 		if given := onLine(ctx, f.Name); given != nil {
-			s.Value, s.Layer, s.Source = Text(given.Target), FromFlag, "--"+f.Name
+			s.Value = Text(given.Target)
+			s.Layer = FromFlag
+			s.Source = "--" + f.Name
 		}
 		if SecretName(f.Name) && s.Value != "" {
 			s.Value = Hidden

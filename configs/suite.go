@@ -72,7 +72,8 @@ func ReadSuite(name string) (*Suite, error) {
 	switch {
 	case slices.Contains(Suites(), name):
 		var raw []byte
-		if raw, err = suites.ReadFile("suites/" + name + ".yaml"); err == nil {
+		raw, err = suites.ReadFile("suites/" + name + ".yaml")
+		if err == nil {
 			doc, err = Read("suite "+name, raw)
 		}
 	case strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"):

@@ -112,7 +112,7 @@ func mapValue(t reflect.Type, n *yaml.Node) (any, error) {
 }
 
 // element is a value inside a list or a mapping. Kong passes these through JSON, so
-// numbers and booleans keep their type; `any` takes whatever stands there.
+// numbers and booleans keep their type; `any` takes whatever is there.
 func element(t reflect.Type, n *yaml.Node) (any, error) {
 	n = follow(n)
 	if t.Kind() == reflect.Interface || kindOf(t) == reflect.Invalid {

@@ -65,7 +65,8 @@ func (b *columnMaker) column(path []string, node parquet.Node) (*column, error) 
 	if c.leaf {
 		b.leafs++
 		c.last = b.leafs
-		if c.write = leafWriter(node); b.mixed[joined(path)] {
+		c.write = leafWriter(node)
+		if b.mixed[joined(path)] {
 			c.write = mixedWriter(c.write)
 		}
 		return c, nil
@@ -101,7 +102,8 @@ func (a *assembler) object(to []byte, row parquet.Row) (out []byte, err error) {
 		}
 		a.leafs[c] = row[from:i]
 	}
-	if to, err = a.group(to, a.root, 0, 0); err == nil && len(to) > a.limit {
+	to, err = a.group(to, a.root, 0, 0)
+	if err == nil && len(to) > a.limit {
 		err = tooLong(a.limit)
 	}
 	return to, err
@@ -128,7 +130,8 @@ func (a *assembler) group(to []byte, c *column, def, rep int) ([]byte, error) {
 			to = append(to, ',')
 		}
 		some = true
-		if to, err = a.value(append(to, kid.key...), kid, def, rep); err != nil {
+		to, err = a.value(append(to, kid.key...), kid, def, rep)
+		if err != nil {
 			return to, err
 		}
 	}
@@ -164,11 +167,13 @@ func (a *assembler) items(to []byte, c *column, def, rep int, open, closing byte
 		return append(to, closing), a.drop(c)
 	}
 	for more := true; more; {
-		if to, err = each(to, c, def+1, rep+1); err != nil {
+		to, err = each(to, c, def+1, rep+1)
+		if err != nil {
 			return to, err
 		}
 		left := a.leafs[c.first]
-		if more = len(left) > 0 && left[0].RepetitionLevel() == rep+1; more {
+		more = len(left) > 0 && left[0].RepetitionLevel() == rep+1
+		if more {
 			to = append(to, ',')
 		}
 	}
@@ -184,7 +189,8 @@ func (a *assembler) present(to []byte, c *column, def, rep int) ([]byte, error) 
 			return to, err
 		}
 		a.leafs[c.first] = a.leafs[c.first][1:]
-		if to, err = c.write(to, v); err == nil && len(to) > a.limit {
+		to, err = c.write(to, v)
+		if err == nil && len(to) > a.limit {
 			err = tooLong(a.limit)
 		}
 		return to, err

@@ -106,7 +106,12 @@ func TestBadFiles(t *testing.T) {
 		{"CSV header twice", "a.csv", "prompt,prompt\na,b\n", "stands twice"},
 		{"CSV quote", "a.csv", "prompt\n\"a\n", "quote"},
 		{"CSV no UTF-8", "a.csv", "prompt\n\xff\n", "not valid UTF-8"},
-		{"doubled id", "a.jsonl", `{"id":"x","prompt":"a"}` + "\n" + `{"id":"y","prompt":"a"}` + "\n" + `{"id":"x","prompt":"b"}`, `a.jsonl:3: id "x" stands twice, first at`},
+		{
+			"doubled id",
+			"a.jsonl",
+			`{"id":"x","prompt":"a"}` + "\n" + `{"id":"y","prompt":"a"}` + "\n" + `{"id":"x","prompt":"b"}`,
+			`a.jsonl:3: id "x" stands twice, first at`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,7 +123,8 @@ func TestBadFiles(t *testing.T) {
 			if err == nil {
 				defer d.Close()
 				var rep datasets.Report
-				if rep, err = d.Validate(t.Context()); err == nil {
+				rep, err = d.Validate(t.Context())
+				if err == nil {
 					err = rep.Err(datasets.Fail)
 				}
 			}

@@ -22,7 +22,8 @@ func benchFile(tb testing.TB, n int) (string, int64) {
 	w := bufio.NewWriter(f)
 	text := "Janet\\u2019s ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins for her friends every day with four. She sells the remainder."
 	for i := range n {
-		fmt.Fprintf(w, `{"id": "row-%d", "question": "%s\n%s", "answer": "%s #### %d", "meta": {"source": "gsm8k", "n": %d, "tags": ["a", "b"]}}`+"\n", i, text, text, text, i, i)
+		fmt.Fprintf(w, `{"id": "row-%d", "question": "%s\n%s", "answer": "%s #### %d", "meta": {"source": "gsm8k", "n": %d, "tags": ["a", "b"]}}`+"\n",
+			i, text, text, text, i, i)
 	}
 	if err := w.Flush(); err != nil {
 		tb.Fatal(err)

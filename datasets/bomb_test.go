@@ -78,7 +78,10 @@ func lie(t *testing.T, file []byte, change func(*format.PageHeader), footer func
 	footer(m)
 	for i := range meta.RowGroups[0].Columns { // no index: its pages are elsewhere now
 		c := &meta.RowGroups[0].Columns[i]
-		c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
+		c.OffsetIndexOffset = 0
+		c.OffsetIndexLength = 0
+		c.ColumnIndexOffset = 0
+		c.ColumnIndexLength = 0
 	}
 	foot, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
 	must(err)
@@ -111,10 +114,18 @@ func TestParquetBombs(t *testing.T) {
 		bomb bool
 	}{
 		"a list of one long text of the dictionary": {long, "longer than", 1, false},
-		"a page that says that it is great": {lie(t, small, func(h *format.PageHeader) { h.UncompressedPageSize = 2_000_000_000 }, func(*format.ColumnMetaData) {}),
-			"become 2000000000", 0, true},
-		"a page that says that it has many values": {lie(t, small, func(h *format.PageHeader) { values(h, 2_000_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 2_000_000_000 }),
-			"2000000000 values", 0, true},
+		"a page that says that it is great": {
+			lie(t, small, func(h *format.PageHeader) { h.UncompressedPageSize = 2_000_000_000 }, func(*format.ColumnMetaData) {}),
+			"become 2000000000",
+			0,
+			true,
+		},
+		"a page that says that it has many values": {
+			lie(t, small, func(h *format.PageHeader) { values(h, 2_000_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 2_000_000_000 }),
+			"2000000000 values",
+			0,
+			true,
+		},
 		"a page of a column without lists that says so": {
 			lie(t, bomb(t, flatRow{"a"}), func(h *format.PageHeader) { values(h, 20_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 20_000_000 }),
 			"20000000 values", 0, true,
@@ -123,8 +134,18 @@ func TestParquetBombs(t *testing.T) {
 			lie(t, pages, func(h *format.PageHeader) { values(h, 10_000_000) }, func(m *format.ColumnMetaData) { m.NumValues = 20_000_000 }),
 			"20000000 values of lists", 0, true,
 		},
-		"pages outside of the file": {lie(t, small, func(*format.PageHeader) {}, func(m *format.ColumnMetaData) { m.TotalCompressedSize = 1 << 60 }), "damaged file", 0, false},
-		"a negative page":           {lie(t, small, func(h *format.PageHeader) { h.CompressedPageSize = -1 << 30 }, func(*format.ColumnMetaData) {}), "damaged file", 0, false},
+		"pages outside of the file": {
+			lie(t, small, func(*format.PageHeader) {}, func(m *format.ColumnMetaData) { m.TotalCompressedSize = 1 << 60 }),
+			"damaged file",
+			0,
+			false,
+		},
+		"a negative page": {
+			lie(t, small, func(h *format.PageHeader) { h.CompressedPageSize = -1 << 30 }, func(*format.ColumnMetaData) {}),
+			"damaged file",
+			0,
+			false,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"hermes/datasets/scan"
 )
 
-// Layout is how a conversation stands in a row.
+// Layout is how a conversation is in a row.
 type Layout string
 
 // The layouts. Empty leaves rows as they are.
@@ -123,7 +123,8 @@ func (d *decoder) relaid(text []byte, to Layout) ([]scan.Field, error) {
 	}
 	all := row.Prompt
 	if to != Prompts && scan.Kind(f.Value) != "text" {
-		if all, err = conversation(f.Value, true); err != nil {
+		all, err = conversation(f.Value, true)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -201,7 +202,8 @@ func writeCSV(out *output, comma rune, each eachRow) error {
 		for _, f := range fields {
 			cell := string(f.Value)
 			if scan.Kind(f.Value) == "text" {
-				if cell, err = scan.Unquote(f.Value); err != nil {
+				cell, err = scan.Unquote(f.Value)
+				if err != nil {
 					return fmt.Errorf("%s: %w", f.Key, err)
 				}
 			} else if scan.Null(f.Value) {
@@ -218,7 +220,7 @@ func writeCSV(out *output, comma rune, each eachRow) error {
 // parquetGroupRows bounds the memory of the writer.
 const parquetGroupRows = 10000
 
-// writeParquet returns the columns whose values are no longer told apart.
+// writeParquet returns the columns whose values are no longer distinguished.
 func writeParquet(out *output, each eachRow) (blurred []string, err error) {
 	top := &shape{kind: object, kids: map[string]*shape{}}
 	err = each(func(_ []scan.Field, text []byte) error {

@@ -17,7 +17,9 @@ import (
 func csvRows(r io.Reader, comma rune, limit int, yield func(raw) error) error {
 	bound := &boundedReader{r: r, limit: limit}
 	c := csv.NewReader(bound)
-	c.Comma, c.FieldsPerRecord, c.ReuseRecord = comma, -1, true
+	c.Comma = comma
+	c.FieldsPerRecord = -1
+	c.ReuseRecord = true
 	header, err := c.Read()
 	if err == io.EOF {
 		return nil

@@ -172,7 +172,9 @@ func wrapKey(key string, err error) error {
 
 // taskField returns the first member that may hold the task and is not null.
 func (d *decoder) taskField(fields []scan.Field) (scan.Field, error) {
-	best, rank, null := -1, len(taskKeys), ""
+	best := -1
+	rank := len(taskKeys)
+	null := ""
 	for i, f := range fields {
 		r := taskRank(f.Key)
 		if d.promptKey != "" && f.Key == d.promptKey {

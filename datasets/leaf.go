@@ -231,7 +231,9 @@ func (k leafKind) bytes(to, b []byte) ([]byte, error) {
 }
 
 func float16(h uint16) float64 {
-	sign, exp, frac := 1.0, int(h>>10&31), float64(h&1023)
+	sign := 1.0
+	exp := int(h >> 10 & 31)
+	frac := float64(h & 1023)
 	if h&0x8000 != 0 {
 		sign = -1
 	}

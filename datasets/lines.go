@@ -67,13 +67,15 @@ func (l *lineReader) next() (line []byte, off int64, long bool, err error) {
 		if searched > l.max+1 { // too long: forget it, keep counting
 			skipped += int64(searched)
 			l.off += int64(searched)
-			l.start, l.end, searched = 0, 0, 0
+			l.start = 0
+			l.end = 0
+			searched = 0
 		}
 		l.fill()
 	}
 }
 
-// tail gives what stands behind the last line break.
+// tail gives what follows the last line break.
 func (l *lineReader) tail(off, skipped int64) ([]byte, int64, bool, error) {
 	if l.eof != io.EOF {
 		return nil, off, false, l.eof
@@ -264,7 +266,9 @@ func (v *valueReader) rest(yield func(raw) error) error {
 // by the decoder.
 func (v *valueReader) value() ([]byte, error) {
 	v.buf = v.buf[:0]
-	depth, inString, escaped := 0, false, false
+	depth := 0
+	inString := false
+	escaped := false
 	for {
 		c, err := v.r.ReadByte()
 		if err == io.EOF && len(v.buf) > 0 && depth == 0 && !inString {
@@ -301,7 +305,8 @@ func (v *valueReader) value() ([]byte, error) {
 		case c == '{' || c == '[':
 			depth++
 		case c == '}' || c == ']':
-			if depth--; depth <= 0 {
+			depth--
+			if depth <= 0 {
 				return v.buf, nil
 			}
 		}

@@ -14,7 +14,7 @@ import (
 type Mapping struct {
 	Rows    int64            // rows that were looked at
 	Task    map[string]int64 // keys that gave the task
-	ID      int64            // rows with an id of their own
+	ID      int64            // rows with their own id
 	Scoring map[string]int64 // keys from which graders are made
 	Hermes  map[string]int64 // overrides
 	Extra   map[string]int64 // carried along; at most maxExtra different ones
@@ -137,7 +137,8 @@ func (d *Dataset) Mapping(ctx context.Context, n int) (Mapping, error) {
 		if err == nil {
 			m.add(&row)
 		}
-		if n--; n <= 0 {
+		n--
+		if n <= 0 {
 			break
 		}
 	}

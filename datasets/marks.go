@@ -22,7 +22,7 @@ type marks struct {
 }
 
 // marks lists the marks of all columns under s, and the mixed columns whose texts cannot be
-// told apart from their other values, such as "5" beside 5.
+// distinguished from their other values, such as "5" beside 5.
 func (s *shape) marks(path []string, m *marks, blurred *[]string) {
 	switch s.kind {
 	case mixed:

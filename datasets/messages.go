@@ -121,7 +121,8 @@ func message(v []byte) (trajectory.Message, error) {
 		return trajectory.Message{}, err
 	}
 	m := trajectory.Message{}
-	if m.Role, err = role(name); err != nil {
+	m.Role, err = role(name)
+	if err != nil {
 		return m, err
 	}
 	for _, f := range fields {
@@ -192,7 +193,7 @@ func toolCalls(m *trajectory.Message, v []byte) error {
 	return nil
 }
 
-// callText reads a call that stands as JSON text {"name", "arguments"}.
+// callText reads a call that is as JSON text {"name", "arguments"}.
 func callText(v []byte) (trajectory.Call, error) {
 	if scan.Kind(v) != "text" {
 		return call(v)
@@ -219,13 +220,15 @@ func call(v []byte) (trajectory.Call, error) {
 			c.ID, err = scan.Unquote(f.Value)
 		case f.Key == "function" && scan.Kind(f.Value) == "an object":
 			id := c.ID
-			if c, err = call(f.Value); c.ID == "" {
+			c, err = call(f.Value)
+			if c.ID == "" {
 				c.ID = id
 			}
 		case f.Key == "name":
 			c.Name, err = scan.Unquote(f.Value)
 		case f.Key == "arguments" || f.Key == "parameters" && c.Arguments == "":
-			if c.Arguments = string(f.Value); scan.Kind(f.Value) == "text" {
+			c.Arguments = string(f.Value)
+			if scan.Kind(f.Value) == "text" {
 				c.Arguments, err = scan.Unquote(f.Value)
 			}
 		}
@@ -283,7 +286,8 @@ func part(m *trajectory.Message, v []byte) error {
 	}
 	kind := ""
 	if t := reach(fields, "type"); t != nil && !scan.Null(t) {
-		if kind, err = scan.Unquote(t); err != nil {
+		kind, err = scan.Unquote(t)
+		if err != nil {
 			return wrapKey("type", err)
 		}
 	}
@@ -342,7 +346,8 @@ func media(m *trajectory.Message, kind trajectory.PartKind, v []byte) error {
 		}
 		data, format := first(fields, "data"), ""
 		if f := first(fields, "format"); f != nil {
-			if format, err = scan.Unquote(f); err != nil {
+			format, err = scan.Unquote(f)
+			if err != nil {
 				return err
 			}
 		}

@@ -90,7 +90,8 @@ func (m *mixer) draw(all bool) (int, []byte, error) {
 		at, i := m.r.Float64()*sum, -1
 		for k, p := range m.parts {
 			if m.live[k] {
-				if i = k; at < p.Weight {
+				i = k
+				if at < p.Weight {
 					break
 				}
 				at -= p.Weight

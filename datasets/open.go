@@ -57,7 +57,7 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{I: i, N: n}, nil
 }
 
-// Dataset is rows in files. It implements [Source]; every call of Rows reads anew.
+// Dataset is rows in files. It implements [Source]; every call of Rows reads again.
 // It is safe for concurrent use until Close.
 type Dataset struct {
 	files []file
@@ -95,7 +95,7 @@ func Open(ctx context.Context, o Options, specs ...string) (*Dataset, error) {
 	return d, nil
 }
 
-// Inline makes a dataset of JSONL text; name stands in messages.
+// Inline makes a dataset of JSONL text; name is in messages.
 func Inline(name, jsonl string, o Options) (*Dataset, error) {
 	o, err := o.checked()
 	if err != nil {
@@ -204,7 +204,8 @@ func (d *Dataset) slice(ctx context.Context, first int, from, to int64) error {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		f.from = min(max(from-at, 0), n)
-		if f.to = n; to >= 0 {
+		f.to = n
+		if to >= 0 {
 			f.to = max(f.from, min(to-at, n))
 		}
 		at += n

@@ -38,7 +38,8 @@ func create(path string, buffer int) (*output, error) {
 	case strings.HasSuffix(path, ".gz"):
 		o.pack = gzip.NewWriter(tmp)
 	case strings.HasSuffix(path, ".zst"):
-		if o.pack, err = zstd.NewWriter(tmp, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true)); err != nil {
+		o.pack, err = zstd.NewWriter(tmp, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		if err != nil {
 			return nil, errors.Join(err, o.abort())
 		}
 	}

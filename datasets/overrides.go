@@ -92,7 +92,8 @@ func hermesField(h *Overrides, f scan.Field) (err error) {
 		h.Network, err = network(f.Value)
 		return err
 	case "artifacts":
-		if h.Artifacts, err = textList(f.Value); err != nil {
+		h.Artifacts, err = textList(f.Value)
+		if err != nil {
 			return err
 		}
 		for _, name := range h.Artifacts {
@@ -212,7 +213,8 @@ func textMap(v []byte) (map[string]string, error) {
 		if scan.Null(f.Value) {
 			continue // tables write null where another row has the key
 		}
-		if out[f.Key], err = scan.Unquote(f.Value); err != nil {
+		out[f.Key], err = scan.Unquote(f.Value)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Key, err)
 		}
 	}
@@ -228,7 +230,8 @@ func textList(v []byte) ([]string, error) {
 		}
 		var out []string
 		for _, s := range strings.Split(text, ",") {
-			if s = strings.TrimSpace(s); s != "" {
+			s = strings.TrimSpace(s)
+			if s != "" {
 				out = append(out, s)
 			}
 		}
@@ -240,7 +243,8 @@ func textList(v []byte) ([]string, error) {
 	}
 	out := make([]string, len(items))
 	for i, item := range items {
-		if out[i], err = scan.Unquote(item); err != nil {
+		out[i], err = scan.Unquote(item)
+		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"hermes/trajectory"
 )
 
-// Text is one row as it stands in its file. It is valid during one call.
+// Text is one row as it is in its file. It is valid during one call.
 type Text struct {
 	data []byte
 	raw  raw
@@ -93,7 +93,8 @@ func (d *Dataset) Pick(ctx context.Context, paths []string, bad BadRows, choose 
 		if byName(p) != JSONL {
 			return nil, fmt.Errorf("%s: want a name that ends in .jsonl, .jsonl.gz or .jsonl.zst", p)
 		}
-		if outs[i], err = create(p, 1<<18); err != nil {
+		outs[i], err = create(p, 1<<18)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -224,7 +225,8 @@ func PartOf(key [32]byte, seed uint64, parts []Share) int {
 	h := sha256.Sum256(binary.BigEndian.AppendUint64(key[:], seed))
 	at := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53) * total
 	for i, p := range parts {
-		if at -= p.Weight; at < 0 {
+		at -= p.Weight
+		if at < 0 {
 			return i
 		}
 	}

@@ -47,10 +47,28 @@ func TestTask(t *testing.T) {
 		{"problem statement", "", `{"query":"q","problem_statement":"p"}`, "problem_statement", "user:p"},
 		{"instruction", "", `{"instruction":"do","input":"this"}`, "instruction", "user:do\n\nthis"},
 		{"instruction alone", "", `{"instruction":"do","input":""}`, "instruction", "user:do"},
-		{"message list", "", `{"prompt":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"}]}]}`, "prompt", "system:s|user:u"},
+		{
+			"message list",
+			"",
+			`{"prompt":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"u"}]}]}`,
+			"prompt",
+			"system:s|user:u",
+		},
 		{"list as text", "", `{"messages":"[{\"role\":\"user\",\"content\":\"u\"}]"}`, "messages", "user:u"},
-		{"last human turn", "", `{"conversations":[{"from":"human","value":"1"},{"from":"gpt","value":"2"},{"from":"human","value":"3"},{"from":"gpt","value":"4"}]}`, "conversations", "user:1|assistant:2|user:3"},
-		{"result at the end", "", `{"messages":[{"role":"user","content":"1"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"r"}]}`, "messages", "user:1|assistant:|tool:r"},
+		{
+			"last human turn",
+			"",
+			`{"conversations":[{"from":"human","value":"1"},{"from":"gpt","value":"2"},{"from":"human","value":"3"},{"from":"gpt","value":"4"}]}`,
+			"conversations",
+			"user:1|assistant:2|user:3",
+		},
+		{
+			"result at the end",
+			"",
+			`{"messages":[{"role":"user","content":"1"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"r"}]}`,
+			"messages",
+			"user:1|assistant:|tool:r",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,7 +95,13 @@ func TestOverridesAndMetadata(t *testing.T) {
 	if string(r.Scoring.Answer) != `"42"` || string(r.Scoring.Checker) != `"true"` || string(r.Scoring.GroundTruth) != `"g"` {
 		t.Errorf("scoring: %+v", r.Scoring)
 	}
-	for key, want := range map[string]string{"big": "12345678901234567890123", "f": "1.50", "nested": `{"b":1,"a":[1e3]}`, "image": `"data:image/png;base64,xx"`, "reward_model": `{"style":"rule","ground_truth":"g"}`} {
+	for key, want := range map[string]string{
+		"big":          "12345678901234567890123",
+		"f":            "1.50",
+		"nested":       `{"b":1,"a":[1e3]}`,
+		"image":        `"data:image/png;base64,xx"`,
+		"reward_model": `{"style":"rule","ground_truth":"g"}`,
+	} {
 		if string(r.Extra[key]) != want {
 			t.Errorf("%s is %s, want %s", key, r.Extra[key], want)
 		}
@@ -128,7 +152,8 @@ func forms(t *testing.T, n int) map[string]string {
 	out := map[string]string{}
 	for name, text := range map[string]string{
 		"a.jsonl": lines.String(), "crlf.jsonl": strings.ReplaceAll(lines.String(), "\n", "\r\n\n"), "bom.jsonl": "\ufeff" + lines.String(),
-		"a.jsonl.gz": gz.String(), "a.jsonl.zst": zs.String(), "noext": lines.String(), "a.json": list, "values.json": strings.ReplaceAll(lines.String(), ",", ",\n"),
+		"a.jsonl.gz": gz.String(), "a.jsonl.zst": zs.String(), "noext": lines.String(), "a.json": list, "values.json": strings.ReplaceAll(lines.String(),
+			",", ",\n"),
 	} {
 		out[name] = filepath.Join(dir, name)
 		if err := os.WriteFile(out[name], []byte(text), 0o644); err != nil {
@@ -164,7 +189,8 @@ func TestEveryFormGivesTheSameRows(t *testing.T) {
 			seen := map[string]bool{}
 			for i, r := range rows {
 				seen[r.ID] = true
-				if r.ID != fmt.Sprintf("r%d", r.Index) || r.Prompt[0].Content() != fmt.Sprintf("task %d ü", r.Index) || string(r.Scoring.Answer) != fmt.Sprintf(`"%d"`, r.Index) {
+				if r.ID != fmt.Sprintf("r%d", r.Index) || r.Prompt[0].Content() != fmt.Sprintf("task %d ü", r.Index) ||
+					string(r.Scoring.Answer) != fmt.Sprintf(`"%d"`, r.Index) {
 					t.Fatalf("%s: row %d: %+v", name, i, r)
 				}
 				if !o.Shuffle && r.Index != int64(i) {
@@ -284,7 +310,14 @@ func TestStdinAndFingerprint(t *testing.T) {
 
 // TestContentOfID: only an id that a row without one was given names the row's content.
 func TestContentOfID(t *testing.T) {
-	for id, want := range map[string]string{"7-0123456789ab": "0123456789ab", "7-0123": "", "7-0123456789abcd": "", "x-0123456789ab": "", "7-0123456789ax": "", "0123456789ab": ""} {
+	for id, want := range map[string]string{
+		"7-0123456789ab":   "0123456789ab",
+		"7-0123":           "",
+		"7-0123456789abcd": "",
+		"x-0123456789ab":   "",
+		"7-0123456789ax":   "",
+		"0123456789ab":     "",
+	} {
 		if got, ok := datasets.ContentOfID(id); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %q, %v; want %q", id, got, ok, want)
 		}

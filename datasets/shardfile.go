@@ -34,7 +34,8 @@ func (d *Dataset) ShardFiles(ctx context.Context, dir, stem string, n int, packi
 		if packing != "" {
 			name += "." + packing
 		}
-		if outs[i], err = create(filepath.Join(dir, name), max(4<<10, (1<<20)/n)); err != nil {
+		outs[i], err = create(filepath.Join(dir, name), max(4<<10, (1<<20)/n))
+		if err != nil {
 			return nil, err
 		}
 		paths = append(paths, outs[i].path)

@@ -38,7 +38,8 @@ func (d *Dataset) Show(ctx context.Context, w io.Writer, n, width int) error {
 		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}
-		if n--; n == 0 {
+		n--
+		if n == 0 {
 			break
 		}
 	}
@@ -95,7 +96,8 @@ func plainText(v []byte) string {
 func clip(text string, width int) string {
 	n := 0
 	out := strings.Map(func(r rune) rune {
-		if n++; n > width {
+		n++
+		if n > width {
 			return -1
 		}
 		if r < 0x20 || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -81,7 +81,8 @@ func (d *Dataset) places(ctx context.Context, spool *spool) ([]place, map[int64]
 			} else if !direct {
 				p.file = uint32(len(d.files))
 				var err error
-				if p.off, err = spool.add(r.data); err != nil {
+				p.off, err = spool.add(r.data)
+				if err != nil {
 					return err
 				}
 			}

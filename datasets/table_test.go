@@ -37,7 +37,18 @@ func TestParquetKinds(t *testing.T) {
 	note := "n"
 	when := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	rows := []row{
-		{Talk: []turn{{"human", "hi"}, {"gpt", "ho"}}, Note: &note, Grid: [][]int32{{1, 2}, {}, {3}}, Env: map[string]float64{"a": 2}, Big: 1<<64 - 1, When: when, Bytes: []byte{0xff, 0}, Flag: true, Cost: -5, Bare: []string{"x", "y"}},
+		{
+			Talk:  []turn{{"human", "hi"}, {"gpt", "ho"}},
+			Note:  &note,
+			Grid:  [][]int32{{1, 2}, {}, {3}},
+			Env:   map[string]float64{"a": 2},
+			Big:   1<<64 - 1,
+			When:  when,
+			Bytes: []byte{0xff, 0},
+			Flag:  true,
+			Cost:  -5,
+			Bare:  []string{"x", "y"},
+		},
 		{Talk: []turn{{"human", "again"}}, When: when},
 	}
 	if err := parquet.WriteFile(path, rows); err != nil {
@@ -51,7 +62,17 @@ func TestParquetKinds(t *testing.T) {
 	if len(got) != 2 || got[0].Prompt[0].Content() != "hi" || len(got[0].Prompt) != 1 || got[1].Prompt[0].Content() != "again" {
 		t.Fatalf("rows: %+v", got)
 	}
-	for key, want := range map[string]string{"note": `"n"`, "grid": `[[1,2],[],[3]]`, "env": `{"a":2.0}`, "big": "18446744073709551615", "when": `"2026-01-02T03:04:05.000006Z"`, "bytes": `"/wA="`, "flag": "true", "cost": "-0.05", "bare": `["x","y"]`} {
+	for key, want := range map[string]string{
+		"note":  `"n"`,
+		"grid":  `[[1,2],[],[3]]`,
+		"env":   `{"a":2.0}`,
+		"big":   "18446744073709551615",
+		"when":  `"2026-01-02T03:04:05.000006Z"`,
+		"bytes": `"/wA="`,
+		"flag":  "true",
+		"cost":  "-0.05",
+		"bare":  `["x","y"]`,
+	} {
 		if string(got[0].Extra[key]) != want {
 			t.Errorf("%s is %s, want %s", key, got[0].Extra[key], want)
 		}
@@ -113,7 +134,8 @@ func back(t *testing.T, text string) (lines string, blurred []string) {
 		t.Fatal(err)
 	}
 	table, again := filepath.Join(t.TempDir(), "x.parquet"), filepath.Join(t.TempDir(), "x.jsonl")
-	if _, blurred, err = in.Convert(t.Context(), table, datasets.AsIs, datasets.Fail); err != nil {
+	_, blurred, err = in.Convert(t.Context(), table, datasets.AsIs, datasets.Fail)
+	if err != nil {
 		t.Fatal(err)
 	}
 	d, err := datasets.Open(t.Context(), datasets.Options{}, table)
@@ -237,7 +259,13 @@ func TestShowPrintsMappingAndRows(t *testing.T) {
 	if err := d.Show(t.Context(), &b, 3, 40); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"task     ← prompt (1 of 2 rows), question (1 of 2 rows)", "scoring  ← answer (1 of 2 rows)", "x  (in:2)", "user      q [31m", "bad row: in:3:"} {
+	for _, want := range []string{
+		"task     ← prompt (1 of 2 rows), question (1 of 2 rows)",
+		"scoring  ← answer (1 of 2 rows)",
+		"x  (in:2)",
+		"user      q [31m",
+		"bad row: in:3:",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -262,7 +290,14 @@ func TestHubSliceFromTheCache(t *testing.T) {
 		}
 	}
 	o := datasets.Options{Hub: hub.Options{Cache: cache, Offline: true}}
-	for spec, want := range map[string]string{"hf:o/n": "0123", "hf:o/n:train[1:3]": "12", "hf:o/n:train[3:]": "3", "hf:o/n:train[:9]": "0123", "hf:o/n:train[2:2]": "", "hf:o/n:test": "no"} {
+	for spec, want := range map[string]string{
+		"hf:o/n":            "0123",
+		"hf:o/n:train[1:3]": "12",
+		"hf:o/n:train[3:]":  "3",
+		"hf:o/n:train[:9]":  "0123",
+		"hf:o/n:train[2:2]": "",
+		"hf:o/n:test":       "no",
+	} {
 		d, err := datasets.Open(t.Context(), o, spec)
 		if err != nil {
 			t.Fatal(err)

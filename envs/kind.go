@@ -21,7 +21,7 @@ const (
 	Eval  Split = "eval"
 )
 
-// Bundled is an environment with rows of its own. Rows opens a split; the caller closes
+// Bundled is its own environment with rows. Rows opens a split; the caller closes
 // the dataset. The same settings give the same rows, on any machine.
 type Bundled interface {
 	Env

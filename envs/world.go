@@ -38,7 +38,7 @@ type State struct {
 }
 
 // Get returns the value under key; the first caller makes it. Keys are values of
-// unexported types, as with context.WithValue. A nil State makes it anew each time.
+// unexported types, as with context.WithValue. A nil State makes it again each time.
 func (s *State) Get(key any, make func() any) any {
 	if s == nil {
 		return make()

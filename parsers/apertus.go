@@ -37,12 +37,15 @@ func apertusBlock(p *parse, i int) int {
 		p.refuse(i, j, "malformed", "no list after %s", apertusOpen)
 		return j
 	}
-	from, at, closed := i, j+1, false
+	from := i
+	at := j + 1
+	closed := false
 	for {
 		k := p.skipSpace(at)
 		if k < len(p.text) && (p.text[k] == ']' || p.text[k] == ',') {
 			at = k + 1
-			if closed = p.text[k] == ']'; closed {
+			closed = p.text[k] == ']'
+			if closed {
 				break
 			}
 			continue

@@ -235,7 +235,7 @@ func (p *parse) jsonList(i int, keys jsonKeys) (int, error) {
 }
 
 // looseList reads what can be read of a list that is cut or damaged: every item that
-// stands alone is kept, one bad item does not lose the others.
+// is alone is kept, one bad item does not lose the others.
 func (p *parse) looseList(i, end int, err error, keys jsonKeys) (int, error) {
 	if i >= len(p.text) || p.text[i] != '[' || !p.k.Repair {
 		return end, err

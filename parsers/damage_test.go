@@ -82,9 +82,12 @@ func corpusSamples(t testing.TB) []sample {
 	return out
 }
 
-var shards = []string{"<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "</parameter>", "<parameter=x>", "</arg_value>", "<arg_key>",
+var shards = []string{
+	"<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "</parameter>", "<parameter=x>",
+	"</arg_value>", "<arg_key>",
 	"[TOOL_CALLS]", "[ARGS]", "<|tool_call_end|>", "<|tool_call_begin|>", "<|call|>", "<|message|>", "<|end|>", "<｜tool▁call▁end｜>", "</｜DSML｜parameter>", "<|\"|>", "<escape>",
-	"\"", "'", "\\", "{", "}", "[", "]", ":", ",", "\n", "null", "NaN", "word", "</invoke>", "<tool_call|>", "]<]minimax[>[", "```", "<|close|>argument<|sep|>", "</param>", "(", ")", "="}
+	"\"", "'", "\\", "{", "}", "[", "]", ":", ",", "\n", "null", "NaN", "word", "</invoke>", "<tool_call|>", "]<]minimax[>[", "```", "<|close|>argument<|sep|>", "</param>", "(", ")", "=",
+}
 
 // prose are words that markers consist of, in sentences.
 var prose = []string{" to start a call ", " final answer ", "message to return", " The tools are open. ", " response "}
@@ -132,7 +135,8 @@ func TestNoByteVanishes(t *testing.T) {
 		t.Logf("only our own samples: %v", err)
 	} else if !testing.Short() {
 		samples = append(samples, corpusSamples(t)...)
-		if n = 100_000; *long {
+		n = 100_000
+		if *long {
 			n = 1_000_000
 		}
 	}
@@ -239,7 +243,9 @@ func onlyFrames(family, text string, p parsers.Parsed) error {
 		if s.Kind != parsers.InFrame {
 			continue
 		}
-		part, at, mark := text[s.Start:s.End], 0, ""
+		part := text[s.Start:s.End]
+		at := 0
+		mark := ""
 		if strings.HasSuffix(text[:s.Start], "|>") {
 			mark = text[max(0, strings.LastIndex(text[:s.Start], "<|")):s.Start]
 		}
@@ -284,7 +290,8 @@ func callKeeps(text string, s parsers.Span, p parsers.Parsed, under func(a, b in
 		if before := text[:s.Start+w.at]; strings.HasSuffix(before, `index="`) && strings.Trim(w.text, "0123456789") == "" {
 			continue
 		}
-		if frame[w.text] || strings.Contains(have, w.text) || strings.Trim(w.text, "0") == "" && strings.Contains(have, "0") || under(s.Start+w.at, s.Start+w.at+len(w.text)) {
+		if frame[w.text] || strings.Contains(have, w.text) || strings.Trim(w.text, "0") == "" && strings.Contains(have, "0") ||
+			under(s.Start+w.at, s.Start+w.at+len(w.text)) {
 			continue
 		}
 		return fmt.Errorf("%q is not in the call: %s", w.text, have)
@@ -344,7 +351,11 @@ var frame = func() map[string]bool {
 	words := map[string]bool{}
 	for _, f := range families() {
 		for _, args := range []string{`{}`, `{"": ""}`, `{"": 1}`, `{"": true}`} {
-			for _, w := range wordsOf(f.Format(parsers.Parsed{Content: " ", Reasoning: " ", Calls: []parsers.Call{{Name: "", Arguments: args}, {Name: "", Arguments: args}}})) {
+			for _, w := range wordsOf(f.Format(parsers.Parsed{
+				Content:   " ",
+				Reasoning: " ",
+				Calls:     []parsers.Call{{Name: "", Arguments: args}, {Name: "", Arguments: args}},
+			})) {
 				words[w.text] = true
 			}
 		}

@@ -41,7 +41,7 @@ func ParseDialect(name string) (Dialect, error) {
 	return Ours, fmt.Errorf("dialect %q (have %s)", name, strings.Join(dialectNames[:], ", "))
 }
 
-// Text says what happens to content that stands at one side of the calls.
+// Text says what happens to content that is at one side of the calls.
 type Text uint8
 
 // The fates of content.
@@ -120,7 +120,7 @@ func (d Dialect) Knobs(family string) Knobs {
 	return k
 }
 
-// base holds the choices of each dialect where a family has none of its own.
+// base holds the choices of each dialect where its own family has none.
 var base = [...]Knobs{
 	Ours:     {Between: DropText, After: DropText, EmptyObject: true, Think: true, Repair: true, Bare: true, PyObjects: true},
 	VLLM:     {Between: DropText, After: DropText, EmptyObject: true, AllOrNothing: true, Bare: true, DropCut: true, EngineTypes: true},
@@ -137,13 +137,29 @@ var choices = map[string]func(Dialect, *Knobs){
 		k.Unwrap = d == VLLM
 	},
 	"ernie45": func(d Dialect, k *Knobs) { k.Before, k.NoCall = StripLines, StripLines },
-	"minimax": func(d Dialect, k *Knobs) { k.Before, k.AllOrNothing, k.NeedArgs = Strip, false, d == VLLM },
-	"jamba":   func(d Dialect, k *Knobs) { k.NeedClose = true },
-	"xlam":    func(d Dialect, k *Knobs) { k.Before, k.After, k.Unwrap = Strip, Strip, d == VLLM },
-	"apertus": func(d Dialect, k *Knobs) { k.Before, k.After, k.Join = Strip, Strip, apertusJoin(d) },
+	"minimax": func(d Dialect, k *Knobs) {
+		k.Before = Strip
+		k.AllOrNothing = false
+		k.NeedArgs = d == VLLM
+	},
+	"jamba": func(d Dialect, k *Knobs) { k.NeedClose = true },
+	"xlam": func(d Dialect, k *Knobs) {
+		k.Before = Strip
+		k.After = Strip
+		k.Unwrap = d == VLLM
+	},
+	"apertus": func(d Dialect, k *Knobs) {
+		k.Before = Strip
+		k.After = Strip
+		k.Join = apertusJoin(d)
+	},
 	"dots": func(d Dialect, k *Knobs) {
-		k.DropUnknown, k.EatStray, k.AllOrNothing = d == VLLM, d == VLLM, false
-		k.NoCut, k.EngineTypes, k.ObjectArgs = d == VLLM, false, d == VLLM
+		k.DropUnknown = d == VLLM
+		k.EatStray = d == VLLM
+		k.AllOrNothing = false
+		k.NoCut = d == VLLM
+		k.EngineTypes = false
+		k.ObjectArgs = d == VLLM
 	},
 	"llama3_json": llamaChoices,
 	"llama4_json": llamaChoices,
@@ -151,14 +167,22 @@ var choices = map[string]func(Dialect, *Knobs){
 	"gigachat3":   func(d Dialect, k *Knobs) { k.NeedArgs, k.Repair = true, false },
 	"granite": func(d Dialect, k *Knobs) {
 		if d == VLLM { // an engine since 0.33
-			k.Before, k.AllOrNothing, k.EatFrames = Strip, false, true
+			k.Before = Strip
+			k.AllOrNothing = false
+			k.EatFrames = true
 		}
 	},
 	"deepseek_v3": func(d Dialect, k *Knobs) {
-		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
+		k.NeedClose = false
+		k.NeedEnd = d != Ours
+		k.NeedJSON = d == SGLang
+		k.AllOrNothing = d == SGLang
 	},
 	"deepseek_v3_1": func(d Dialect, k *Knobs) {
-		k.NeedClose, k.NeedEnd, k.NeedJSON, k.AllOrNothing = false, d != Ours, d == SGLang, d == SGLang
+		k.NeedClose = false
+		k.NeedEnd = d != Ours
+		k.NeedJSON = d == SGLang
+		k.AllOrNothing = d == SGLang
 	},
 	"deepseek_v32":      func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
 	"deepseek_v4":       func(d Dialect, k *Knobs) { engine(d, k); k.Before = deepseekBefore(d); k.StripValues = d == SGLang },
@@ -175,12 +199,21 @@ var choices = map[string]func(Dialect, *Knobs){
 	"functionary_v3_2":  func(d Dialect, k *Knobs) { channels(d, k); k.NeedClose = false },
 	"response_template": channels,
 	"plamo3": func(d Dialect, k *Knobs) {
-		k.NeedClose, k.NeedEnd, k.NeedJSON, k.Coerce = d != Ours, d != Ours, d != Ours, d == VLLM
+		k.NeedClose = d != Ours
+		k.NeedEnd = d != Ours
+		k.NeedJSON = d != Ours
+		k.Coerce = d == VLLM
 	},
 	"solar_open": func(d Dialect, k *Knobs) { k.NeedClose = false },
 	"k2_horizon": func(d Dialect, k *Knobs) {
-		k.Before, k.After, k.NeedClose, k.NeedEnd = Verbatim, Verbatim, d == VLLM, d == VLLM
-		k.DropUnknown, k.JSONUndeclared, k.LooseBool, k.KeepNull = d == VLLM || d == SGLang, d == SGLang, d == SGLang, d == SGLang
+		k.Before = Verbatim
+		k.After = Verbatim
+		k.NeedClose = d == VLLM
+		k.NeedEnd = d == VLLM
+		k.DropUnknown = d == VLLM || d == SGLang
+		k.JSONUndeclared = d == SGLang
+		k.LooseBool = d == SGLang
+		k.KeepNull = d == SGLang
 	},
 	"qwen3_coder": qwenChoices,
 	"qwen3_xml":   func(d Dialect, k *Knobs) { qwenChoices(d, k); k.PyObjects = true },
@@ -201,53 +234,79 @@ var choices = map[string]func(Dialect, *Knobs){
 	"poolside_v1": func(d Dialect, k *Knobs) {
 		engine(d, k)
 		k.EatFrames = false
-		k.Before, k.NeedEnd, k.NoCut, k.JSONUndeclared, k.JSONButText = Verbatim, true, d == VLLM, d == VLLM || d == SGLang, d == VLLM || d == SGLang
+		k.Before = Verbatim
+		k.NeedEnd = true
+		k.NoCut = d == VLLM
+		k.JSONUndeclared = d == VLLM || d == SGLang
+		k.JSONButText = d == VLLM || d == SGLang
 	},
 	"hy_v3": func(d Dialect, k *Knobs) { engine(d, k); k.LooseBool, k.KeepNull = d == SGLang, d == SGLang },
 	"hy_v4": engine,
 	"step3": func(d Dialect, k *Knobs) {
-		k.Before, k.After, k.NeedClose, k.AllOrNothing, k.EngineTypes = Strip, Strip, d != Ours, false, false
+		k.Before = Strip
+		k.After = Strip
+		k.NeedClose = d != Ours
+		k.AllOrNothing = false
+		k.EngineTypes = false
 		k.TextUntyped, k.JSONButText = d == SGLang, d == SGLang
 	},
 	"minimax_m2": func(d Dialect, k *Knobs) {
 		engine(d, k)
-		k.Before, k.DropUnknown, k.LooseBool = minimaxBefore(d), true, d == SGLang
+		k.Before = minimaxBefore(d)
+		k.DropUnknown = true
+		k.LooseBool = d == SGLang
 		keepAfter(d, k)
 	},
 	"minimax_m3": func(d Dialect, k *Knobs) { engine(d, k); k.Before = Verbatim },
 	"minicpm5": func(d Dialect, k *Knobs) {
-		k.AllOrNothing, k.Before, k.After, k.Between = false, Verbatim, Verbatim, Verbatim
+		k.AllOrNothing = false
+		k.Before = Verbatim
+		k.After = Verbatim
+		k.Between = Verbatim
 		switch d {
 		case VLLM:
-			k.Before, k.After, k.Between = DropText, DropText, DropText
+			k.Before = DropText
+			k.After = DropText
+			k.Between = DropText
 		case SGLang:
 			k.After = DropText
 		}
 	},
 	"gemma4": func(d Dialect, k *Knobs) {
 		stripped(d, k)
-		if k.DropUnknown = false; d == SGLang || d == VLLM {
+		k.DropUnknown = false
+		if d == SGLang || d == VLLM {
 			k.After = Verbatim
 		}
 	},
 	"functiongemma": func(_ Dialect, k *Knobs) { k.Before, k.AllOrNothing = Strip, false },
 	"pythonic": func(d Dialect, k *Knobs) {
-		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
+		k.Before = Verbatim
+		k.Between = Verbatim
+		k.After = Verbatim
 		k.NeedClose = d != Ours
 	},
 	"llama4_pythonic": func(d Dialect, k *Knobs) {
-		k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
+		k.Before = Verbatim
+		k.Between = Verbatim
+		k.After = Verbatim
 		k.NeedClose = d != Ours
 	},
 	"olmo3": func(d Dialect, k *Knobs) { k.NeedClose = d == VLLM },
 	"lfm2": func(d Dialect, k *Knobs) {
 		k.NoCut, k.NeedClose = d == VLLM, k.NeedClose || d == VLLM
-		k.Before, k.After, k.Between = Strip, Verbatim, DropText
+		k.Before = Strip
+		k.After = Verbatim
+		k.Between = DropText
 		if d == SGLang {
 			k.After = DropText
 		}
 		if d == VLLM {
-			k.After, k.Between, k.Before, k.Join, k.AllOrNothing = Strip, Strip, Strip, "\n", false
+			k.After = Strip
+			k.Between = Strip
+			k.Before = Strip
+			k.Join = "\n"
+			k.AllOrNothing = false
 		}
 	},
 }
@@ -262,7 +321,10 @@ func apertusJoin(d Dialect) string {
 // engine is what the families of vLLM's shared engine have in common.
 func engine(d Dialect, k *Knobs) {
 	if d == VLLM {
-		k.AllOrNothing, k.Think, k.LooseClose, k.EatFrames = false, true, true, true
+		k.AllOrNothing = false
+		k.Think = true
+		k.LooseClose = true
+		k.EatFrames = true
 	}
 	if d == SGLang {
 		k.DropUnknown = true
@@ -308,7 +370,9 @@ func glmChoices(d Dialect, k *Knobs) {
 // keptText is GLM's choices where all text beside the calls is content.
 func keptText(d Dialect, k *Knobs) {
 	glmChoices(d, k)
-	k.Before, k.Between, k.After = Verbatim, Verbatim, Verbatim
+	k.Before = Verbatim
+	k.Between = Verbatim
+	k.After = Verbatim
 }
 
 func deepseekBefore(d Dialect) Text {
@@ -320,10 +384,15 @@ func deepseekBefore(d Dialect) Text {
 
 func kimiChoices(d Dialect, k *Knobs) {
 	engine(d, k)
-	k.Before, k.DropUnknown, k.NeedClose = Verbatim, false, false
-	k.NeedEnd, k.Coerce, k.ObjectArgs = d == Upstream, d == VLLM, d == SGLang
+	k.Before = Verbatim
+	k.DropUnknown = false
+	k.NeedClose = false
+	k.NeedEnd = d == Upstream
+	k.Coerce = d == VLLM
+	k.ObjectArgs = d == SGLang
 	k.EatFrames = k.EatFrames || d == SGLang
-	if k.KeepBlank = d == VLLM; d == VLLM {
+	k.KeepBlank = d == VLLM
+	if d == VLLM {
 		k.After = Verbatim
 	}
 	if d == Upstream {
@@ -337,14 +406,19 @@ func llamaChoices(d Dialect, k *Knobs) {
 	case VLLM:
 		k.Before = DropText
 	case SGLang:
-		k.Before, k.Between, k.After = Verbatim, DropText, Verbatim
+		k.Before = Verbatim
+		k.Between = DropText
+		k.After = Verbatim
 	}
 }
 
 func mistralChoices(d Dialect, k *Knobs) {
 	switch d {
 	case SGLang:
-		k.Before, k.After, k.NeedJSON, k.ObjectArgs = Strip, Verbatim, true, true
+		k.Before = Strip
+		k.After = Verbatim
+		k.NeedJSON = true
+		k.ObjectArgs = true
 	case VLLM:
 		k.AllOrNothing = false
 	}
@@ -357,5 +431,9 @@ func museChoices(d Dialect, k *Knobs) {
 
 // channels keeps every text that a channel format gives to the user.
 func channels(_ Dialect, k *Knobs) {
-	k.Before, k.Between, k.After, k.AllOrNothing, k.DropUnknown = Verbatim, Verbatim, Verbatim, false, false
+	k.Before = Verbatim
+	k.Between = Verbatim
+	k.After = Verbatim
+	k.AllOrNothing = false
+	k.DropUnknown = false
 }

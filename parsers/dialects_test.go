@@ -47,19 +47,34 @@ func TestDialectsAsTheirPeers(t *testing.T) {
 		{"granite", parsers.VLLM, "", `<|tool_call|>[{"name": "ls", "arguments": "{\"n\": 3}"}]`, "", []string{`ls {"n": 3}`}},
 		// Calls that are cut.
 		{"granite4", parsers.VLLM, "", "<tool_call>\n{\"name\": \"ls\", \"arguments\": {}}\n", "<tool_call>\n{\"name\": \"ls\", \"arguments\": {}}\n", nil},
-		{"kimi_k3", parsers.VLLM, "", `<|open|>response<|sep|>Hi<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool="ls" index="1"<|sep|><|open|>argument key="n" type="object"<|sep|>3<|close|>argument<|sep|>`, "Hi", nil},
-		{"dots", parsers.VLLM, "", `Hi<dots_function_call>{"name": "ls", "arguments": {}}</dots_func`, `Hi<dots_function_call>{"name": "ls", "arguments": {}}</dots_func`, nil},
+		{
+			"kimi_k3", parsers.VLLM, "",
+			`<|open|>response<|sep|>Hi<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool="ls" index="1"<|sep|><|open|>argument key="n" type="object"<|sep|>3<|close|>argument<|sep|>`,
+			"Hi", nil,
+		},
+		{
+			"dots", parsers.VLLM, "", `Hi<dots_function_call>{"name": "ls", "arguments": {}}</dots_func`,
+			`Hi<dots_function_call>{"name": "ls", "arguments": {}}</dots_func`, nil,
+		},
 		{"lfm2", parsers.VLLM, "", "Hi<|tool_call_start|>[ls(n=3), now(", "Hi<|tool_call_start|>[ls(n=3), now(", nil},
 		{"lfm2", parsers.VLLM, "", "Hi<|tool_call_start|>[ls(n=3)]", "Hi", []string{`ls {"n": 3}`}},
 		{"inkling", parsers.VLLM, "", inkling + `{"path": "/t`, "", []string{`ls {"path": "/t`}},
 		{"inkling", parsers.VLLM, "", inkling + `{"n": tru}}<|end_message|>`, "", []string{`ls {"n": tru}`}},
-		{"functiongemma", parsers.VLLM, "", "Hi<start_function_call>call:ls{path:<escape>/tmp<escape>,n:<escape>12<escape>,deep:true}<end_function_call>", "Hi", []string{`ls {"path": "/tmp", "n": 12}`}},
+		{"functiongemma",
+			parsers.VLLM,
+			"",
+			"Hi<start_function_call>call:ls{path:<escape>/tmp<escape>,n:<escape>12<escape>,deep:true}<end_function_call>",
+			"Hi",
+			[]string{`ls {"path": "/tmp", "n": 12}`}},
 		{"functiongemma", parsers.VLLM, "", "Hi<start_function_call>call:ls{path:<escape>/t", "Hi", []string{`ls {}`}},
 		// Arguments that are a text.
 		{"granite4", parsers.VLLM, "", `<tool_call>{"name": "ls", "arguments": "{\"n\": 3}"}</tool_call>`, "", []string{`ls {"n": 3}`}},
 		{"hermes", parsers.VLLM, "", `<tool_call>{"name": "ls", "arguments": "{\"n\": 3}"}</tool_call>`, "", []string{`ls "{\"n\": 3}"`}},
-		{"kimi_k2", parsers.SGLang, "", `<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>"5"<|tool_call_end|><|tool_calls_section_end|>`,
-			"", nil},
+		{
+			"kimi_k2", parsers.SGLang, "",
+			`<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>"5"<|tool_call_end|><|tool_calls_section_end|>`,
+			"", nil,
+		},
 		// Values by the schema: vLLM's engine.
 		{"qwen3_coder", parsers.VLLM, `{"type": "integer"}`, coder("true"), "", []string{`ls {"path": true}`}},
 		{"qwen3_coder", parsers.VLLM, `{"type": "boolean"}`, coder("[1]"), "", []string{`ls {"path": [1]}`}},
@@ -81,7 +96,12 @@ func TestDialectsAsTheirPeers(t *testing.T) {
 		{"step3", parsers.SGLang, `{"type": ["string", "number"]}`, step("5"), "", []string{`ls {"path": 5}`}},
 		{"step3", parsers.SGLang, `{"type": "string"}`, step("null"), "", []string{`ls {"path": "null"}`}},
 		{"step3", parsers.SGLang, `{"anyOf": [{"type": "integer"}, {"type": "null"}]}`, step("5"), "", []string{`ls {"path": "5"}`}},
-		{"muse_glimmer", parsers.SGLang, `{"type": "string"}`, "to=ls<|message|><atem:function_calls>\n<atem:invoke name=\"ls\">\n<atem:parameter name=\"path\">5</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|>", "", []string{`ls {"path": 5}`}},
+		{"muse_glimmer",
+			parsers.SGLang,
+			`{"type": "string"}`,
+			"to=ls<|message|><atem:function_calls>\n<atem:invoke name=\"ls\">\n<atem:parameter name=\"path\">5</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|>",
+			"",
+			[]string{`ls {"path": 5}`}},
 	}
 	for _, tt := range tests {
 		f, err := parsers.Standard().Get(tt.family)
@@ -90,7 +110,10 @@ func TestDialectsAsTheirPeers(t *testing.T) {
 		}
 		tools := probeTools
 		if tt.schema != "" {
-			tools = []trajectory.ToolSpec{{Name: "ls", Parameters: json.RawMessage(`{"type": "object", "properties": {"path": ` + tt.schema + `}, "$defs": {"N": {"type": "integer"}}}`)}}
+			tools = []trajectory.ToolSpec{{
+				Name:       "ls",
+				Parameters: json.RawMessage(`{"type": "object", "properties": {"path": ` + tt.schema + `}, "$defs": {"N": {"type": "integer"}}}`),
+			}}
 		}
 		p := f.Parse(tt.text, parsers.ParseOptions{Tools: tools, Dialect: tt.dialect})
 		var calls []string

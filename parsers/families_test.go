@@ -33,58 +33,173 @@ func TestLateFamilies(t *testing.T) {
 		calls              []string
 		faults             bool
 	}{
-		{"a blank in every tag", "deepseek_v41", "hm</think>Hi.<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"ls\">\n<｜DSML｜ parameter name=\"n\" string=\"false\">3</｜DSML｜ parameter>\n" +
-			"</｜DSML｜ invoke>\n</｜DSML｜ calls>", "Hi.", "hm", three, false},
+		{
+			"a blank in every tag", "deepseek_v41",
+			"hm</think>Hi.<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"ls\">\n<｜DSML｜ parameter name=\"n\" string=\"false\">3</｜DSML｜ parameter>\n" +
+				"</｜DSML｜ invoke>\n</｜DSML｜ calls>", "Hi.", "hm", three, false,
+		},
 		{"GCML and the marks behind it", "gigachat35", gcml("ls") + "<|message_sep|></s>", "", "", []string{`ls {"path": "5"} complete`}, false},
 		{"marks behind content", "gigachat35", "Hi.<|message_sep|>\n", "Hi.", "", nil, false},
 		{"an unknown tool", "gigachat35", gcml("zz"), gcml("zz"), "", nil, true},
 		{"no mark behind the name", "hy_v4", "<tool_calls><tool_call>ls" + keys + "</tool_call></tool_calls>", "", "", both, false},
-		{"a suffix on every token", "hy_v4", "<think:6124c78e>hm</think:6124c78e>" + strings.NewReplacer("<tool_calls>", "<tool_calls:6124c78e>", "key>", "key:6124c78e>",
-			"value>", "value:6124c78e>", "call>", "call:6124c78e>", "calls>", "calls:6124c78e>").Replace("<tool_calls><tool_call>ls"+keys+"</tool_call></tool_calls>"), "", "hm", both, false},
-		{"a suffix, no group", "hy_v3", "Hi.\n<tool_call:ab>ls<tool_sep:ab>\n<arg_key:ab>n</arg_key:ab>\n<arg_value:ab>3</arg_value:ab>\n</tool_call:ab>", "Hi.", "",
-			[]string{`ls {"n": 3} recovered`}, true},
+		{
+			"a suffix on every token", "hy_v4",
+			"<think:6124c78e>hm</think:6124c78e>" + strings.NewReplacer("<tool_calls>", "<tool_calls:6124c78e>", "key>", "key:6124c78e>",
+				"value>", "value:6124c78e>", "call>", "call:6124c78e>", "calls>", "calls:6124c78e>").Replace("<tool_calls><tool_call>ls"+keys+"</tool_call></tool_calls>"), "", "hm", both, false,
+		},
+		{
+			"a suffix, no group",
+			"hy_v3",
+			"Hi.\n<tool_call:ab>ls<tool_sep:ab>\n<arg_key:ab>n</arg_key:ab>\n<arg_value:ab>3</arg_value:ab>\n</tool_call:ab>",
+			"Hi.",
+			"",
+			[]string{`ls {"n": 3} recovered`},
+			true,
+		},
 		{"a call between sentences", "spark25", "Hi.\n<tool_call>ls\n" + keys + "\n</tool_call>\nSo.", "Hi.\n\nSo.", "", both, false},
-		{"values verbatim", "iquest_q1", "<iquest_tool_call>ls\n<arg_key>path</arg_key> <arg_value>  \"1\"\n</arg_value>\n</iquest_tool_call>", "", "", []string{`ls {"path": "  \"1\"\n"} complete`}, false},
+		{"values verbatim",
+			"iquest_q1",
+			"<iquest_tool_call>ls\n<arg_key>path</arg_key> <arg_value>  \"1\"\n</arg_value>\n</iquest_tool_call>",
+			"",
+			"",
+			[]string{`ls {"path": "  \"1\"\n"} complete`},
+			false},
 		{"foreign text in the body", "iquest_q1", "<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value>and so on</iquest_tool_call>",
 			"<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value>and so on</iquest_tool_call>", "", nil, true},
-		{"a call behind one that is none", "iquest_q1", "<iquest_tool_call>ls<arg_key>o</arg_key><arg_value>{\"a\": 1, \"a\": 2}</arg_value><arg_key>n</arg_key>oops</iquest_tool_call>" +
-			"<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value></iquest_tool_call>", "", "", three, true},
+		{
+			"a call behind one that is none", "iquest_q1",
+			"<iquest_tool_call>ls<arg_key>o</arg_key><arg_value>{\"a\": 1, \"a\": 2}</arg_value><arg_key>n</arg_key>oops</iquest_tool_call>" +
+				"<iquest_tool_call>ls<arg_key>n</arg_key><arg_value>3</arg_value></iquest_tool_call>", "", "", three, true,
+		},
 		{"keys and values", "k2_horizon", "Hi." + ifm + "</ifm|tool_calls>", "Hi.", "", three, false},
-		{"types in the text", "k2_horizon", "<ifm|tool_calls>\n<ifm|tool_call>ls\n<ifm|arg_key>n</ifm|arg_key>\n<ifm|arg_type>string</ifm|arg_type>\n<ifm|arg_value>3</ifm|arg_value>\n" +
-			"<ifm|arg_key>zz</ifm|arg_key>\n<ifm|arg_type>integer</ifm|arg_type>\n<ifm|arg_value>3</ifm|arg_value>\n</ifm|tool_call>\n</ifm|tool_calls>", "", "", []string{`ls {"n": 3, "zz": 3} complete`}, false},
-		{"an object", "k2_horizon", `<ifm|tool_calls><ifm|tool_call>{"name": "ls", "arguments": {"n": 3}}</ifm|tool_call><ifm|tool_call>now</ifm|tool_call></ifm|tool_calls>`, "", "",
-			[]string{`ls {"n": 3} complete`, `now {} complete`}, false},
+		{
+			"types in the text",
+			"k2_horizon",
+			"<ifm|tool_calls>\n<ifm|tool_call>ls\n<ifm|arg_key>n</ifm|arg_key>\n<ifm|arg_type>string</ifm|arg_type>\n<ifm|arg_value>3</ifm|arg_value>\n" +
+				"<ifm|arg_key>zz</ifm|arg_key>\n<ifm|arg_type>integer</ifm|arg_type>\n<ifm|arg_value>3</ifm|arg_value>\n</ifm|tool_call>\n</ifm|tool_calls>",
+			"",
+			"",
+			[]string{`ls {"n": 3, "zz": 3} complete`},
+			false,
+		},
+		{
+			"an object",
+			"k2_horizon",
+			`<ifm|tool_calls><ifm|tool_call>{"name": "ls", "arguments": {"n": 3}}</ifm|tool_call><ifm|tool_call>now</ifm|tool_call></ifm|tool_calls>`,
+			"",
+			"",
+			[]string{`ls {"n": 3} complete`, `now {} complete`},
+			false,
+		},
 		{"a group that is not closed", "k2_horizon", ifm, "", "", []string{`ls {"n": 3} recovered`}, true},
 		{"a call without a group", "k2_horizon", "Hi.\n<ifm|tool_call>now</ifm|tool_call>", "Hi.", "", []string{`now {} recovered`}, true},
 		{"an effort", "k2_horizon", "<ifm|think_faster>hm</ifm|think_faster>" + ifm + "</ifm|tool_calls>", "", "hm", three, false},
 		{"a group ends reasoning", "k2_horizon", "<ifm|think>hm" + ifm + "</ifm|tool_calls>", "", "hm", []string{`ls {"n": 3} ambiguous`}, true},
-		{"PLaMo", "plamo3", "Hi." + plamo(`<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"n": 3}<|plamo:end_tool_arguments:plamo|>`) + "<|plamo:tag|>", "Hi.", "", three, false},
-		{"PLaMo without a constraint", "plamo3", plamo(`<|plamo:begin_tool_arguments:plamo|><|plamo:msg|>{"n": 3}<|plamo:end_tool_arguments:plamo|>`), "", "", three, false},
-		{"PLaMo without arguments", "plamo3", plamo(`<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|><|plamo:end_tool_arguments:plamo|>`), "", "", []string{`ls {} complete`}, false},
-		{"recipients", "muse", " to=self<|message|>I need it.<|eom|><|start|>assistant<|message|>Now.<|eom|><|start|>assistant to=commentary<|message|>One moment.<|eom|>" +
-			"<|start|>assistant to=developer<|message|>note<|eom|><|start|>assistant to=now<|message|><atem:function_calls>\n<atem:invoke name=\"now\">\n</atem:invoke>\n</atem:function_calls><|eom|>",
-			"One moment.", "I need it.Now.", []string{`now {} complete`}, true},
-		{"elements in a channel", "beam", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant to=ls<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"path\">\na\nb\n</rfl:parameter>" +
-			"<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|call|>", "", "hm", []string{`ls {"path": "a\nb", "n": 3} complete`}, false},
-		{"an element that the next closes", "beam", " to=ls<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"path\">\na\n<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|end|><|start|>assistant",
-			"", "", []string{`ls {"path": "a", "n": 3} recovered`}, true},
-		{"its own id", "solar_open", "Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "", three, false},
-		{"a list between tags", "nemotron_nano_v2", "<think>hm</think><TOOLCALL>[{\"name\": \"ls\", \"arguments\": {\"n\": 3}}]</TOOLCALL>", "", "hm", three, false},
+		{
+			"PLaMo", "plamo3",
+			"Hi." + plamo(`<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"n": 3}<|plamo:end_tool_arguments:plamo|>`) + "<|plamo:tag|>",
+			"Hi.", "", three, false,
+		},
+		{
+			"PLaMo without a constraint", "plamo3",
+			plamo(`<|plamo:begin_tool_arguments:plamo|><|plamo:msg|>{"n": 3}<|plamo:end_tool_arguments:plamo|>`), "", "", three, false,
+		},
+		{"PLaMo without arguments",
+			"plamo3",
+			plamo(`<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|><|plamo:end_tool_arguments:plamo|>`),
+			"",
+			"",
+			[]string{`ls {} complete`},
+			false},
+		{
+			"recipients",
+			"muse",
+			" to=self<|message|>I need it.<|eom|><|start|>assistant<|message|>Now.<|eom|><|start|>assistant to=commentary<|message|>One moment.<|eom|>" +
+				"<|start|>assistant to=developer<|message|>note<|eom|><|start|>assistant to=now<|message|><atem:function_calls>\n<atem:invoke name=\"now\">\n</atem:invoke>\n</atem:function_calls><|eom|>",
+			"One moment.",
+			"I need it.Now.",
+			[]string{`now {} complete`},
+			true,
+		},
+		{
+			"elements in a channel",
+			"beam",
+			"<|channel|>analysis<|message|>hm<|end|><|start|>assistant to=ls<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"path\">\na\nb\n</rfl:parameter>" +
+				"<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|call|>",
+			"",
+			"hm",
+			[]string{`ls {"path": "a\nb", "n": 3} complete`},
+			false,
+		},
+		{
+			"an element that the next closes",
+			"beam",
+			" to=ls<|channel|>analysis <|constrain|>xml<|message|><rfl:parameter name=\"path\">\na\n<rfl:parameter name=\"n\">\n3\n</rfl:parameter><|end|><|start|>assistant",
+			"",
+			"",
+			[]string{`ls {"path": "a", "n": 3} recovered`},
+			true,
+		},
+		{
+			"its own id", "solar_open",
+			"Hi.<|tool_calls|><|tool_call:begin|>c1<|tool_call:name|>ls<|tool_call:args|>{\"n\": 3}<|tool_call:end|>", "Hi.", "",
+			three, false,
+		},
+		{
+			"a list between tags", "nemotron_nano_v2",
+			"<think>hm</think><TOOLCALL>[{\"name\": \"ls\", \"arguments\": {\"n\": 3}}]</TOOLCALL>", "", "hm", three, false,
+		},
 		{"an element around an object", "functionary_v3_1", "Hi.<function=ls>{\"n\": 3}</function>", "Hi.", "", three, false},
-		{"the closing tag in a value", "functionary_v3_1", `<function=ls>{"path": "a</function>b"}</function>`, "", "", []string{`ls {"path": "a</function>b"} complete`}, false},
+		{"the closing tag in a value",
+			"functionary_v3_1",
+			`<function=ls>{"path": "a</function>b"}</function>`,
+			"",
+			"",
+			[]string{`ls {"path": "a</function>b"} complete`},
+			false},
 		{"an element that is not closed", "functionary_v3_1", `<function=ls>{"n": 3}`, "", "", []string{`ls {"n": 3} recovered`}, true},
 		{"a message to a tool", "functionary_v3_2", ">>>all\nHi.>>>ls\n{\"n\": 3}", "Hi.", "", three, false},
 		{"the mark in the prompt", "functionary_v3_2", "ls\n{\"n\": 3}>>>now\n{}", "", "", []string{`ls {"n": 3} complete`, `now {} complete`}, false},
-		{"a prompt of Python in prose and in a value", "functionary_v3_2", "all\nType >>> x\n>>>ls\n{\"path\": \">>>now\\n{}\"}", "Type >>> x\n", "", []string{`ls {"path": ">>>now\n{}"} complete`}, false},
+		{"a prompt of Python in prose and in a value",
+			"functionary_v3_2",
+			"all\nType >>> x\n>>>ls\n{\"path\": \">>>now\\n{}\"}",
+			"Type >>> x\n",
+			"",
+			[]string{`ls {"path": ">>>now\n{}"} complete`},
+			false},
 		{"a message that is cut", "functionary_v3_2", "all\nHi.>>>ls\n{\"n\": 3", "Hi.", "", []string{`ls {"n": 3 truncated`}, true},
 		{"a header that is cut", "functionary_v3_2", "all\nHi.>>>ls", "Hi.", "", nil, true},
 		{"no header", "functionary_v3_2", "Paris\nis nice", "Paris\nis nice", "", nil, false},
-		{"values as they are", "mimo", "<tool_call>\n<function=ls>\n<parameter=path>a\n</parameter>\n</function>\n</tool_call>", "", "", []string{`ls {"path": "a\n"} complete`}, false},
-		{"blanks are content", "step5", "Hi.\n\n<tool_call>\n<function=ls>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>", "Hi.\n\n", "", three, false},
-		{"Seed with newlines around every value", "seed_oss", "<seed:tool_call>\n<function=ls>\n<parameter=path>\n/a\n</parameter>\n<parameter=n>\n3\n</parameter>\n</function>\n</seed:tool_call>", "", "",
-			[]string{`ls {"path": "/a", "n": 3} recovered`}, true},
-		{"Seed as its template writes", "seed_oss", "<seed:tool_call>\n<function=ls>\n<parameter=path>\n/a\n</parameter>\n<parameter=n>3</parameter>\n</function>\n</seed:tool_call>", "", "",
-			[]string{`ls {"path": "\n/a\n", "n": 3} complete`}, false},
+		{"values as they are",
+			"mimo",
+			"<tool_call>\n<function=ls>\n<parameter=path>a\n</parameter>\n</function>\n</tool_call>",
+			"",
+			"",
+			[]string{`ls {"path": "a\n"} complete`},
+			false},
+		{
+			"blanks are content", "step5",
+			"Hi.\n\n<tool_call>\n<function=ls>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>", "Hi.\n\n", "", three,
+			false,
+		},
+		{
+			"Seed with newlines around every value",
+			"seed_oss",
+			"<seed:tool_call>\n<function=ls>\n<parameter=path>\n/a\n</parameter>\n<parameter=n>\n3\n</parameter>\n</function>\n</seed:tool_call>",
+			"",
+			"",
+			[]string{`ls {"path": "/a", "n": 3} recovered`},
+			true,
+		},
+		{
+			"Seed as its template writes",
+			"seed_oss",
+			"<seed:tool_call>\n<function=ls>\n<parameter=path>\n/a\n</parameter>\n<parameter=n>3</parameter>\n</function>\n</seed:tool_call>",
+			"",
+			"",
+			[]string{`ls {"path": "\n/a\n", "n": 3} complete`},
+			false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.family+" "+tt.name, func(t *testing.T) {
@@ -93,7 +208,8 @@ func TestLateFamilies(t *testing.T) {
 			for _, c := range got.Calls {
 				calls = append(calls, spelled(c))
 			}
-			if !reflect.DeepEqual(calls, tt.calls) || strings.TrimSuffix(got.Content, "\n") != strings.TrimSuffix(tt.content, "\n") || got.Reasoning != tt.reasoning || (len(got.Faults) > 0) != tt.faults {
+			if !reflect.DeepEqual(calls, tt.calls) || strings.TrimSuffix(got.Content, "\n") != strings.TrimSuffix(tt.content, "\n") ||
+				got.Reasoning != tt.reasoning || (len(got.Faults) > 0) != tt.faults {
 				t.Errorf("%q:\n\tcalls %q, content %q, reasoning %q, faults %+v", tt.in, calls, got.Content, got.Reasoning, got.Faults)
 			}
 			if err := checkLaws(tt.in, got); err != nil {
@@ -220,11 +336,23 @@ func TestNewestPeers(t *testing.T) {
 		{parsers.VLLM, "reasoning:qwen3+hermes", `<think>a <tool_call>{"name": "now", "arguments": {}}</tool_call> b</think>c`, "", []string{"now {}"}},
 		{parsers.Ours, "reasoning:qwen3+hermes", `<think>a <tool_call>{"name": "now", "arguments": {}}</tool_call> b</think>c`, "c", nil},
 		{parsers.VLLM, "granite", `Sure.<|tool_call|>[{"name": "now", "arguments": {}}]`, "Sure.", []string{"now {}"}},
-		{parsers.VLLM, "muse_glimmer", "to=ls<|message|><atem:function_calls><atem:invoke name=\"ls\"><atem:parameter name=\"path\">12</atem:parameter></atem:invoke></atem:function_calls><|eom|>", "", []string{`ls {"path": 12}`}},
-		{parsers.Ours, "muse_glimmer", "to=ls<|message|><atem:function_calls><atem:invoke name=\"ls\"><atem:parameter name=\"path\">12</atem:parameter></atem:invoke></atem:function_calls><|eom|>", "", []string{`ls {"path": "12"}`}},
+		{parsers.VLLM,
+			"muse_glimmer",
+			"to=ls<|message|><atem:function_calls><atem:invoke name=\"ls\"><atem:parameter name=\"path\">12</atem:parameter></atem:invoke></atem:function_calls><|eom|>",
+			"",
+			[]string{`ls {"path": 12}`}},
+		{parsers.Ours,
+			"muse_glimmer",
+			"to=ls<|message|><atem:function_calls><atem:invoke name=\"ls\"><atem:parameter name=\"path\">12</atem:parameter></atem:invoke></atem:function_calls><|eom|>",
+			"",
+			[]string{`ls {"path": "12"}`}},
 		{parsers.VLLM, "poolside_v1", cutGLM, cutGLM, nil},
 		{parsers.VLLM, "poolside_v1", "<tool_call>ls\n<arg_key>zz</arg_key>\n<arg_value>5</arg_value>\n</tool_call>", "", []string{`ls {"zz": 5}`}},
-		{parsers.SGLang, "glm47", "<tool_call>ls<arg_key>zz</arg_key><arg_value>5</arg_value><arg_key>path</arg_key><arg_value>null</arg_value></tool_call>", "", []string{`ls {"zz": 5, "path": "null"}`}},
+		{parsers.SGLang,
+			"glm47",
+			"<tool_call>ls<arg_key>zz</arg_key><arg_value>5</arg_value><arg_key>path</arg_key><arg_value>null</arg_value></tool_call>",
+			"",
+			[]string{`ls {"zz": 5, "path": "null"}`}},
 		{parsers.VLLM, "hermes", `<tool_call>{"name": "ls", "arguments": "{\"n\": 3}"}</tool_call>`, "", []string{`ls "{\"n\": 3}"`}},
 		{parsers.SGLang, "qwen", "<tool_call>\n{\"name\": \"ls\", \"arguments\": \"{}\"}\n</tool_call>", "", []string{`ls "{}"`}},
 		{parsers.Ours, "hermes", `<tool_call>{"name": "ls", "arguments": "{\"n\": 3}"}</tool_call>`, "", []string{`ls {"n": 3}`}},
@@ -263,7 +391,8 @@ func TestFunctionaryCode(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := f.Parse(tt.text, parsers.ParseOptions{Tools: tools})
-		if p.Content != tt.content || len(p.Calls) != 1 || p.Calls[0].Name != "python" || p.Calls[0].Arguments != tt.want || p.Calls[0].State != parsers.Complete {
+		if p.Content != tt.content || len(p.Calls) != 1 || p.Calls[0].Name != "python" || p.Calls[0].Arguments != tt.want ||
+			p.Calls[0].State != parsers.Complete {
 			t.Errorf("%s %q: %+v", tt.family, tt.text, p)
 		}
 	}

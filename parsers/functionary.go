@@ -152,7 +152,8 @@ func readFunctionary32(p *parse) {
 func (p *parse) functionaryHeader(from int) (to string, body int) {
 	line, rest, ok := strings.Cut(p.text[from:min(len(p.text), from+512)], "\n")
 	body = from + len(line) + 1
-	if line = strings.TrimSuffix(line, "\r"); !ok || !nameLike(line) {
+	line = strings.TrimSuffix(line, "\r")
+	if !ok || !nameLike(line) {
 		return "", from
 	}
 	if line == "all" || p.tools.has(line) || strings.HasPrefix(strings.TrimLeft(rest, " \r\n\t"), "{") {

@@ -15,9 +15,13 @@ func (g gemma) escaped(p *parse, i int) int {
 		p.refuse(i, from, "malformed", "no call after %s", g.open)
 		return from
 	}
-	body, end, st := p.text[n+1:], len(p.text), Truncated
+	body := p.text[n+1:]
+	end := len(p.text)
+	st := Truncated
 	if e := p.index("}"+g.close, n); e >= 0 {
-		body, end, st = p.text[n+1:e], e+1+len(g.close), Complete
+		body = p.text[n+1 : e]
+		end = e + 1 + len(g.close)
+		st = Complete
 	}
 	var ps []pair
 	for {

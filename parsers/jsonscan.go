@@ -96,7 +96,7 @@ func plainRun(text string, i int) int {
 	return i
 }
 
-// str returns the end of the string whose quote stands at i.
+// str returns the end of the string whose quote is at i.
 func (s scanner) str(i int) (int, error) {
 	for i++; i < len(s.text); i++ {
 		i = plainRun(s.text, i)
@@ -205,7 +205,8 @@ func (s scanner) compound(i int, closer byte, depth int, see func(member)) (int,
 			if see != nil || s.doubled != nil {
 				m.key, _ = unquote(s.text[i:end])
 			}
-			if i = s.space(end); i >= len(s.text) {
+			i = s.space(end)
+			if i >= len(s.text) {
 				return i, errCut
 			}
 			if s.text[i] != ':' {
@@ -224,7 +225,8 @@ func (s scanner) compound(i int, closer byte, depth int, see func(member)) (int,
 		if see != nil {
 			see(m)
 		}
-		if i = s.space(end); i >= len(s.text) {
+		i = s.space(end)
+		if i >= len(s.text) {
 			return i, errCut
 		}
 		switch s.text[i] {

@@ -16,7 +16,10 @@ import (
 )
 
 var probeTools = []trajectory.ToolSpec{
-	{Name: "ls", Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"n":{"type":"integer"},"deep":{"type":"boolean"},"o":{"type":"object"}}}`)},
+	{
+		Name:       "ls",
+		Parameters: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"n":{"type":"integer"},"deep":{"type":"boolean"},"o":{"type":"object"}}}`),
+	},
 	{Name: "now", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)},
 }
 
@@ -256,7 +259,11 @@ func TestHostileRepeats(t *testing.T) {
 
 // Auto's search is as cheap: blanks, fences and quoted markers without end.
 func TestHostileAuto(t *testing.T) {
-	for _, hostile := range []string{strings.Repeat(" ", 1<<16) + strings.Repeat("\n```\n<tool_call> and <invoke name=", 1<<12), strings.Repeat("`<tool_call>` <function=", 1<<13), strings.Repeat(`[{"name": `, 1<<13)} {
+	for _, hostile := range []string{
+		strings.Repeat(" ", 1<<16) + strings.Repeat("\n```\n<tool_call> and <invoke name=", 1<<12),
+		strings.Repeat("`<tool_call>` <function=", 1<<13),
+		strings.Repeat(`[{"name": `, 1<<13),
+	} {
 		if _, p, _ := parsers.Auto(hostile, parsers.ParseOptions{Tools: probeTools}); checkLaws(hostile, p) != nil {
 			t.Errorf("%.40q: %v", hostile, checkLaws(hostile, p))
 		}
@@ -310,7 +317,9 @@ func cpu(b *testing.B) time.Duration {
 
 func BenchmarkParse(b *testing.B) {
 	args, _ := json.Marshal(map[string]string{"content": strings.Repeat("a line of text with \"quotes\" and more\n", 2000)})
-	for _, f := range []parsers.Family{parsers.Hermes, parsers.Llama3, parsers.Mistral, parsers.DeepSeekV31, parsers.KimiK2, parsers.Qwen3Coder, parsers.Phi4Mini} {
+	for _, f := range []parsers.Family{
+		parsers.Hermes, parsers.Llama3, parsers.Mistral, parsers.DeepSeekV31, parsers.KimiK2, parsers.Qwen3Coder, parsers.Phi4Mini,
+	} {
 		text := f.Format(parsers.Parsed{Content: "ok", Calls: []parsers.Call{{Name: "write", Arguments: string(args)}}})
 		b.Run(f.Name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))

@@ -49,7 +49,8 @@ func readLFM2(p *parse) {
 			}
 		} else if err != nil {
 			var name, args string
-			if name, args, end, err = p.pycall(j, o); err == nil {
+			name, args, end, err = p.pycall(j, o)
+			if err == nil {
 				p.odd, p.also = p.odd || p.bytes, stringPrefixes
 				p.call(j, end, name, args, Complete)
 			}

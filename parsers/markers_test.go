@@ -11,7 +11,10 @@ import (
 // thinkBlocks are the blocks of families that have another one than <think>.
 var thinkBlocks = map[string][2]string{"longcat": {"<longcat_think>", "</longcat_think>"}, "seed_oss": {"<seed:think>", "</seed:think>"},
 	"mistral": {"[THINK]", "[/THINK]"}, "minimax_m3": {"<mm:think>", "</mm:think>"}, "gemma4": {"<|channel>thought\n", "<channel|>"},
-	"apertus": {"<|inner_prefix|>", "<|inner_suffix|>"}, "cohere_command3": {"<|START_THINKING|>", "<|END_THINKING|>"}, "cohere_command4": {"<|START_THINKING|>", "<|END_THINKING|>"},
+	"apertus": {
+		"<|inner_prefix|>",
+		"<|inner_suffix|>",
+	}, "cohere_command3": {"<|START_THINKING|>", "<|END_THINKING|>"}, "cohere_command4": {"<|START_THINKING|>", "<|END_THINKING|>"},
 	"plamo3": {"<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"}, "k2_horizon": {"<ifm|think_fast>", "</ifm|think_fast>"}}
 
 func thinkBlock(f parsers.Family) [2]string {
@@ -30,8 +33,15 @@ var noThink = map[string]bool{"jamba": true, "phi4_mini_json": true, "granite": 
 func TestThinkMarksAreText(t *testing.T) {
 	for _, f := range families() {
 		b := thinkBlock(f)
-		for _, args := range []string{`{"path": "` + strings.TrimSpace(b[0]) + `"}`, `{"path": "a ` + b[1] + ` b"}`, `{"path": "` + strings.TrimSpace(b[0]) + `x` + b[1] + `"}`} {
-			want := parsers.Parsed{Content: "Write " + strings.TrimSpace(b[0]) + " first.", Calls: []parsers.Call{{Name: "ls", Arguments: args}, {Name: "now", Arguments: "{}"}}}
+		for _, args := range []string{
+			`{"path": "` + strings.TrimSpace(b[0]) + `"}`,
+			`{"path": "a ` + b[1] + ` b"}`,
+			`{"path": "` + strings.TrimSpace(b[0]) + `x` + b[1] + `"}`,
+		} {
+			want := parsers.Parsed{
+				Content: "Write " + strings.TrimSpace(b[0]) + " first.",
+				Calls:   []parsers.Call{{Name: "ls", Arguments: args}, {Name: "now", Arguments: "{}"}},
+			}
 			if oneCall[f.Name] {
 				want.Calls = want.Calls[:1]
 			}

@@ -396,7 +396,9 @@ func Auto(text string, opt ParseOptions) (family string, p Parsed, found bool) {
 		f := builtin(name)
 		one := f.Parse(text, opt)
 		if n := worth(one); n > best {
-			family, p, best = name, one, n
+			family = name
+			p = one
+			best = n
 		}
 	}
 	found = best >= 0 && p.hasMarkup()

@@ -12,8 +12,11 @@ import (
 
 var nastyTools = []trajectory.ToolSpec{
 	{Name: "write", Parameters: json.RawMessage(`{"type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}}`)},
-	{Name: "calc", Parameters: json.RawMessage(`{"type": "object", "properties": {"n": {"type": "integer"}, "x": {"type": "number"}, "on": {"type": "boolean"}, "o": {"type": "object"},
-		"l": {"type": "array", "items": {"type": "string"}}, "m": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}`)},
+	{
+		Name: "calc",
+		Parameters: json.RawMessage(`{"type": "object", "properties": {"n": {"type": "integer"}, "x": {"type": "number"}, "on": {"type": "boolean"}, "o": {"type": "object"},
+		"l": {"type": "array", "items": {"type": "string"}}, "m": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}`),
+	},
 }
 
 // TestNastyArguments: what a family writes for nasty arguments is read back, or doubted where
@@ -30,14 +33,21 @@ func TestNastyArguments(t *testing.T) {
 	var all []parsers.Call
 	for _, s := range nasty.Texts {
 		q, _ := json.Marshal(s)
-		all = append(all, parsers.Call{Name: "write", Arguments: `{"text": ` + string(q) + `}`}, parsers.Call{Name: "write", Arguments: `{"text": ` + string(q) + `, "path": "b"}`})
+		all = append(all, parsers.Call{
+			Name:      "write",
+			Arguments: `{"text": ` + string(q) + `}`,
+		}, parsers.Call{Name: "write", Arguments: `{"text": ` + string(q) + `, "path": "b"}`})
 	}
 	for _, a := range nasty.Objects {
 		all = append(all, parsers.Call{Name: "calc", Arguments: a})
 	}
-	right, doubted, wrong := 0, 0, 0
+	right := 0
+	doubted := 0
+	wrong := 0
 	for _, f := range families() {
-		fr, fd, fw := 0, 0, 0
+		fr := 0
+		fd := 0
+		fw := 0
 		for _, c := range all {
 			for _, calls := range [][]parsers.Call{{c}, {c, {Name: "write", Arguments: `{"text": "then"}`}}} {
 				if oneCall[f.Name] && len(calls) > 1 {
@@ -51,7 +61,8 @@ func TestNastyArguments(t *testing.T) {
 				case isDoubted(got, calls):
 					fd++
 				default:
-					if fw++; fw <= 3 {
+					fw++
+					if fw <= 3 {
 						t.Errorf("%s: %.500q: calls %.400v, faults %.200v", f.Name, text, got.Calls, got.Faults)
 					}
 				}

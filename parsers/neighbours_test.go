@@ -88,7 +88,8 @@ func TestCallsInsideValues(t *testing.T) {
 					known = known || sameAs([]parsers.Call{c}, []parsers.Call{w})
 				}
 				if c.State == parsers.Complete && !known || len(got.Faults) == 0 {
-					if wrong[f.Name]++; wrong[f.Name] < 3 {
+					wrong[f.Name]++
+					if wrong[f.Name] < 3 {
 						t.Errorf("%s: %q: %s %s is %s", f.Name, text, c.Name, c.Arguments, c.State)
 					}
 				}
@@ -111,8 +112,15 @@ func TestLinesWithCarriageReturns(t *testing.T) {
 // TestTextsThatMayBeNull: where a text or null is allowed, what looks like a number or a
 // boolean is a text.
 func TestTextsThatMayBeNull(t *testing.T) {
-	for _, schema := range []string{`{"type": ["string", "null"]}`, `{"type": "string", "nullable": true}`, `{"anyOf": [{"$ref": "#/$defs/S"}, {"type": "null"}]}`} {
-		tools := []trajectory.ToolSpec{{Name: "f", Parameters: json.RawMessage(`{"type": "object", "$defs": {"S": {"type": "string"}}, "properties": {"v": ` + schema + `}}`)}}
+	for _, schema := range []string{
+		`{"type": ["string", "null"]}`,
+		`{"type": "string", "nullable": true}`,
+		`{"anyOf": [{"$ref": "#/$defs/S"}, {"type": "null"}]}`,
+	} {
+		tools := []trajectory.ToolSpec{{
+			Name:       "f",
+			Parameters: json.RawMessage(`{"type": "object", "$defs": {"S": {"type": "string"}}, "properties": {"v": ` + schema + `}}`),
+		}}
 		for _, v := range []string{`"5"`, `"true"`, `"1.5"`, `"[1]"`, `"x"`, `null`} {
 			want := []parsers.Call{{Name: "f", Arguments: `{"v": ` + v + `}`}}
 			for _, f := range families() {

@@ -85,7 +85,8 @@ func (n *quoteReader) arguments(at int, c nestedCall, before []nestedCall) {
 	if n.over() {
 		return
 	}
-	if at = n.space(at); at < len(n.text) && n.text[at] == ')' {
+	at = n.space(at)
+	if at < len(n.text) && n.text[at] == ')' {
 		n.after(at+1, c, before)
 		return
 	}
@@ -133,7 +134,7 @@ func (n *quoteReader) strings(v int, next func(end int, value string)) {
 	}
 }
 
-// key tells whether NAME= stands at i.
+// key tells whether NAME= is at i.
 func (n *quoteReader) key(i int) bool {
 	i = n.space(i)
 	w := i

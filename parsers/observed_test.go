@@ -39,7 +39,9 @@ func TestOursWherePeersAgree(t *testing.T) {
 			known[id] = true
 		}
 	}
-	agreed, hit, others := 0, 0, 0
+	agreed := 0
+	hit := 0
+	others := 0
 	var out []string
 	readJSONL(t, filepath.Join(sharedData(t, "parsers-observed"), "observed.jsonl"), func(o observation) {
 		var results []observedResult
@@ -60,7 +62,8 @@ func TestOursWherePeersAgree(t *testing.T) {
 		}
 		if undeclared(o.Tools, results[0]) { // no call here: report "undeclared names become calls"
 			a := parseLine(t, set, parsers.Ours, map[string]any{"family": o.Parser, "text": o.Text, "tools": o.Tools})
-			if others++; len(a.Calls) >= len(results[0].Calls) {
+			others++
+			if len(a.Calls) >= len(results[0].Calls) {
 				t.Errorf("%s: %q: a call of a tool that is not declared", o.Parser, o.Text)
 			}
 			return

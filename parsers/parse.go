@@ -24,7 +24,7 @@ type parse struct {
 	own bool
 	// loose: reasoning was not closed, so every call after it is ambiguous.
 	loose  bool
-	stray  string // closing mark that vanishes where it stands in content
+	stray  string // closing mark that vanishes where it is in content
 	spent  int    // bytes read by attempts that failed: bounds the work on hostile text
 	nested int    // places that were tried as the end of a string with nested quotes
 	raw    bool   // control characters may stand in JSON strings
@@ -42,7 +42,7 @@ type parse struct {
 	genuine  map[int]string // where ids were fed: the special tokens in the text
 	// pos is where unread text begins after the think block.
 	pos int
-	// join stands between pieces of content.
+	// join is between pieces of content.
 	join string
 }
 
@@ -139,7 +139,7 @@ func (p *parse) fault(a, b int, kind, format string, args ...any) {
 	p.out.Faults = append(p.out.Faults, Fault{Kind: kind, Message: fmt.Sprintf(format, args...), Start: a, End: b})
 }
 
-// call adds a call that stands at a..b. An undeclared name may be dropped by the dialect.
+// call adds a call that is at a..b. An undeclared name may be dropped by the dialect.
 func (p *parse) call(a, b int, name, args string, st State) {
 	if p.opt.Dialect == Ours {
 		var ok bool
@@ -382,8 +382,12 @@ func (p *parse) digest(i int) string {
 
 // before lets read see the text up to end only.
 func (p *parse) before(end int, read func(*parse)) {
-	whole, seen, around := p.text, p.seen, p.around
+	whole := p.text
+	seen := p.seen
+	around := p.around
 	p.text, p.seen, p.around = p.text[:end], map[string]found{}, nil
 	read(p)
-	p.text, p.seen, p.around = whole, seen, around
+	p.text = whole
+	p.seen = seen
+	p.around = around
 }

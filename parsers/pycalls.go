@@ -25,7 +25,8 @@ func (p *parse) pycall(i int, o pyvalue.Options) (name, args string, end int, er
 	}
 	var ps []pair
 	for k++; ; {
-		if k = p.skipSpace(k); k == len(p.text) {
+		k = p.skipSpace(k)
+		if k == len(p.text) {
 			return name, p.object(ps), k, errCut
 		}
 		if p.text[k] == ')' {

@@ -53,7 +53,8 @@ func TestPythonStrings(t *testing.T) {
 			}
 			for _, d := range []parsers.Dialect{parsers.VLLM, parsers.SGLang} {
 				p := f.Parse(text, parsers.ParseOptions{Tools: probeTools, Dialect: d})
-				if tt.state == parsers.Recovered && len(p.Calls) != 0 || tt.state == parsers.Complete && (len(p.Calls) != 1 || p.Calls[0].Arguments != `{"path": `+tt.want+`}`) {
+				if tt.state == parsers.Recovered && len(p.Calls) != 0 || tt.state == parsers.Complete &&
+					(len(p.Calls) != 1 || p.Calls[0].Arguments != `{"path": `+tt.want+`}`) {
 					t.Errorf("%s %v %s: %+v, want %s", name, d, text, p.Calls, tt.want)
 				}
 			}

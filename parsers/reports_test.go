@@ -39,7 +39,8 @@ func TestReports(t *testing.T) {
 		}
 		p := familyOf(t, c.Family).Parse(c.Text, o)
 		if why := reportMiss(c, p); why != "" {
-			t.Errorf("%s %s, %s: %q\n\t%s\n\tcontent %q, reasoning %q, calls %+v, faults %+v", c.Report, c.ID, c.Family, c.Text, why, p.Content, p.Reasoning, p.Calls, p.Faults)
+			t.Errorf("%s %s, %s: %q\n\t%s\n\tcontent %q, reasoning %q, calls %+v, faults %+v", c.Report,
+				c.ID, c.Family, c.Text, why, p.Content, p.Reasoning, p.Calls, p.Faults)
 		}
 		if err := checkLaws(c.Text, p); err != nil {
 			t.Errorf("%s %s, %s: %q: %v", c.Report, c.ID, c.Family, c.Text, err)

@@ -151,10 +151,12 @@ func (t *responseTemplate) field(name string, raw json.RawMessage) (*responseFie
 	}
 	t.words += string(s.Transform) + " "
 	var err error
-	if f.open, err = t.anchor(s.Open, s.OpenPattern); err != nil {
+	f.open, err = t.anchor(s.Open, s.OpenPattern)
+	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	if f.close, err = t.anchor(s.Close, s.ClosePattern); err != nil {
+	f.close, err = t.anchor(s.Close, s.ClosePattern)
+	if err != nil {
 		return nil, fmt.Errorf("close: %w", err)
 	}
 	if f.content != "xml-inline" {
@@ -186,7 +188,8 @@ func (t *responseTemplate) anchor(raw json.RawMessage, pattern string) (*anchor,
 		return nil, errors.New("a text and a pattern")
 	case pattern != "":
 		var err error
-		if a.first, err = t.pattern(pattern); err != nil {
+		a.first, err = t.pattern(pattern)
+		if err != nil {
 			return nil, err
 		}
 		a.later, err = later(pattern)

@@ -107,7 +107,7 @@ func (s *stream) mask(text string) (string, bool) {
 	return string(b), true
 }
 
-// suspicious says whether a bracket that belongs to no special token stands in text.
+// suspicious says whether a bracket that belongs to no special token is in text.
 func (s *stream) suspicious(text string) bool {
 	skip := 0
 	for i := range len(text) {

@@ -23,25 +23,80 @@ func TestFamilies(t *testing.T) {
 	}{
 		{"two calls", "hermes", "I look.\n" + o + "\n" + c, "I look.\n", "", []string{`ls {"path": "/a"} complete`, `now {} complete`}},
 		{"a bad call between good ones", "hermes", o + "<tool_call>{oops}</tool_call>" + c, "", "", []string{`ls {"path": "/a"} complete`, `now {} complete`}},
-		{"closing tag inside a string", "hermes", `<tool_call>{"name": "ls", "arguments": {"path": "</tool_call>"}}</tool_call>`, "", "", []string{`ls {"path": "</tool_call>"} complete`}},
+		{"closing tag inside a string",
+			"hermes",
+			`<tool_call>{"name": "ls", "arguments": {"path": "</tool_call>"}}</tool_call>`,
+			"",
+			"",
+			[]string{`ls {"path": "</tool_call>"} complete`}},
 		{"closing tag is missing", "hermes", `<tool_call>{"name": "now", "arguments": {}}`, "", "", []string{`now {} recovered`}},
 		{"cut JSON is content", "hermes", `<tool_call>{"name": "now", "arg`, `<tool_call>{"name": "now", "arg`, "", nil},
-		{"single quotes and a comma too many", "hermes", `<tool_call>{'name': 'ls', 'arguments': {'path': '/a',}}</tool_call>`, "", "", []string{`ls {"path": "/a"} recovered`}},
-		{"raw newline in a string", "hermes", "<tool_call>{\"name\": \"ls\", \"arguments\": {\"path\": \"a\nb\"}}</tool_call>", "", "", []string{`ls {"path": "a\nb"} recovered`}},
+		{"single quotes and a comma too many",
+			"hermes",
+			`<tool_call>{'name': 'ls', 'arguments': {'path': '/a',}}</tool_call>`,
+			"",
+			"",
+			[]string{`ls {"path": "/a"} recovered`}},
+		{"raw newline in a string",
+			"hermes",
+			"<tool_call>{\"name\": \"ls\", \"arguments\": {\"path\": \"a\nb\"}}</tool_call>",
+			"",
+			"",
+			[]string{`ls {"path": "a\nb"} recovered`}},
 		{"thinking", "qwen", "<think>\n" + o + "</think>" + c, "", "\n" + o, []string{`now {} complete`}},
 		{"lists of Mistral", "mistral", `[TOOL_CALLS] [{"name": "ls", "arguments": {"path": "]"}}]`, "", "", []string{`ls {"path": "]"} complete`}},
 		{"Mistral v11 cut", "mistral", `[TOOL_CALLS]ls[ARGS]{"path": "/a`, "", "", []string{`ls {"path": "/a truncated`}},
-		{"llama", "llama3_json", `{"name": "ls", "parameters": {"n": 1e5}}; {"name": "now", "parameters": {}}`, "", "", []string{`ls {"n": 1e5} complete`, `now {} complete`}},
-		{"DeepSeek V3", "deepseek_v3", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>ls\n```json\n{\"path\":\n\"/a\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "", "", []string{"ls {\"path\":\n\"/a\"} complete"}},
-		{"Kimi without a section's end", "kimi_k2", `<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:3<|tool_call_argument_begin|>{"path": "<|tool_call_end|>"}<|tool_call_end|>`, "", "", []string{`ls {"path": "<|tool_call_end|>"} complete`}},
-		{"types by the schema", "qwen3_coder", "<tool_call>\n<function=ls>\n<parameter=path>\n007\n</parameter>\n<parameter=n>\n3\n</parameter>\n<parameter=other>\n3\n</parameter>\n</function>\n</tool_call>", "", "", []string{`ls {"path": "007", "n": 3, "other": "3"} complete`}},
-		{"closing tag inside a value", "qwen3_coder", "<tool_call><function=ls><parameter=path>a</parameter>b</parameter></function></tool_call>", "", "", []string{`ls {"path": "a</parameter>b"} ambiguous`}},
+		{"llama",
+			"llama3_json",
+			`{"name": "ls", "parameters": {"n": 1e5}}; {"name": "now", "parameters": {}}`,
+			"",
+			"",
+			[]string{`ls {"n": 1e5} complete`, `now {} complete`}},
+		{"DeepSeek V3",
+			"deepseek_v3",
+			"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>ls\n```json\n{\"path\":\n\"/a\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+			"",
+			"",
+			[]string{"ls {\"path\":\n\"/a\"} complete"}},
+		{"Kimi without a section's end",
+			"kimi_k2",
+			`<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:3<|tool_call_argument_begin|>{"path": "<|tool_call_end|>"}<|tool_call_end|>`,
+			"",
+			"",
+			[]string{`ls {"path": "<|tool_call_end|>"} complete`}},
+		{"types by the schema",
+			"qwen3_coder",
+			"<tool_call>\n<function=ls>\n<parameter=path>\n007\n</parameter>\n<parameter=n>\n3\n</parameter>\n<parameter=other>\n3\n</parameter>\n</function>\n</tool_call>",
+			"",
+			"",
+			[]string{`ls {"path": "007", "n": 3, "other": "3"} complete`}},
+		{"closing tag inside a value",
+			"qwen3_coder",
+			"<tool_call><function=ls><parameter=path>a</parameter>b</parameter></function></tool_call>",
+			"",
+			"",
+			[]string{`ls {"path": "a</parameter>b"} ambiguous`}},
 		{"GLM", "glm45", "<tool_call>ls\n<arg_key>n</arg_key>\n<arg_value>4</arg_value>\n</tool_call>", "", "", []string{`ls {"n": 4} complete`}},
 		{"GLM in open reasoning", "reasoning:glm45+glm45", "<think>so <tool_call>now</tool_call>", "", "so ", []string{`now {} ambiguous`}},
-		{"channels", "openai", `<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.ls <|constrain|>json<|message|>{"n": 1}<|call|>`, "", "hm", []string{`ls {"n": 1} complete`}},
-		{"Python", "pythonic", `[ls(path='a', n=-1, deep=True), now()]`, "", "", []string{`ls {"path": "a", "n": -1, "deep": true} complete`, `now {} complete`}},
+		{"channels",
+			"openai",
+			`<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.ls <|constrain|>json<|message|>{"n": 1}<|call|>`,
+			"",
+			"hm",
+			[]string{`ls {"n": 1} complete`}},
+		{"Python",
+			"pythonic",
+			`[ls(path='a', n=-1, deep=True), now()]`,
+			"",
+			"",
+			[]string{`ls {"path": "a", "n": -1, "deep": true} complete`, `now {} complete`}},
 		{"Gemma", "gemma4", `<|tool_call>call:ls{path:<|"|>a}b<|"|>,n:2}<tool_call|>`, "", "", []string{`ls {"path": "a}b", "n": 2} complete`}},
-		{"DSML says the type", "deepseek_v32", `<｜DSML｜function_calls><｜DSML｜invoke name="ls"><｜DSML｜parameter name="path" string="true">5</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>`, "", "", []string{`ls {"path": "5"} complete`}},
+		{"DSML says the type",
+			"deepseek_v32",
+			`<｜DSML｜function_calls><｜DSML｜invoke name="ls"><｜DSML｜parameter name="path" string="true">5</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>`,
+			"",
+			"",
+			[]string{`ls {"path": "5"} complete`}},
 		{"reasoning alone", "reasoning:qwen3", "<think>\na\n</think>b", "b", "\na\n", nil},
 	}
 	set := parsers.Standard()
@@ -64,7 +119,8 @@ func TestFamilies(t *testing.T) {
 }
 
 func TestIDs(t *testing.T) {
-	kimi := parsers.KimiK2.Parse(`<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:7<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>`, parsers.ParseOptions{})
+	kimi := parsers.KimiK2.Parse(`<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:7<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>`,
+		parsers.ParseOptions{})
 	if len(kimi.Calls) != 1 || kimi.Calls[0].ID != "functions.ls:7" {
 		t.Errorf("kimi: %+v", kimi.Calls)
 	}
@@ -113,10 +169,25 @@ func TestSpecialTokensAreMarkers(t *testing.T) {
 
 func TestSetGet(t *testing.T) {
 	set := parsers.Standard()
-	for name, want := range map[string]string{"deepseek_v31": "deepseek_v3_1", "gpt-oss": "openai", "mimo": "mimo", "qwen3_json": "hermes", "openai_gptoss": "openai", "nanbeige": "qwen3_coder",
-		"deepseek-v4": "deepseek_v4", "deepseek-v41": "deepseek_v41", "minimax-m2": "minimax_m2", "musespark1x": "muse", "reasoning:deepseek-r1": "reasoning:deepseek-r1",
-		"reasoning:qwen3-thinking": "reasoning:qwen3-thinking", "reasoning:minimax-append-think": "reasoning:minimax-append-think", "glm": "glm45", "hermes": "hermes",
-		"qwen3_reasoning+hermes": "reasoning:qwen3+hermes", "reasoning:deepseek_v3/holo2": "reasoning:deepseek_v3"} {
+	for name, want := range map[string]string{
+		"deepseek_v31":                   "deepseek_v3_1",
+		"gpt-oss":                        "openai",
+		"mimo":                           "mimo",
+		"qwen3_json":                     "hermes",
+		"openai_gptoss":                  "openai",
+		"nanbeige":                       "qwen3_coder",
+		"deepseek-v4":                    "deepseek_v4",
+		"deepseek-v41":                   "deepseek_v41",
+		"minimax-m2":                     "minimax_m2",
+		"musespark1x":                    "muse",
+		"reasoning:deepseek-r1":          "reasoning:deepseek-r1",
+		"reasoning:qwen3-thinking":       "reasoning:qwen3-thinking",
+		"reasoning:minimax-append-think": "reasoning:minimax-append-think",
+		"glm":                            "glm45",
+		"hermes":                         "hermes",
+		"qwen3_reasoning+hermes":         "reasoning:qwen3+hermes",
+		"reasoning:deepseek_v3/holo2":    "reasoning:deepseek_v3",
+	} {
 		if f, err := set.Get(name); err != nil || f.Name != want {
 			t.Errorf("%s: %q, %v", name, f.Name, err)
 		}
@@ -181,8 +252,11 @@ func TestLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := []string{`"state":"complete"}],"faults":[]}`, `{"id":"b","error":"unknown family`, `{"id":null,"error":`, `{"id":4,"content":"y","reasoning":"x","calls":[],"faults":[]}`, `text or chunks`,
-		`{"id":"f","family":"hermes","content":null,`, `{"id":"g","content":"Fine.",`, `family is missing`}
+	want := []string{
+		`"state":"complete"}],"faults":[]}`, `{"id":"b","error":"unknown family`, `{"id":null,"error":`,
+		`{"id":4,"content":"y","reasoning":"x","calls":[],"faults":[]}`, `text or chunks`,
+		`{"id":"f","family":"hermes","content":null,`, `{"id":"g","content":"Fine.",`, `family is missing`,
+	}
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines: %s", len(lines), out.String())
 	}

@@ -23,7 +23,7 @@ func (t tagged) read(p *parse) {
 	}
 }
 
-// block reads the block whose opening tag stands at i and returns its end.
+// block reads the block whose opening tag is at i and returns its end.
 func (t tagged) block(p *parse, i int) int {
 	at := p.skipSpace(i + len(t.open))
 	start, found := i, 0

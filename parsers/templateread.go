@@ -55,7 +55,8 @@ func (t *responseTemplate) opening(p *parse, next map[*responseField]mark, at in
 	for _, f := range t.fields {
 		m, ok := next[f]
 		if !ok || m.a < at {
-			if m, ok = f.open.find(p, at); !ok {
+			m, ok = f.open.find(p, at)
+			if !ok {
 				m = mark{a: len(p.text) + 1}
 			}
 			next[f] = m
@@ -76,7 +77,8 @@ func (t *responseTemplate) outside(p *parse, next map[*responseField]mark, a, b 
 	for a < b && t.implicit != nil && t.implicit.close != nil {
 		m, ok := next[t.implicit]
 		if !ok || m.a < a {
-			if m, ok = t.implicit.close.find(p, a); !ok {
+			m, ok = t.implicit.close.find(p, a)
+			if !ok {
 				m = mark{a: len(p.text) + 1}
 			}
 			next[t.implicit] = m
@@ -126,7 +128,9 @@ func (t *responseTemplate) text(p *parse, f *responseField, a, b int) {
 
 // region reads one field and returns where it ends.
 func (t *responseTemplate) region(p *parse, r region) int {
-	end, next, st := len(p.text), len(p.text), Complete
+	end := len(p.text)
+	next := len(p.text)
+	st := Complete
 	if r.f.close != nil {
 		m, ok := r.f.close.find(p, t.behind(p, r))
 		if ok {

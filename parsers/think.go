@@ -27,7 +27,9 @@ func (t think) split(p *parse) int {
 	inside := p.opt.InReasoning
 	for {
 		if !inside && at == 0 && p.k.LooseClose {
-			c, o, m := p.index(t.close, 0), p.index(t.open, 0), t.marker(p, 0)
+			c := p.index(t.close, 0)
+			o := p.index(t.open, 0)
+			m := t.marker(p, 0)
 			inside = c >= 0 && (o < 0 || c < o) && (m < 0 || c < m)
 		}
 		if !inside {
@@ -68,7 +70,9 @@ func (t think) spelled(p *parse) think {
 	for _, m := range append([][2]string{{t.open, t.close}}, t.more...) {
 		for _, mark := range m {
 			if i := p.index(mark, 0); i >= 0 && i < first {
-				first, t.open, t.close = i, m[0], m[1]
+				first = i
+				t.open = m[0]
+				t.close = m[1]
 			}
 		}
 	}

@@ -112,7 +112,8 @@ func engineName(raw string) string {
 		if !ok {
 			continue
 		}
-		if rest, ok = strings.CutPrefix(strings.TrimLeft(rest, " \t\r\n"), `"`); !ok {
+		rest, ok = strings.CutPrefix(strings.TrimLeft(rest, " \t\r\n"), `"`)
+		if !ok {
 			continue
 		}
 		if n := strings.IndexByte(rest, '"'); n >= 0 {

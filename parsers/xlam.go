@@ -20,7 +20,8 @@ func readXLAM(p *parse) {
 	for _, m := range []struct{ open, close string }{{"```json", "```"}, {"```", "```"}, {"[TOOL_CALLS]", ""}, {"<tool_call>", "</tool_call>"}, {"</think>", ""}, {"", ""}} {
 		i, j := p.pos, p.skipSpace(p.pos)
 		if m.open != "" {
-			if i = p.index(m.open, p.pos); i < 0 {
+			i = p.index(m.open, p.pos)
+			if i < 0 {
 				continue
 			}
 			j = p.skipSpace(i + len(m.open))

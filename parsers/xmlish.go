@@ -123,7 +123,9 @@ func (x xmlish) block(p *parse, i int) int {
 func (x xmlish) as(p *parse, i int) xmlish {
 	for _, o := range x.others {
 		if !p.at(x.open, i) && p.at(o[0], i) {
-			x.open, x.close, x.floor = o[0], o[1], Recovered
+			x.open = o[0]
+			x.close = o[1]
+			x.floor = Recovered
 			return x
 		}
 	}
@@ -173,7 +175,7 @@ func (x xmlish) skip(p *parse, i, j int) int {
 	return stop
 }
 
-// tag reads a tag's name and attributes; i stands behind the prefix. ok is false when
+// tag reads a tag's name and attributes; i follows the prefix. ok is false when
 // no ">" ends it before the next tag or newline.
 func tag(text string, i int) (name, attrs string, end int, ok bool) {
 	if i < len(text) && (text[i] == '"' || text[i] == '\'') {
@@ -200,7 +202,7 @@ func tag(text string, i int) (name, attrs string, end int, ok bool) {
 	return name, "", i + e + 1, true
 }
 
-// function reads one call whose tag stands at j; the call's bytes begin at begin.
+// function reads one call whose tag is at j; the call's bytes begin at begin.
 func (x xmlish) function(p *parse, begin, j int) int {
 	name, attrs, at, ok := tag(p.text, j+len(x.fn))
 	if !ok || name == "" {
@@ -267,7 +269,7 @@ func (x xmlish) done(p *parse, name string, ps []pair) string {
 	return p.object(ps)
 }
 
-// parameter reads the parameter whose tag stands at k.
+// parameter reads the parameter whose tag is at k.
 func (x xmlish) parameter(p *parse, tool string, k int) ([]pair, int, State) {
 	key, attrs, at, ok := tag(p.text, k+len(x.par))
 	if !ok {
@@ -337,7 +339,7 @@ func (x xmlish) valueEnd(p *parse, tool string, at int) (end, next int, st State
 }
 
 // openEnded says that the tag at limit really ends a value without closing tag: it
-// begins a parameter of its own that is closed, or ends the call.
+// begins its own parameter that is closed, or ends the call.
 func (x xmlish) openEnded(p *parse, at, limit, first int) bool {
 	if p.at(x.par, limit) {
 		return true

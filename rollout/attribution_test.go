@@ -95,8 +95,13 @@ func (c *chest) CopyOut(_ context.Context, _ string, to io.Writer) error {
 		}
 	}
 	w := tar.NewWriter(to)
-	for _, h := range []*tar.Header{{Name: "a", Typeflag: tar.TypeReg, Size: 1, Mode: 0o4755}, {Name: "p", Typeflag: tar.TypeFifo}, {Name: "../up", Typeflag: tar.TypeReg, Size: 1},
-		{Name: "/abs", Typeflag: tar.TypeReg, Size: 1}, {Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "mine/x", Typeflag: tar.TypeReg, Size: 1}, {Name: "d", Typeflag: tar.TypeChar}} {
+	for _, h := range []*tar.Header{{Name: "a", Typeflag: tar.TypeReg, Size: 1, Mode: 0o4755},
+		{Name: "p", Typeflag: tar.TypeFifo},
+		{Name: "../up", Typeflag: tar.TypeReg, Size: 1},
+		{Name: "/abs", Typeflag: tar.TypeReg, Size: 1},
+		{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+		{Name: "mine/x", Typeflag: tar.TypeReg, Size: 1},
+		{Name: "d", Typeflag: tar.TypeChar}} {
 		if err := w.WriteHeader(h); err != nil {
 			return err
 		}
@@ -128,7 +133,10 @@ func judged(t *testing.T, j *judging, o rollout.Options) *trajectory.Record {
 
 func runnerOf(t *testing.T, j *judging, o rollout.Options) *rollout.Runner {
 	t.Helper()
-	o.Env, o.Policy, o.Backend, o.Plan = j, j.world, j, j.world.plan
+	o.Env = j
+	o.Policy = j.world
+	o.Backend = j
+	o.Plan = j.world.plan
 	r, err := rollout.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +253,8 @@ func TestAttribution(t *testing.T) {
 		"the new box is lost, or cannot be made": {score: afterModel(none, nil), set: func(j *judging) {
 			n := 0
 			j.open = func(context.Context) error {
-				if n++; n > 1 {
+				n++
+				if n > 1 {
 					return lost
 				}
 				return nil
@@ -273,7 +282,8 @@ func TestAttribution(t *testing.T) {
 					o.Judge = &world{next: func(context.Context) error { return errors.New("no route") }}
 				}
 				rec := judged(t, j, o)
-				if rec.Outcome != tt.want.outcome || rec.Cause != tt.want.cause || (rec.Score != nil) != tt.want.scored || !strings.Contains(rec.Reason, tt.want.reason) {
+				if rec.Outcome != tt.want.outcome || rec.Cause != tt.want.cause || (rec.Score != nil) != tt.want.scored ||
+					!strings.Contains(rec.Reason, tt.want.reason) {
 					t.Errorf("%s, cause %q, score %v (%s); want %+v", rec.Outcome, rec.Cause, rec.Score, rec.Reason, tt.want)
 				}
 				if rec.Score != nil && rec.Score.Reward != 0 {
@@ -320,7 +330,12 @@ func TestImage(t *testing.T) {
 // TestWhere: the task's word counts before the run's, the run's before the environment's default.
 func TestWhere(t *testing.T) {
 	for _, tt := range []struct{ task, run, env, want string }{
-		{want: "same"}, {env: "fresh", want: "fresh"}, {run: "same", env: "fresh", want: "same"}, {run: "fresh", want: "fresh"}, {task: "same", run: "fresh", want: "same"}, {task: "fresh", run: "same", want: "fresh"},
+		{want: "same"},
+		{env: "fresh", want: "fresh"},
+		{run: "same", env: "fresh", want: "same"},
+		{run: "fresh", want: "fresh"},
+		{task: "same", run: "fresh", want: "same"},
+		{task: "fresh", run: "same", want: "fresh"},
 	} {
 		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, verify: envs.Verify{Mode: tt.task, Default: tt.env}}
 		if rec := judged(t, j, rollout.Options{Verify: tt.run}); rec.Verified != tt.want {
@@ -374,7 +389,10 @@ func TestReplacedPrograms(t *testing.T) {
 		"a program that cannot be read":   {writable: true, after: map[string]string{"/usr/bin/sh": "?"}},
 		"the same program, written again": {writable: true, after: map[string]string{"/usr/bin/sh": "sh of the image"}, reward: 1},
 	} {
-		j := &judging{world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}}, read: map[string]string{"/usr/bin/bash": "bash of the image", "/usr/bin/sh": "sh of the image"}}
+		j := &judging{
+			world: &world{turns: []trajectory.Turn{calls(echo("a")), says("done")}},
+			read:  map[string]string{"/usr/bin/bash": "bash of the image", "/usr/bin/sh": "sh of the image"},
+		}
 		j.runs = func(int, backends.Cmd) (backends.Result, error) {
 			return backends.Result{Code: map[bool]int{false: 1}[tt.writable]}, nil
 		}
@@ -425,7 +443,8 @@ func TestLostWhileLooking(t *testing.T) {
 	} {
 		j.read["/usr/bin/sh"], after = step.before, step.after
 		rec := judgedBy(t, r)
-		if rec.Outcome != step.outcome || (rec.Score == nil) != (step.outcome == trajectory.Sandbox) || rec.Score != nil && (rec.Score.Reward == 1) != (step.outcome == trajectory.Answered) {
+		if rec.Outcome != step.outcome || (rec.Score == nil) != (step.outcome == trajectory.Sandbox) ||
+			rec.Score != nil && (rec.Score.Reward == 1) != (step.outcome == trajectory.Answered) {
 			t.Errorf("%s: %s %s %+v, want %s", step.name, rec.Outcome, rec.Reason, rec.Score, step.outcome)
 		}
 	}

@@ -71,7 +71,8 @@ func (l *HermesAgentLoop) Run(ctx context.Context, t *trajectory.Trace, pending 
 		var unreadable int
 		switch {
 		case stop.Reason == trajectory.StopAnswer && l.Hooks.Respond != nil:
-			if pending, err = l.Hooks.Respond(ctx, t, stop); err != nil {
+			pending, err = l.Hooks.Respond(ctx, t, stop)
+			if err != nil {
 				return l.broken(ctx, err)
 			}
 			if len(pending) == 0 {
@@ -80,7 +81,8 @@ func (l *HermesAgentLoop) Run(ctx context.Context, t *trajectory.Trace, pending 
 		case stop.Reason != "":
 			return stop, nil
 		default:
-			if pending, unreadable, err = l.run(ctx, turn, answer.Sampled.Message.Calls); err != nil {
+			pending, unreadable, err = l.run(ctx, turn, answer.Sampled.Message.Calls)
+			if err != nil {
 				return l.broken(ctx, err)
 			}
 			if l.Hooks.Stepped != nil {
@@ -299,7 +301,9 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 			results[i] = unrun(c)
 			continue
 		}
-		ok, reason, err := true, "", error(nil)
+		ok := true
+		reason := ""
+		err := error(nil)
 		if l.Hooks.Allow != nil {
 			ok, reason, err = l.Hooks.Allow(ctx, c)
 		}
@@ -349,7 +353,8 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 // after counts turns that lead nowhere and ends the loop when there are too many. results
 // answer the calls of m, or m itself where it has none.
 func (g *guard) after(m trajectory.Message, results []trajectory.Message, unreadable int) trajectory.Stop {
-	if g.unreadable++; unreadable == 0 || unreadable < len(m.Calls) {
+	g.unreadable++
+	if unreadable == 0 || unreadable < len(m.Calls) {
 		g.unreadable = 0
 	}
 	if sum := g.sum(m, results); sum != g.last {

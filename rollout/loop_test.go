@@ -94,7 +94,13 @@ func faulty(kind string) trajectory.Turn {
 // TestRunCalls: a call runs if its state is one of those that may run; any other is answered
 // once, with the reason, beside calls that do run.
 func TestRunCalls(t *testing.T) {
-	all := []trajectory.CallState{trajectory.CallComplete, trajectory.CallRecovered, trajectory.CallAmbiguous, trajectory.CallTruncated, trajectory.CallMalformed}
+	all := []trajectory.CallState{
+		trajectory.CallComplete,
+		trajectory.CallRecovered,
+		trajectory.CallAmbiguous,
+		trajectory.CallTruncated,
+		trajectory.CallMalformed,
+	}
 	for _, tt := range []struct {
 		list string
 		ran  []trajectory.CallState
@@ -106,16 +112,20 @@ func TestRunCalls(t *testing.T) {
 		var rule rollout.RunCalls
 		if tt.list != "" {
 			var err error
-			if rule, err = rollout.ParseRunCalls(tt.list); err != nil {
+			rule, err = rollout.ParseRunCalls(tt.list)
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, state := range all {
 			c := echo("b")
 			c.State = state
-			s, b, tr := &script{turns: []trajectory.Turn{calls(echo("a"), c), says("done")}}, &bench{}, trajectory.New(trajectory.ModeText, nil)
+			s := &script{turns: []trajectory.Turn{calls(echo("a"), c), says("done")}}
+			b := &bench{}
+			tr := trajectory.New(trajectory.ModeText, nil)
 			l := &rollout.HermesAgentLoop{Sampler: s, Tools: b, RunCalls: rule}
-			if stop, err := l.Run(t.Context(), tr, []trajectory.Message{trajectory.Text(trajectory.User, "task")}); err != nil || stop.Reason != trajectory.StopAnswer {
+			if stop, err := l.Run(t.Context(), tr, []trajectory.Message{trajectory.Text(trajectory.User, "task")}); err != nil ||
+				stop.Reason != trajectory.StopAnswer {
 				t.Fatalf("%q, %s: stop %+v, error %v", tt.list, state, stop, err)
 			}
 			everyCallAnswered(t, tr)
@@ -153,31 +163,125 @@ func TestLoop(t *testing.T) {
 		ran    int // calls that ran
 	}{
 		{name: "an answer", turns: []trajectory.Turn{says("hi")}, stop: trajectory.StopAnswer, asked: 1},
-		{name: "calls, then an answer", turns: []trajectory.Turn{calls(echo("a"), echo("b")), calls(echo("c")), says("done")}, stop: trajectory.StopAnswer, asked: 3, ran: 3},
-		{name: "an answer on the last turn counts", turns: []trajectory.Turn{calls(echo("a")), says("done")}, limits: rollout.Limits{Turns: 2}, stop: trajectory.StopAnswer, asked: 2, ran: 1},
-		{name: "turn limit: the calls of the last turn still run", turns: []trajectory.Turn{calls(echo("a")), calls(echo("b")), says("never")}, limits: rollout.Limits{Turns: 2}, stop: trajectory.StopTurns, asked: 2, ran: 2},
+		{
+			name:  "calls, then an answer",
+			turns: []trajectory.Turn{calls(echo("a"), echo("b")), calls(echo("c")), says("done")},
+			stop:  trajectory.StopAnswer,
+			asked: 3,
+			ran:   3,
+		},
+		{
+			name:   "an answer on the last turn counts",
+			turns:  []trajectory.Turn{calls(echo("a")), says("done")},
+			limits: rollout.Limits{Turns: 2},
+			stop:   trajectory.StopAnswer,
+			asked:  2,
+			ran:    1,
+		},
+		{
+			name:   "turn limit: the calls of the last turn still run",
+			turns:  []trajectory.Turn{calls(echo("a")), calls(echo("b")), says("never")},
+			limits: rollout.Limits{Turns: 2},
+			stop:   trajectory.StopTurns,
+			asked:  2,
+			ran:    2,
+		},
 		{name: "an unknown tool is answered", turns: []trajectory.Turn{unknown, says("sorry")}, stop: trajectory.StopAnswer, asked: 2, ran: 1},
 		{name: "unreadable three times", turns: []trajectory.Turn{bad}, stop: trajectory.StopMalformed, asked: 3},
-		{name: "unreadable calls are resampled", turns: []trajectory.Turn{bad, calls(echo("a")), says("done")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 3, ran: 1},
+		{
+			name:   "unreadable calls are resampled",
+			turns:  []trajectory.Turn{bad, calls(echo("a")), says("done")},
+			faults: rollout.Resample,
+			stop:   trajectory.StopAnswer,
+			asked:  3,
+			ran:    1,
+		},
 		{name: "resampling ends", turns: []trajectory.Turn{bad}, faults: rollout.Resample, stop: trajectory.StopMalformed, asked: 3},
 		{name: "the same turn again and again", turns: []trajectory.Turn{unknown}, stop: trajectory.StopMalformed, asked: 3, ran: 3},
 		{name: "an empty answer is shown", turns: []trajectory.Turn{says("")}, stop: trajectory.StopAnswer, asked: 1},
 		{name: "an empty answer is resampled", turns: []trajectory.Turn{says(""), says("ok")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 2},
-		{name: "text that looks like a call is resampled", turns: []trajectory.Turn{faulty("unread"), says("ok")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 2},
-		{name: "and is malformed in the end", turns: []trajectory.Turn{faulty("truncated")}, faults: rollout.Resample, stop: trajectory.StopMalformed, asked: 3},
+		{
+			name:   "text that looks like a call is resampled",
+			turns:  []trajectory.Turn{faulty("unread"), says("ok")},
+			faults: rollout.Resample,
+			stop:   trajectory.StopAnswer,
+			asked:  2,
+		},
+		{
+			name:   "and is malformed in the end",
+			turns:  []trajectory.Turn{faulty("truncated")},
+			faults: rollout.Resample,
+			stop:   trajectory.StopMalformed,
+			asked:  3,
+		},
 		{name: "shown, it is malformed at once", turns: []trajectory.Turn{faulty("malformed")}, stop: trajectory.StopMalformed, asked: 1},
-		{name: "a fault beside the text is none", turns: []trajectory.Turn{faulty("stray_text")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 1},
-		{name: "a tag without a fault is prose", turns: []trajectory.Turn{says("write <tool_call> and <function=x>")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 1},
+		{
+			name:   "a fault beside the text is none",
+			turns:  []trajectory.Turn{faulty("stray_text")},
+			faults: rollout.Resample,
+			stop:   trajectory.StopAnswer,
+			asked:  1,
+		},
+		{
+			name:   "a tag without a fault is prose",
+			turns:  []trajectory.Turn{says("write <tool_call> and <function=x>")},
+			faults: rollout.Resample,
+			stop:   trajectory.StopAnswer,
+			asked:  1,
+		},
 		{name: "cut off", turns: []trajectory.Turn{cut("half an ans")}, stop: trajectory.StopLength, asked: 1},
-		{name: "a cut call is asked for again", turns: []trajectory.Turn{calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "{}", State: trajectory.CallTruncated}), calls(echo("a")), says("done")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 3, ran: 1},
-		{name: "a recovered call is run", turns: []trajectory.Turn{calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "{}", State: trajectory.CallRecovered}), says("done")}, faults: rollout.Resample, stop: trajectory.StopAnswer, asked: 2, ran: 1},
-		{name: "cut off in a call: nothing runs", turns: []trajectory.Turn{func() trajectory.Turn { c := calls(echo("a")); c.Finish = trajectory.FinishLength; return c }()}, stop: trajectory.StopLength, asked: 1},
+		{
+			name: "a cut call is asked for again",
+			turns: []trajectory.Turn{
+				calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "{}", State: trajectory.CallTruncated}),
+				calls(echo("a")),
+				says("done"),
+			},
+			faults: rollout.Resample,
+			stop:   trajectory.StopAnswer,
+			asked:  3,
+			ran:    1,
+		},
+		{
+			name:   "a recovered call is run",
+			turns:  []trajectory.Turn{calls(trajectory.Call{ID: "x", Name: "echo", Arguments: "{}", State: trajectory.CallRecovered}), says("done")},
+			faults: rollout.Resample,
+			stop:   trajectory.StopAnswer,
+			asked:  2,
+			ran:    1,
+		},
+		{
+			name:  "cut off in a call: nothing runs",
+			turns: []trajectory.Turn{func() trajectory.Turn { c := calls(echo("a")); c.Finish = trajectory.FinishLength; return c }()},
+			stop:  trajectory.StopLength,
+			asked: 1,
+		},
 		{name: "endless repetition", turns: []trajectory.Turn{cut(strings.Repeat("and again ", 90))}, stop: trajectory.StopRepetition, asked: 1},
 		{name: "the model server fails", turns: []trajectory.Turn{says("x")}, errs: []error{limited}, err: limited, asked: 1},
-		{name: "context full", turns: []trajectory.Turn{says("x")}, errs: []error{&policy.Error{Kind: policy.Overlong, Err: errors.New("8193 > 8192")}}, stop: trajectory.StopContext, asked: 1},
+		{
+			name:  "context full",
+			turns: []trajectory.Turn{says("x")},
+			errs:  []error{&policy.Error{Kind: policy.Overlong, Err: errors.New("8193 > 8192")}},
+			stop:  trajectory.StopContext,
+			asked: 1,
+		},
 		{name: "box lost", turns: []trajectory.Turn{calls(echo("a"))}, tools: bench{err: backends.ErrLost}, err: backends.ErrLost, asked: 1, ran: 1},
-		{name: "box broken by the model", turns: []trajectory.Turn{calls(echo("a"))}, tools: bench{err: backends.ErrBroken}, stop: trajectory.StopFaultyBox, asked: 1, ran: 1},
-		{name: "token limit", turns: []trajectory.Turn{func() trajectory.Turn { c := calls(echo("a")); c.Usage.Completion = 60; return c }()}, limits: rollout.Limits{Tokens: 100}, stop: trajectory.StopTokens, asked: 2, ran: 2},
+		{
+			name:  "box broken by the model",
+			turns: []trajectory.Turn{calls(echo("a"))},
+			tools: bench{err: backends.ErrBroken},
+			stop:  trajectory.StopFaultyBox,
+			asked: 1,
+			ran:   1,
+		},
+		{
+			name:   "token limit",
+			turns:  []trajectory.Turn{func() trajectory.Turn { c := calls(echo("a")); c.Usage.Completion = 60; return c }()},
+			limits: rollout.Limits{Tokens: 100},
+			stop:   trajectory.StopTokens,
+			asked:  2,
+			ran:    2,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -66,7 +66,8 @@ func survey(ctx context.Context, box backends.Sandbox) (programs, error) {
 	}
 	seen := programs{}
 	for _, p := range paths {
-		if seen[p], err = look(ctx, box, p); err != nil {
+		seen[p], err = look(ctx, box, p)
+		if err != nil {
 			return nil, err
 		}
 	}

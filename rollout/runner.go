@@ -144,7 +144,9 @@ func (r *Runner) Run(ctx context.Context, j Job) (out *trajectory.Record, err er
 	a := &attempt{runner: r, job: j, rec: rec, log: r.o.Log.With("rollout", j.Key, "row", j.Row.ID, "sample", j.Sample)}
 	defer func() {
 		if p := recover(); p != nil {
-			rec.Outcome, rec.Cause, rec.Reason = trajectory.Internal, "panic", fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
+			rec.Outcome = trajectory.Internal
+			rec.Cause = "panic"
+			rec.Reason = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 			out, err = rec, nil
 		}
 		if cerr := a.close(ctx); cerr != nil {
@@ -214,7 +216,7 @@ func (a *attempt) run(ctx context.Context) error {
 	return a.score(ctx, errs)
 }
 
-// begin asks the environment for the task. It is a step of its own, so that its
+// begin asks the environment for the task. It is its own step, so that its
 // variables are not on the stack of a rollout that waits for its model.
 func (a *attempt) begin() error {
 	o := &a.runner.o
@@ -294,20 +296,27 @@ func (a *attempt) open(ctx context.Context) error {
 	tools.After = func(c trajectory.Call, r tool.Result, took time.Duration) {
 		o.Observer.Observe(event.CallEnded{Key: a.job.Key, Call: c, Result: r.Text, Failed: r.Failed, Took: took})
 	}
-	if a.set, err = tool.NewSet(defs, a.scope, tools); err != nil {
+	a.set, err = tool.NewSet(defs, a.scope, tools)
+	if err != nil {
 		return &stageError{trajectory.Sandbox, "tools", err}
 	}
 	a.rec.Tools = a.set.Specs()
 	s := o.Sampling
-	s.Key, s.Group, s.Attempt, s.Seed, s.Tape = a.job.Key, a.job.Group, a.job.Attempt, &a.job.Seed, a.job.Tape
+	s.Key = a.job.Key
+	s.Group = a.job.Group
+	s.Attempt = a.job.Attempt
+	s.Seed = &a.job.Seed
+	s.Tape = a.job.Tape
 	s.Notes = func(text string) { a.rec.Moves = append(a.rec.Moves, text) }
 	if o.SendScripts {
-		if s.Extra, err = withScript(s.Extra, a.job); err != nil {
+		s.Extra, err = withScript(s.Extra, a.job)
+		if err != nil {
 			return &stageError{trajectory.Internal, "script", err}
 		}
 		a.rec.Extra = s.Extra
 	}
-	if a.sampler, err = o.Policy.Open(a.set.Specs(), s); err != nil {
+	a.sampler, err = o.Policy.Open(a.set.Specs(), s)
+	if err != nil {
 		return &stageError{trajectory.Provider, "model", err}
 	}
 	return nil

@@ -142,16 +142,62 @@ func TestRunner(t *testing.T) {
 	}{
 		{name: "answered", world: world{turns: talk}, outcome: trajectory.Answered, scored: true, opened: 1},
 		{name: "no tool used: no box", world: world{turns: []trajectory.Turn{says("hi")}}, outcome: trajectory.Answered, scored: true},
-		{name: "files open the box", world: world{turns: []trajectory.Turn{says("hi")}, files: map[string]string{"a": "b"}}, outcome: trajectory.Answered, scored: true, opened: 1},
-		{name: "box cannot be made", world: world{turns: talk, open: func(context.Context) error { return errors.New("no") }}, outcome: trajectory.Sandbox, cause: "box_lost"},
-		{name: "image missing", world: world{turns: talk, open: func(context.Context) error { return backends.ErrImage }}, outcome: trajectory.Sandbox, cause: "image"},
-		{name: "box lost in a call", world: world{turns: talk, call: func(context.Context) (tool.Result, error) { return tool.Result{}, lost }}, outcome: trajectory.Sandbox, cause: "box_lost", opened: 1},
-		{name: "box broken by the model", world: world{turns: talk, call: func(context.Context) (tool.Result, error) { return tool.Result{}, backends.ErrBroken }}, outcome: trajectory.Faulty, cause: "box_broken_by_model", scored: true, opened: 2},
+		{
+			name:    "files open the box",
+			world:   world{turns: []trajectory.Turn{says("hi")}, files: map[string]string{"a": "b"}},
+			outcome: trajectory.Answered,
+			scored:  true,
+			opened:  1,
+		},
+		{
+			name:    "box cannot be made",
+			world:   world{turns: talk, open: func(context.Context) error { return errors.New("no") }},
+			outcome: trajectory.Sandbox,
+			cause:   "box_lost",
+		},
+		{
+			name:    "image missing",
+			world:   world{turns: talk, open: func(context.Context) error { return backends.ErrImage }},
+			outcome: trajectory.Sandbox,
+			cause:   "image",
+		},
+		{
+			name:    "box lost in a call",
+			world:   world{turns: talk, call: func(context.Context) (tool.Result, error) { return tool.Result{}, lost }},
+			outcome: trajectory.Sandbox,
+			cause:   "box_lost",
+			opened:  1,
+		},
+		{
+			name:    "box broken by the model",
+			world:   world{turns: talk, call: func(context.Context) (tool.Result, error) { return tool.Result{}, backends.ErrBroken }},
+			outcome: trajectory.Faulty,
+			cause:   "box_broken_by_model",
+			scored:  true,
+			opened:  2,
+		},
 		{name: "cut by a content filter", world: world{turns: []trajectory.Turn{{Sampled: says("The answer").Sampled, Finish: trajectory.FinishFilter}}},
 			outcome: trajectory.Filtered, cause: "refused", scored: true},
-		{name: "model server down", world: world{turns: talk, next: func(context.Context) error { return &policy.Error{Kind: policy.Unavailable, Err: errors.New("503")} }}, outcome: trajectory.Provider, cause: "unavailable"},
-		{name: "context full is the model's", world: world{turns: talk, next: func(context.Context) error { return &policy.Error{Kind: policy.Overlong, Err: errors.New("long")} }}, outcome: trajectory.Truncated, cause: "context_limit", scored: true},
-		{name: "panic in a scorer", world: world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) { panic("oops") }}, outcome: trajectory.Internal, cause: "panic", opened: 1},
+		{
+			name:    "model server down",
+			world:   world{turns: talk, next: func(context.Context) error { return &policy.Error{Kind: policy.Unavailable, Err: errors.New("503")} }},
+			outcome: trajectory.Provider,
+			cause:   "unavailable",
+		},
+		{
+			name:    "context full is the model's",
+			world:   world{turns: talk, next: func(context.Context) error { return &policy.Error{Kind: policy.Overlong, Err: errors.New("long")} }},
+			outcome: trajectory.Truncated,
+			cause:   "context_limit",
+			scored:  true,
+		},
+		{
+			name:    "panic in a scorer",
+			world:   world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) { panic("oops") }},
+			outcome: trajectory.Internal,
+			cause:   "panic",
+			opened:  1,
+		},
 		{name: "scorer fails twice", world: world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
 			return trajectory.Score{}, errors.New("judge is ill")
 		}}, outcome: trajectory.Environment, cause: "score", opened: 1},
@@ -167,12 +213,18 @@ func TestRunner(t *testing.T) {
 		{name: "a part without end", world: world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
 			return trajectory.Score{Reward: 1, Parts: map[string]float64{"x": math.Inf(1)}}, nil
 		}}, outcome: trajectory.Environment, cause: "score", opened: 1},
-		{name: "state lasts over the tries of a scorer", world: world{turns: talk, score: func(_ context.Context, n int, w envs.World, _ envs.Episode) (trajectory.Score, error) {
-			if first := w.State.Get("first", func() any { return n }); n == 1 || first != 1 {
-				return trajectory.Score{}, fmt.Errorf("call %d, state %v", n, first)
-			}
-			return trajectory.Score{Reward: 1}, nil
-		}}, outcome: trajectory.Answered, scored: true, opened: 1},
+		{
+			name: "state lasts over the tries of a scorer",
+			world: world{turns: talk, score: func(_ context.Context, n int, w envs.World, _ envs.Episode) (trajectory.Score, error) {
+				if first := w.State.Get("first", func() any { return n }); n == 1 || first != 1 {
+					return trajectory.Score{}, fmt.Errorf("call %d, state %v", n, first)
+				}
+				return trajectory.Score{Reward: 1}, nil
+			}},
+			outcome: trajectory.Answered,
+			scored:  true,
+			opened:  1,
+		},
 		{name: "nothing to score", world: world{turns: talk, score: func(context.Context, int, envs.World, envs.Episode) (trajectory.Score, error) {
 			return trajectory.Score{}, envs.ErrUnscored
 		}}, outcome: trajectory.Answered, opened: 1},
@@ -189,7 +241,8 @@ func TestRunner(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rec.Outcome != tt.outcome || rec.Cause != tt.cause || (rec.Score != nil) != tt.scored {
-				t.Errorf("outcome %s, cause %q, score %v (%s); want %s, %q, scored %v", rec.Outcome, rec.Cause, rec.Score, rec.Reason, tt.outcome, tt.cause, tt.scored)
+				t.Errorf("outcome %s, cause %q, score %v (%s); want %s, %q, scored %v", rec.Outcome,
+					rec.Cause, rec.Score, rec.Reason, tt.outcome, tt.cause, tt.scored)
 			}
 			if rec.Outcome.Failure() && rec.Score != nil {
 				t.Error("a failure of ours has a score")
@@ -206,7 +259,9 @@ func run(t *testing.T, w *world, o rollout.Options) (*trajectory.Record, error) 
 	if o.Env == nil {
 		o.Env = w
 	}
-	o.Policy, o.Backend, o.Plan = w, boxes{w}, w.plan
+	o.Policy = w
+	o.Backend = boxes{w}
+	o.Plan = w.plan
 	r, err := rollout.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)
@@ -298,17 +353,41 @@ func TestResponder(t *testing.T) {
 		asked   int // responses
 		given   string
 	}{
-		{name: "the conversation goes on, then is over", turns: turns, respond: polite, outcome: trajectory.Answered, asked: 2, given: "task|which one?|the first||ok|done"},
-		{name: "a turn limit", turns: turns[:1], respond: endless, limits: rollout.Limits{Turns: 2}, outcome: trajectory.Truncated, cause: "turn_limit", reason: "2 turns", asked: 2, given: "task|which one?|go on 1|which one?|go on 2"},
+		{
+			name:    "the conversation goes on, then is over",
+			turns:   turns,
+			respond: polite,
+			outcome: trajectory.Answered,
+			asked:   2,
+			given:   "task|which one?|the first||ok|done",
+		},
+		{
+			name:    "a turn limit",
+			turns:   turns[:1],
+			respond: endless,
+			limits:  rollout.Limits{Turns: 2},
+			outcome: trajectory.Truncated,
+			cause:   "turn_limit",
+			reason:  "2 turns",
+			asked:   2,
+			given:   "task|which one?|go on 1|which one?|go on 2",
+		},
 		{name: "both say the same for ever", turns: turns[:1], respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
 			return user("what?"), nil
 		}, outcome: trajectory.Malformed, cause: "repetition", reason: "5 identical turns", asked: 5},
 		{name: "a user who breaks", turns: turns, respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
 			return nil, errors.New("no words")
 		}, outcome: trajectory.Environment, cause: "respond", reason: "no words", asked: 1},
-		{name: "a user's model with a full context is not the model's fault", turns: turns, respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
-			return nil, &policy.Error{Kind: policy.Overlong, Err: errors.New("long")}
-		}, outcome: trajectory.Provider, cause: "overlong", asked: 1},
+		{
+			name:  "a user's model with a full context is not the model's fault",
+			turns: turns,
+			respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
+				return nil, &policy.Error{Kind: policy.Overlong, Err: errors.New("long")}
+			},
+			outcome: trajectory.Provider,
+			cause:   "overlong",
+			asked:   1,
+		},
 		{name: "a user who speaks as the model", turns: turns, respond: func(context.Context, int, envs.World, envs.Episode) ([]trajectory.Message, error) {
 			return []trajectory.Message{trajectory.Text(trajectory.Assistant, "I am the model")}, nil
 		}, outcome: trajectory.Environment, cause: "respond", reason: `the role "assistant"`, asked: 1},
@@ -326,7 +405,8 @@ func TestResponder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rec.Outcome != tt.outcome || rec.Cause != tt.cause || !strings.Contains(rec.Reason, tt.reason) || u.asked != tt.asked {
-				t.Errorf("outcome %s, cause %q, %d responses (%s); want %s, %q, %d, %q", rec.Outcome, rec.Cause, u.asked, rec.Reason, tt.outcome, tt.cause, tt.asked, tt.reason)
+				t.Errorf("outcome %s, cause %q, %d responses (%s); want %s, %q, %d, %q", rec.Outcome,
+					rec.Cause, u.asked, rec.Reason, tt.outcome, tt.cause, tt.asked, tt.reason)
 			}
 			if tt.given == "" {
 				return

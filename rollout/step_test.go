@@ -64,7 +64,8 @@ func TestStepper(t *testing.T) {
 					t.Fatal(err)
 				}
 				if rec.Outcome != tt.outcome || tt.cause != "" && rec.Cause != tt.cause || !strings.Contains(rec.Reason, tt.reason) || u.asked != tt.asked {
-					t.Errorf("outcome %s, cause %q, %d looks (%s); want %s, %q, %d, %q", rec.Outcome, rec.Cause, u.asked, rec.Reason, tt.outcome, tt.cause, tt.asked, tt.reason)
+					t.Errorf("outcome %s, cause %q, %d looks (%s); want %s, %q, %d, %q", rec.Outcome,
+						rec.Cause, u.asked, rec.Reason, tt.outcome, tt.cause, tt.asked, tt.reason)
 				}
 			})
 		})
@@ -130,7 +131,8 @@ func TestTurnRewards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if good := len(list) == 2 && list[1] == -0.25; good != (rec.Score != nil) || !good && (rec.Outcome != trajectory.Environment || !strings.Contains(rec.Reason, "gave turn")) {
+		if good := len(list) == 2 && list[1] == -0.25; good != (rec.Score != nil) ||
+			!good && (rec.Outcome != trajectory.Environment || !strings.Contains(rec.Reason, "gave turn")) {
 			t.Errorf("%v: %s, %s, %+v", list, rec.Outcome, rec.Reason, rec.Score)
 		}
 	}

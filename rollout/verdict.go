@@ -151,7 +151,8 @@ func (b *verdictReader) read(raw json.RawMessage) (said json.RawMessage, own boo
 		}
 		delete(o, echo)
 		own = true
-		if raw, err = json.Marshal(o); err != nil {
+		raw, err = json.Marshal(o)
+		if err != nil {
 			return nil, false, err
 		}
 	}

@@ -33,7 +33,8 @@ func (a *attempt) scene(ctx context.Context) (backends.Sandbox, error) {
 	needed := ok && n.NeedsBox(a.task)
 	if box == nil && needed {
 		var err error
-		if box, err = a.box.get(ctx); err != nil {
+		box, err = a.box.get(ctx)
+		if err != nil {
 			return nil, err
 		}
 	}

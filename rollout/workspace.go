@@ -283,7 +283,8 @@ func (s *spool) drop() { s.parts[len(s.parts)-1].none = true }
 
 // Write takes a piece of the current stream.
 func (s *spool) Write(b []byte) (int, error) {
-	if s.left -= int64(len(b)); s.left < 0 {
+	s.left -= int64(len(b))
+	if s.left < 0 {
 		return 0, fmt.Errorf("the workspace is too large to be copied into another box: %w", backends.ErrTooLarge)
 	}
 	p := &s.parts[len(s.parts)-1]
@@ -335,7 +336,8 @@ func (s *spool) single(i int, p string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if n++; n > workspaceEntries {
+		n++
+		if n > workspaceEntries {
 			return false, fmt.Errorf("the workspace has more than %d entries: %w", workspaceEntries, backends.ErrTooLarge)
 		}
 		single = n == 1 && hdr.Typeflag != tar.TypeDir && p != "." && hdr.Name == path.Base(p)

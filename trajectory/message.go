@@ -39,7 +39,7 @@ const (
 	PartAudio PartKind = "audio"
 )
 
-// Part is one piece of a message's content. Text stands in Text; other kinds are
+// Part is one piece of a message's content. Text is in Text; other kinds are
 // named by URL or, when large, by the SHA-256 of a blob of the run directory.
 type Part struct {
 	Kind      PartKind `json:"kind"`

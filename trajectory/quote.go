@@ -50,7 +50,7 @@ func AppendQuoted(b []byte, s string) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// plain is the length of what s begins with that stands in JSON as it is, of ASCII. It looks
+// plain is the length of what s begins with that is in JSON as it is, of ASCII. It looks
 // at eight bytes at once: the top bit of each says whether it is none of these, for the first
 // that is none and all before it.
 func plain(s string) int {

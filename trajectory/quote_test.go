@@ -10,7 +10,10 @@ import (
 
 // FuzzAppendQuoted: what is appended is what encoding/json writes without the escapes of HTML.
 func FuzzAppendQuoted(f *testing.F) {
-	for _, s := range []string{"", "plain text of more than eight bytes", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é\u2028\u2029\u202a�", "\xff\xc3(\xe2\x80", "12345678\"", "1234567é", "<&>"} {
+	for _, s := range []string{
+		"", "plain text of more than eight bytes", "\"\\\b\f\n\r\t\x00\x1f\x7f", "é\u2028\u2029\u202a�", "\xff\xc3(\xe2\x80",
+		"12345678\"", "1234567é", "<&>",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

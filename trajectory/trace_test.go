@@ -189,7 +189,12 @@ func TestCommitChecksMaskedTokens(t *testing.T) {
 		"with a log-prob": {[]trajectory.Run{{From: 0, To: 2}}, false},
 		"negative":        {[]trajectory.Run{{From: -1, To: 2}}, false},
 	} {
-		d := trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, "x"), Tokens: []trajectory.Token{1, 2, 3, 4}, LogProbs: []float32{-1, 0, 0, -1}, Masked: tt.runs}
+		d := trajectory.Delta{
+			Message:  trajectory.Text(trajectory.Assistant, "x"),
+			Tokens:   []trajectory.Token{1, 2, 3, 4},
+			LogProbs: []float32{-1, 0, 0, -1},
+			Masked:   tt.runs,
+		}
 		_, err := trajectory.New(trajectory.ModeExact, nil).Commit(trajectory.Turn{Sampled: d, Finish: trajectory.FinishStop})
 		if tt.ok != (err == nil) || err != nil && !errors.Is(err, trajectory.ErrMisaligned) {
 			t.Errorf("%s: %v", name, err)

@@ -191,7 +191,7 @@ func environment(e *Env) {
 	}
 }
 
-// nowhere demands that a text stands in the environment and arguments of no process
+// nowhere demands that a text is in the environment and arguments of no process
 // that a command can look at.
 func (e *Env) nowhere(text string) {
 	e.Helper()

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Meddler stands between a driver and the HTTP service that it calls, and makes calls go
+// Meddler is between a driver and the HTTP service that it calls, and makes calls go
 // wrong. The faults are drawn with a seed: a call is refused without an answer, answered
 // late, answered to one half, carried out and not answered, carried out twice (as by a
 // client that did not hear the first answer), or turned away because of a quota.

@@ -93,7 +93,8 @@ func background(e *Env) {
 	if _, err := p.Wait(e.ctx); err != nil {
 		e.Errorf("wait: %v", err)
 	}
-	if data, first, next, err = p.Output(e.ctx, 0, 0); err != nil || len(data) != 100 || first != 8890-100 || next != 8890 || !bytes.HasSuffix(data, []byte("line 999\n")) {
+	data, first, next, err = p.Output(e.ctx, 0, 0)
+	if err != nil || len(data) != 100 || first != 8890-100 || next != 8890 || !bytes.HasSuffix(data, []byte("line 999\n")) {
 		e.Errorf("small buffer: %d bytes from %d to %d, %v", len(data), first, next, err)
 	}
 	p = e.begin(backends.Cmd{Shell: "echo $$ > pids; trap '' TERM; (setsid sh -c 'echo $$ >> pids; exec sleep 1000' &); while :; do sleep 1; done"}, backends.StartOptions{})
@@ -231,14 +232,17 @@ func searchLines(e *Env) {
 	if got != "src/a.txt:2:needle two|src/a.txt:4:needle four|src/keep.log:1:needle keep|src/sub/b.go:2:needle crlf" || f.Total != 4 || f.More {
 		e.Errorf("%s, total %d", got, f.Total)
 	}
-	if f, got = e.search(backends.Query{Root: "src", Pattern: "needle", Content: true, Limit: 1, Offset: 1}); got != "src/a.txt:4:needle four" || f.Total != 4 {
+	f, got = e.search(backends.Query{Root: "src", Pattern: "needle", Content: true, Limit: 1, Offset: 1})
+	if got != "src/a.txt:4:needle four" || f.Total != 4 {
 		e.Errorf("second match: %s, total %d", got, f.Total)
 	}
-	if _, got = e.search(backends.Query{Root: "src", Pattern: "^needle (two|four)$", Content: true, Glob: "*.txt", Context: 1}); got !=
+	_, got = e.search(backends.Query{Root: "src", Pattern: "^needle (two|four)$", Content: true, Glob: "*.txt", Context: 1})
+	if got !=
 		"src/a.txt:1:one|src/a.txt:2:needle two|src/a.txt:3:three|src/a.txt:4:needle four|src/a.txt:5:five" {
 		e.Errorf("with neighbours: %s", got)
 	}
-	if _, got = e.search(backends.Query{Root: "src/a.txt", Pattern: "five", Content: true}); got != "src/a.txt:5:five" {
+	_, got = e.search(backends.Query{Root: "src/a.txt", Pattern: "five", Content: true})
+	if got != "src/a.txt:5:five" {
 		e.Errorf("in one file: %s", got)
 	}
 	if _, err := ability[backends.Searcher](e).Search(e.ctx, backends.Query{Root: "src", Pattern: "(", Content: true}); !errors.Is(err, fs.ErrInvalid) {
@@ -255,13 +259,16 @@ func searchNames(e *Env) {
 	if got != "src/bin:0:|src/keep.log:0:|src/sub/b.go:0:|src/a.txt:0:" || f.Total != 4 {
 		e.Errorf("newest first: %s, total %d", got, f.Total)
 	}
-	if _, got = e.search(backends.Query{Root: "src", Pattern: "**/*.go"}); got != "src/sub/b.go:0:" {
+	_, got = e.search(backends.Query{Root: "src", Pattern: "**/*.go"})
+	if got != "src/sub/b.go:0:" {
 		e.Errorf("with folders: %s", got)
 	}
-	if _, got = e.search(backends.Query{Root: "src", Pattern: "y", Hidden: true}); got != "src/.hid/y:0:" {
+	_, got = e.search(backends.Query{Root: "src", Pattern: "y", Hidden: true})
+	if got != "src/.hid/y:0:" {
 		e.Errorf("hidden: %s", got)
 	}
-	if f, got = e.search(backends.Query{Root: "src", Pattern: "*", Limit: 1, Offset: 2}); got != "src/sub/b.go:0:" || f.Total != 4 {
+	f, got = e.search(backends.Query{Root: "src", Pattern: "*", Limit: 1, Offset: 2})
+	if got != "src/sub/b.go:0:" || f.Total != 4 {
 		e.Errorf("third: %s, total %d", got, f.Total)
 	}
 }
@@ -330,7 +337,8 @@ func (f onWrite) Write(p []byte) (int, error) {
 type fullWriter struct{ room int }
 
 func (w *fullWriter) Write(p []byte) (int, error) {
-	if w.room -= len(p); w.room < 0 {
+	w.room -= len(p)
+	if w.room < 0 {
 		return 0, io.ErrShortWrite
 	}
 	return len(p), nil

@@ -252,7 +252,8 @@ func createLimiter(e *Env) {
 func releaseError(e *Env) {
 	fails := 1
 	p := e.pool(&shared{close: func() error {
-		if fails--; fails >= 0 {
+		fails--
+		if fails >= 0 {
 			return errors.New("busy")
 		}
 		return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Relay stands between a driver and a service on a stream, and makes connections go wrong:
+// Relay is between a driver and a service on a stream, and makes connections go wrong:
 // they are refused, cut in the middle of what is said, or held up. The faults are drawn
 // with a seed. A Relay is safe for concurrent use.
 type Relay struct {

@@ -16,7 +16,9 @@ import (
 func TestSuiteCatchesABadBox(t *testing.T) {
 	f := backendtest.NewFake(nil)
 	t.Cleanup(func() { f.Close(context.Background()) })
-	failed, skipped, passed := map[int]string{}, 0, map[int]bool{}
+	failed := map[int]string{}
+	skipped := 0
+	passed := map[int]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	backendtest.Check(ctx, f, backendtest.Options{}, func(r backendtest.Report) {

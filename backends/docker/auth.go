@@ -84,7 +84,9 @@ func (c clientConfig) find(ctx context.Context, key string) (registry.AuthConfig
 			if err != nil || !ok {
 				return a, errors.New("auth is not the base64 of USER:PASSWORD")
 			}
-			a.Username, a.Password, a.Auth = user, strings.TrimRight(password, "\x00"), ""
+			a.Username = user
+			a.Password = strings.TrimRight(password, "\x00")
+			a.Auth = ""
 		}
 		a.ServerAddress = key
 		return a, nil

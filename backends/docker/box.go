@@ -66,7 +66,8 @@ func (b *Backend) make(ctx context.Context, s backends.Spec, l Limits) (*box, er
 	if setup.Env == nil {
 		setup.Env = map[string]string{}
 	}
-	if x.proxy, err = egress.Of(b.proxy, s.Network); err != nil {
+	x.proxy, err = egress.Of(b.proxy, s.Network)
+	if err != nil {
 		return nil, err
 	}
 	if x.proxy != nil {
@@ -316,7 +317,7 @@ func (x *box) create(ctx context.Context, config *container.Config, host *contai
 	}
 }
 
-// awayTime is how long an engine may be away, as when it is started anew,
+// awayTime is how long an engine may be away, as when it is started again,
 // before no box can be made.
 const (
 	awayTime   = 20 * time.Second

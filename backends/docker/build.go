@@ -125,7 +125,8 @@ func packOne(w *tar.Writer, root *os.Root, name string) error {
 	link := ""
 	switch {
 	case st.Mode()&fs.ModeSymlink != 0:
-		if link, err = root.Readlink(name); err != nil {
+		link, err = root.Readlink(name)
+		if err != nil {
 			return err
 		}
 	case !st.IsDir() && !st.Mode().IsRegular():
@@ -139,8 +140,14 @@ func packOne(w *tar.Writer, root *os.Root, name string) error {
 	if st.IsDir() {
 		h.Name += "/"
 	}
-	h.ModTime, h.AccessTime, h.ChangeTime = time.Unix(0, 0), time.Time{}, time.Time{}
-	h.Uid, h.Gid, h.Uname, h.Gname, h.Format = 0, 0, "", "", tar.FormatPAX
+	h.ModTime = time.Unix(0, 0)
+	h.AccessTime = time.Time{}
+	h.ChangeTime = time.Time{}
+	h.Uid = 0
+	h.Gid = 0
+	h.Uname = ""
+	h.Gname = ""
+	h.Format = tar.FormatPAX
 	if err := w.WriteHeader(h); err != nil || !st.Mode().IsRegular() {
 		return err
 	}

@@ -111,7 +111,8 @@ func TestBox(t *testing.T) {
 		t.Run(inject, func(t *testing.T) {
 			b := open(t, docker.Config{Inject: inject})
 			x := boxOf(t, b, backends.Spec{Env: map[string]string{"GIVEN": "1"}, Dir: "/srv/work"})
-			code, out := sh(t, x, `pwd; id -u; echo $GIVEN $HOME; grep -c . /proc/net/route; cat /proc/1/environ 2>&1; ls -l /proc/1/fd 2>&1 | tail -1; ls /.hermes; python3 -c 'print(6*7)'`)
+			code, out := sh(t, x,
+				`pwd; id -u; echo $GIVEN $HOME; grep -c . /proc/net/route; cat /proc/1/environ 2>&1; ls -l /proc/1/fd 2>&1 | tail -1; ls /.hermes; python3 -c 'print(6*7)'`)
 			t.Log(code, out)
 			for _, want := range []string{"/srv/work\n0\n1 /root\n", "\n42", "Permission denied"} {
 				if !strings.Contains(out, want) {
@@ -216,7 +217,7 @@ func TestBuild(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "hello"), []byte("again\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	other := open(t, docker.Config{Build: docker.BuildConfig{Args: map[string]string{"WORD": "built"}}}) // what is changed is built anew
+	other := open(t, docker.Config{Build: docker.BuildConfig{Args: map[string]string{"WORD": "built"}}}) // what is changed is built again
 	if _, out := sh(t, boxOf(t, other, backends.Spec{Image: "dockerfile:" + dir + "/Dockerfile"}), "cat hello"); out != "again" {
 		t.Errorf("the changed image says %q", out)
 	}
@@ -240,7 +241,8 @@ func TestBuild(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	b := open(t, docker.Config{ReadOnly: true})
 	x := boxOf(t, b, backends.Spec{Limits: backends.Limits{Disk: 8 << 20}})
-	code, out := sh(t, x, "touch /etc/x && echo etc; for d in ~ /tmp /var/tmp /run /dev/shm; do head -c 5000000 /dev/zero > $d/big && echo $d; done; echo small > ~/f && cat ~/f")
+	code, out := sh(t, x,
+		"touch /etc/x && echo etc; for d in ~ /tmp /var/tmp /run /dev/shm; do head -c 5000000 /dev/zero > $d/big && echo $d; done; echo small > ~/f && cat ~/f")
 	if out := out[strings.LastIndexByte(out, '\n')+1:]; code == 0 && out != "small" {
 		t.Errorf("after the limit: %s", out)
 	}
@@ -249,7 +251,8 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s was written: %s", d, out)
 		}
 	}
-	if _, err := open(t, docker.Config{}).Open(t.Context(), backends.Spec{Limits: backends.Limits{Disk: 8 << 20}}); err == nil || !strings.Contains(err.Error(), "cannot limit disk") {
+	if _, err := open(t, docker.Config{}).Open(t.Context(), backends.Spec{Limits: backends.Limits{Disk: 8 << 20}}); err == nil ||
+		!strings.Contains(err.Error(), "cannot limit disk") {
 		t.Errorf("a limit that does not hold: %v", err)
 	}
 }

@@ -140,7 +140,10 @@ func (e *processes) one(w http.ResponseWriter, r *http.Request) {
 		e.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
 	case "GET json":
-		json.NewEncoder(w).Encode(container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{ID: name, Name: "/" + name, State: e.state(c)}, Config: &c.config})
+		json.NewEncoder(w).Encode(container.InspectResponse{
+			ContainerJSONBase: &container.ContainerJSONBase{ID: name, Name: "/" + name, State: e.state(c)},
+			Config:            &c.config,
+		})
 	case "DELETE ":
 		e.mu.Lock()
 		going := c.going

@@ -71,7 +71,10 @@ func fakeEngine(t *testing.T, more map[string]http.HandlerFunc) string {
 // openFake opens a back-end on it.
 func openFake(t *testing.T, host, config string) *docker.Backend {
 	t.Helper()
-	b, err := docker.Open(t.Context(), docker.Config{Host: host, Slotd: builtServer(t)}, docker.Surroundings{ConfigDir: config, Tell: func(s string) { t.Log(s) }})
+	b, err := docker.Open(t.Context(), docker.Config{
+		Host:  host,
+		Slotd: builtServer(t),
+	}, docker.Surroundings{ConfigDir: config, Tell: func(s string) { t.Log(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +146,14 @@ func TestBuildFails(t *testing.T) {
 		fmt.Fprint(w, `{"stream":"the cause\n"}{"errorDetail":{"message":"code 3"}}`)
 	}))
 	_, err := b.Open(t.Context(), backends.Spec{Image: "dockerfile:" + dir})
-	if !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "code 3") || !strings.HasSuffix(err.Error(), "the cause") || len(err.Error()) > 3000 {
+	if !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "code 3") || !strings.HasSuffix(err.Error(), "the cause") ||
+		len(err.Error()) > 3000 {
 		t.Errorf("a build that fails: %v", err)
 	}
 	answer.Store(http.HandlerFunc(broken))
 	for _, image := range []string{"dockerfile:" + dir, "some/image"} {
-		if _, err := b.Open(t.Context(), backends.Spec{Image: image}); err == nil || errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "broke off") {
+		if _, err := b.Open(t.Context(), backends.Spec{Image: image}); err == nil || errors.Is(err, backends.ErrImage) ||
+			!strings.Contains(err.Error(), "broke off") {
 			t.Errorf("%s and an engine that goes away: %v", image, err)
 		}
 	}
@@ -164,7 +169,8 @@ func TestBuildFails(t *testing.T) {
 			fmt.Fprint(w, `{"Os":"linux","Architecture":"s390x"}`)
 		},
 	})
-	if _, err := openFake(t, host, t.TempDir()).Open(t.Context(), backends.Spec{Image: "dockerfile:" + dir}); !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "it is for linux/s390x") {
+	if _, err := openFake(t, host, t.TempDir()).Open(t.Context(), backends.Spec{Image: "dockerfile:" + dir}); !errors.Is(err, backends.ErrImage) ||
+		!strings.Contains(err.Error(), "it is for linux/s390x") {
 		t.Errorf("built for another architecture: %v", err)
 	}
 }

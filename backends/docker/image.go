@@ -67,7 +67,7 @@ func (i *images) ready(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// forget has an image looked at anew.
+// forget has an image looked at again.
 func (i *images) forget(name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -101,7 +101,8 @@ func (i *images) provide(ctx context.Context, name string) (string, error) {
 		if err := i.pull(ctx, name); err != nil {
 			return "", err
 		}
-		if found, err = i.engine.web.ImageInspect(ctx, name); err != nil {
+		found, err = i.engine.web.ImageInspect(ctx, name)
+		if err != nil {
 			return "", fmt.Errorf("%w: %w", backends.ErrImage, err)
 		}
 	}
@@ -182,7 +183,8 @@ func (i *images) follow(body io.Reader, name string) error {
 		if m.Error != nil {
 			return fmt.Errorf("daemon: %s%s", m.Error.Message, tail(last))
 		}
-		if last += m.Stream; len(last) > 2*maxTail {
+		last += m.Stream
+		if len(last) > 2*maxTail {
 			last = last[len(last)-maxTail:]
 		}
 		if m.Progress != nil && m.Progress.Total > 0 && len(layers) < 1000 {
@@ -204,7 +206,8 @@ const maxTail = 2000
 
 // tail is the end of what a failed build printed.
 func tail(text string) string {
-	if text = strings.TrimSpace(text); text == "" {
+	text = strings.TrimSpace(text)
+	if text == "" {
 		return ""
 	}
 	if len(text) > maxTail {

@@ -132,7 +132,7 @@ func ownerOf(t testing.TB, pid int) string {
 }
 
 // TestEngineDies kills an engine under a command, starts it again, and goes on. It needs
-// an engine of its own.
+// its own engine.
 func TestEngineDies(t *testing.T) {
 	engineHost(t)
 	if os.Geteuid() != 0 {

@@ -53,10 +53,12 @@ func ownEngine(t *testing.T) *anEngine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.pid, err = strconv.Atoi(strings.TrimSpace(string(raw))); err != nil {
+	e.pid, err = strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if raw, err = os.ReadFile("/proc/" + strconv.Itoa(e.pid) + "/cmdline"); err != nil {
+	raw, err = os.ReadFile("/proc/" + strconv.Itoa(e.pid) + "/cmdline")
+	if err != nil {
 		t.Fatal(err)
 	}
 	e.argv = strings.Split(strings.TrimRight(string(raw), "\x00"), "\x00")

@@ -18,7 +18,9 @@ func TestReach(t *testing.T) {
 		open map[string]string
 	}{
 		{"root", docker.Config{}, map[string]string{"files of proc": "oom_score_adj upwards, autogroup, and what only tells"}},
-		{"a user", docker.Config{User: "1000:1000", Home: "/tmp"}, map[string]string{"files of proc": "timerslack_ns is open to all, and refuses what is written"}},
+		{"a user",
+			docker.Config{User: "1000:1000", Home: "/tmp"},
+			map[string]string{"files of proc": "timerslack_ns is open to all, and refuses what is written"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			reach.Run(t, boxOf(t, open(t, tt.conf), backends.Spec{}), tt.open)

@@ -113,7 +113,7 @@ func (c Config) complete() (Config, rules, error) {
 	return c, list, err
 }
 
-// New returns a proxy whose configuration stands under key, for texts: backends.NAME.egress.
+// New returns a proxy whose configuration is under key, for texts: backends.NAME.egress.
 func New(c Config, key string, o Outside) (*Proxy, error) {
 	c, list, err := c.complete()
 	if err != nil {
@@ -132,7 +132,8 @@ func New(c Config, key string, o Outside) (*Proxy, error) {
 		o.Own = ownAddresses
 	}
 	p := &Proxy{conf: c, key: key, list: key + ".allow", rules: []rules{list}, out: o, books: new(books)}
-	if p.log, err = openLog(c.Log); err != nil {
+	p.log, err = openLog(c.Log)
+	if err != nil {
 		return nil, fmt.Errorf("egress.log: %w", err)
 	}
 	return p, nil
@@ -206,7 +207,8 @@ func (p *Proxy) admit(ctx context.Context, host string, port uint16) ([]netip.Ad
 		return nil, fmt.Errorf("list the addresses of this machine: %w", err)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		if a = a.Unmap(); a.Zone() != "" || !p.every(func(r rules) bool { return r.address(a, port, own) }) {
+		a = a.Unmap()
+		if a.Zone() != "" || !p.every(func(r rules) bool { return r.address(a, port, own) }) {
 			return nil, unlisted
 		}
 		return []netip.AddrPort{netip.AddrPortFrom(a, port)}, nil
@@ -224,7 +226,8 @@ func (p *Proxy) admit(ctx context.Context, host string, port uint16) ([]netip.Ad
 	}
 	var to []netip.AddrPort
 	for _, a := range found {
-		if a = a.Unmap(); a.Zone() == "" && p.every(func(r rules) bool { return r.behind(a, port, own) }) {
+		a = a.Unmap()
+		if a.Zone() == "" && p.every(func(r rules) bool { return r.behind(a, port, own) }) {
 			to = append(to, netip.AddrPortFrom(a, port))
 		}
 	}

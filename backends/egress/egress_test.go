@@ -65,7 +65,11 @@ func (w *world) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 // boxProxy serves a proxy on the loopback and returns where.
 func boxProxy(t *testing.T, c egress.Config, w *world) (string, *egress.Proxy, *egress.BoxProxy) {
 	t.Helper()
-	p, err := egress.New(c, "backends.test.egress", egress.Outside{Resolver: w, Dial: w.dial, Own: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil }})
+	p, err := egress.New(c, "backends.test.egress", egress.Outside{
+		Resolver: w,
+		Dial:     w.dial,
+		Own:      func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +125,8 @@ func echo(t *testing.T) (server *httptest.Server, hits func() int) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 			return
 		}
-		fmt.Fprintf(w, "%s %s host=%s auth=%q proxy=%q body=%s", r.Method, r.URL.RequestURI(), r.Host, r.Header.Get("Authorization"), r.Header.Get("Proxy-Authorization"), body)
+		fmt.Fprintf(w, "%s %s host=%s auth=%q proxy=%q body=%s", r.Method, r.URL.RequestURI(), r.Host,
+			r.Header.Get("Authorization"), r.Header.Get("Proxy-Authorization"), body)
 	}))
 	t.Cleanup(s.Close)
 	return s, func() int { mu.Lock(); defer mu.Unlock(); return n }
@@ -149,7 +154,8 @@ func TestPlainAndTunnel(t *testing.T) {
 	tls := secure.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	tls.ServerName = "example.com" // of the test's certificate
 	c.Transport.(*http.Transport).TLSClientConfig = tls
-	if r, err = c.Get("https://good.example/"); err != nil {
+	r, err = c.Get("https://good.example/")
+	if err != nil {
 		t.Fatal(err)
 	}
 	body, _ = io.ReadAll(r.Body)
@@ -165,7 +171,12 @@ func TestPlainAndTunnel(t *testing.T) {
 // TestRefused: what is not listed, in every spelling, gets an answer that says what to
 // change, and nothing is dialled.
 func TestRefused(t *testing.T) {
-	w := &world{names: map[string][][]string{"good.example": {{"1.2.3.4"}}, "inside.example": {{"10.0.0.7"}}, "me.example": {{"8.8.4.4"}}, "loop.example": {{"127.0.0.1", "::1"}}}}
+	w := &world{names: map[string][][]string{
+		"good.example":   {{"1.2.3.4"}},
+		"inside.example": {{"10.0.0.7"}},
+		"me.example":     {{"8.8.4.4"}},
+		"loop.example":   {{"127.0.0.1", "::1"}},
+	}}
 	at, p, _ := boxProxy(t, egress.Config{Allow: []string{"*.example"}}, w)
 	requests := []struct{ request, status, reason, text string }{
 		{"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test\r\n\r\n", "403", "not-listed", `add "evil.test:443" to backends.test.egress.allow`},
@@ -203,7 +214,8 @@ func TestRefused(t *testing.T) {
 			}
 			w.mu.Unlock()
 		}
-		if !strings.HasPrefix(got, "HTTP/1.1 "+tt.status) || !strings.Contains(got, tt.text) || tt.reason != "" && !strings.Contains(got, "X-Hermes-Refused: "+tt.reason+"\r\n") {
+		if !strings.HasPrefix(got, "HTTP/1.1 "+tt.status) || !strings.Contains(got, tt.text) ||
+			tt.reason != "" && !strings.Contains(got, "X-Hermes-Refused: "+tt.reason+"\r\n") {
 			t.Errorf("%.80q:\n%s\nwant %s %s %q", tt.request, got, tt.status, tt.reason, tt.text)
 		}
 		w.mu.Lock()
@@ -221,7 +233,11 @@ func TestRebinding(t *testing.T) {
 	web, hits := echo(t)
 	trap, trapped := echo(t)
 	w := &world{names: map[string][][]string{"turn.example": {{"1.2.3.4"}, {"127.0.0.1"}}, "both.example": {{"127.0.0.1", "1.2.3.4", "::1"}}},
-		at: map[string]string{"1.2.3.4:80": web.Listener.Addr().String(), "127.0.0.1:80": trap.Listener.Addr().String(), "[::1]:80": trap.Listener.Addr().String()}}
+		at: map[string]string{
+			"1.2.3.4:80":   web.Listener.Addr().String(),
+			"127.0.0.1:80": trap.Listener.Addr().String(),
+			"[::1]:80":     trap.Listener.Addr().String(),
+		}}
 	at, _, _ := boxProxy(t, egress.Config{Allow: []string{"*.example"}}, w)
 	get := func(name string) int {
 		r, err := client(at).Get("http://" + name + "/")
@@ -258,7 +274,11 @@ func TestNotSmuggled(t *testing.T) {
 	for _, tt := range []struct{ name, request, status string }{
 		{"pipelined", "GET http://good.example/one HTTP/1.1\r\nHost: good.example\r\n\r\n" + evil, "200"},
 		{"two lengths", "POST http://good.example/one HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde" + evil, "400"},
-		{"length and chunks", "POST http://good.example/one HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + evil, ""},
+		{
+			"length and chunks",
+			"POST http://good.example/one HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + evil,
+			"",
+		},
 		{"odd encoding", "POST http://good.example/one HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + evil, "501"},
 		{"two hosts", "GET http://good.example/one HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400"},
 		{"a line in a target", "GET http://good.example/one%0d%0aX-Y:1 HTTP/1.1\r\nHost: x\r\n\r\n", "200"},
@@ -274,7 +294,8 @@ func TestNotSmuggled(t *testing.T) {
 			}
 		})
 	}
-	got := raw(t, at, "GET http://good.example/h HTTP/1.1\r\nHost: other.test\r\nProxy-Authorization: Basic abc\r\nConnection: close, X-Drop\r\nX-Drop: 1\r\n\r\n")
+	got := raw(t, at,
+		"GET http://good.example/h HTTP/1.1\r\nHost: other.test\r\nProxy-Authorization: Basic abc\r\nConnection: close, X-Drop\r\nX-Drop: 1\r\n\r\n")
 	if !strings.Contains(got, `host=good.example auth="" proxy=""`) {
 		t.Errorf("with another host:\n%s", got)
 	}
@@ -400,7 +421,8 @@ func TestBounds(t *testing.T) {
 		if got := raw(t, at, "GET http://1.2.3.4/ HTTP/1.1\r\nHost: x\r\n\r\n"); len(got) > 300<<10 {
 			t.Errorf("%d bytes came through", len(got))
 		}
-		if got := raw(t, at, "GET http://1.2.3.4/ HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 403") || !strings.Contains(got, "egress.bytes") {
+		if got := raw(t, at, "GET http://1.2.3.4/ HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 403") ||
+			!strings.Contains(got, "egress.bytes") {
 			t.Errorf("afterwards: %s", got)
 		}
 	})
@@ -442,7 +464,7 @@ func TestUnreadAnswer(t *testing.T) {
 	d.Close()
 }
 
-// TestLog: what was let out and what was refused stands in the log once, without what was
+// TestLog: what was let out and what was refused is in the log once, without what was
 // asked for.
 func TestLog(t *testing.T) {
 	web, _ := echo(t)
@@ -547,7 +569,10 @@ func TestWithin(t *testing.T) {
 	if allowed, refused := p.Counts(); allowed == 0 || refused == 0 {
 		t.Errorf("counted %d and %d", allowed, refused)
 	}
-	if _, err := p.Within([]string{"a.example", "c.test"}); err == nil || !strings.Contains(err.Error(), `"c.test" is in no entry of backends.test.egress.allow`) {
+	if _, err := p.Within([]string{
+		"a.example",
+		"c.test",
+	}); err == nil || !strings.Contains(err.Error(), `"c.test" is in no entry of backends.test.egress.allow`) {
 		t.Errorf("more than the operator's: %v", err)
 	}
 }

@@ -50,12 +50,14 @@ func parseRule(text string) (r rule, err error) {
 	if _, ok := parseNet(text); !ok {
 		if i := strings.LastIndexByte(text, ':'); i >= 0 {
 			host = text[:i]
-			if r.port, r.any, err = parsePort(text[i+1:]); err != nil {
+			r.port, r.any, err = parsePort(text[i+1:])
+			if err != nil {
 				return r, err
 			}
 		}
 		if inner, ok := strings.CutPrefix(host, "["); ok {
-			if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			host, ok = strings.CutSuffix(inner, "]")
+			if !ok {
 				return r, errors.New("a bracket is not closed")
 			}
 			if _, ok := parseNet(host); !ok {

@@ -72,7 +72,8 @@ func target(r *http.Request) (host string, port uint16, err error) {
 		}
 		port = uint16(n)
 	}
-	if host = r.URL.Hostname(); host == "" || len(host) > 255 {
+	host = r.URL.Hostname()
+	if host == "" || len(host) > 255 {
 		return "", 0, bad
 	}
 	return host, port, nil

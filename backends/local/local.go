@@ -1,7 +1,7 @@
 // Package local makes boxes of plain processes on this machine: trusted work only.
 //
 // A box is a fresh directory with HOME and TMPDIR in it; commands run as the user of
-// hermes itself, with an environment of their own. Nothing keeps them from the rest of
+// hermes itself, with their own environment. Nothing keeps them from the rest of
 // the machine, which [backends.Traits] say (Isolated is false). Close ends every
 // process that the box started and removes the directory; when hermes was killed, the
 // next one does, or `hermes sandbox gc`.
@@ -55,7 +55,8 @@ func New(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of local boxes: %w", err)
 	}
-	if c.Dir, err = filepath.EvalSymlinks(abs); err != nil {
+	c.Dir, err = filepath.EvalSymlinks(abs)
+	if err != nil {
 		return nil, fmt.Errorf("directory of local boxes: %w", err)
 	}
 	b := &Backend{conf: c}
@@ -146,7 +147,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	return err
 }
 
-// box is a slotd host with a directory of its own.
+// box is a slotd host with its own directory.
 type box struct {
 	*host.Host
 	base string

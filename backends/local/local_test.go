@@ -104,7 +104,8 @@ func TestKillFindsWhatIsInAnExec(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, err := box.Exec(ctx, backends.Cmd{Shell: "mkfifo f" + name + "; (setsid sh -c 'echo $$ > " + name + "; echo > f" + name + "; exec sh ./loop' &); read -r x < f" + name + "; echo > seen" + name + "; sleep 1000"})
+			_, err := box.Exec(ctx,
+				backends.Cmd{Shell: "mkfifo f" + name + "; (setsid sh -c 'echo $$ > " + name + "; echo > f" + name + "; exec sh ./loop' &); read -r x < f" + name + "; echo > seen" + name + "; sleep 1000"})
 			done <- err
 		}()
 		for {
@@ -121,7 +122,8 @@ func TestKillFindsWhatIsInAnExec(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") && !strings.Contains(string(stat), ") X ") {
+		if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") &&
+			!strings.Contains(string(stat), ") X ") {
 			t.Fatalf("round %d: a process outlives its command: %s", i, stat)
 		}
 	}

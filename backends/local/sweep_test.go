@@ -36,11 +36,13 @@ func own(dir string) int {
 	b, err := local.New(local.Config{Dir: dir})
 	if err == nil {
 		var x backends.Sandbox
-		if x, err = b.Open(ctx, backends.Spec{}); err == nil && os.Getpid() == 1 {
+		x, err = b.Open(ctx, backends.Spec{})
+		if err == nil && os.Getpid() == 1 {
 			fmt.Println(1)
 		} else if err == nil {
 			var r backends.Result
-			r, err = x.Exec(ctx, backends.Cmd{Shell: "mkdir -p locked/in; chmod 0 locked; setsid sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 100; done' >/dev/null 2>&1 & while [ ! -s pid ]; do :; done; cat pid"})
+			r, err = x.Exec(ctx,
+				backends.Cmd{Shell: "mkdir -p locked/in; chmod 0 locked; setsid sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 100; done' >/dev/null 2>&1 & while [ ! -s pid ]; do :; done; cat pid"})
 			fmt.Printf("%s", r.Stdout)
 		}
 	}
@@ -129,7 +131,8 @@ func TestDeadOwner(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 		line, err := bufio.NewReader(out).ReadString('\n')
-		if pid, _ = strconv.Atoi(strings.TrimSpace(line)); pid == 0 {
+		pid, _ = strconv.Atoi(strings.TrimSpace(line))
+		if pid == 0 {
 			t.Fatalf("it says %q, %v", line, err)
 		}
 		return c, pid

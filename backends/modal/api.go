@@ -107,7 +107,10 @@ func (a *api) call(ctx context.Context, call string, in, out any) error {
 
 // within is call with another bound of one try.
 func (a *api) within(ctx context.Context, each time.Duration, call string, in, out any) error {
-	key, began, pause, renewed := slotd.NewID()+slotd.NewID(), time.Now(), firstPause, false
+	key := slotd.NewID() + slotd.NewID()
+	began := time.Now()
+	pause := firstPause
+	renewed := false
 	for try := 0; ; try++ {
 		err := a.once(ctx, each, call, in, out, wire.MetaIdempotency, key, wire.MetaRetryAttempt, strconv.Itoa(try),
 			wire.MetaRetryDelay, strconv.FormatFloat(time.Since(began).Seconds(), 'f', 3, 64))

@@ -153,7 +153,8 @@ func (x *box) open(ctx context.Context, d *wire.Sandbox, s backends.Spec) error 
 	if err != nil {
 		return fmt.Errorf("sandbox %s: %w", x.id, err)
 	}
-	if x.route, err = newRoute(ctx, x.p.api, task, x.over); err != nil {
+	x.route, err = newRoute(ctx, x.p.api, task, x.over)
+	if err != nil {
 		return fmt.Errorf("sandbox %s: the way to its commands: %w", x.id, err)
 	}
 	token := x.back.token()
@@ -404,7 +405,7 @@ func (x *box) Stream(ctx context.Context, c backends.Cmd, s backends.Streams) (b
 }
 
 // Snapshot implements backends.Snapshotter: files, without ours, environment and
-// processes. The service keeps the image under an id of its own.
+// processes. The service keeps the image under its own id.
 func (x *box) Snapshot(ctx context.Context, name string) (string, error) {
 	fail := func(err error) error { return fmt.Errorf("snapshot %s of box %s: %w", name, x.name, err) }
 	wait := float32(joinTime.Seconds())

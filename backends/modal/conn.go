@@ -242,7 +242,8 @@ func (g *greeting) take(p []byte) ([]byte, error) {
 		g.tell(err)
 		return nil, err
 	}
-	if g.ok = len(g.head) == len(slotd.Hello); g.ok {
+	g.ok = len(g.head) == len(slotd.Hello)
+	if g.ok {
 		g.tell(nil)
 	}
 	return p[n:], nil

@@ -112,7 +112,7 @@ func unbuilt(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// ended says whose doing the end of a sandbox was. The service has a status of its own
+// ended says whose doing the end of a sandbox was. The service has its own status
 // for everything that it does to a sandbox; what is left is the end of the first process,
 // which is slotd. ran says that a command had been started.
 func ended(r *wire.Result, ran bool) error {

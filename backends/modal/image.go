@@ -71,7 +71,7 @@ func (i *images) ready(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// forget has an image looked at anew.
+// forget has an image looked at again.
 func (i *images) forget(name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -83,7 +83,8 @@ func (i *images) provide(ctx context.Context, name string) (string, error) {
 	lines := []string{"FROM " + name}
 	if path, ok := strings.CutPrefix(name, buildPrefix); ok {
 		var err error
-		if lines, err = dockerfile(path); err != nil {
+		lines, err = dockerfile(path)
+		if err != nil {
 			return "", fmt.Errorf("%s: %w: %w", what, backends.ErrImage, err)
 		}
 	} else if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
@@ -94,7 +95,8 @@ func (i *images) provide(ctx context.Context, name string) (string, error) {
 		image.GPU = &wire.GPU{Type: kind, Count: n}
 	}
 	var err error
-	if image.Registry, err = i.p.registry(ctx); err != nil {
+	image.Registry, err = i.p.registry(ctx)
+	if err != nil {
 		return "", fmt.Errorf("%s: credentials of its registry: %w", what, err)
 	}
 	var answer wire.ImageAnswer
@@ -104,7 +106,8 @@ func (i *images) provide(ctx context.Context, name string) (string, error) {
 	}
 	result, log := answer.Result, ""
 	if result == nil || result.Status == wire.StatusRunning {
-		if result, log, err = i.p.join(ctx, answer.ID); err != nil {
+		result, log, err = i.p.join(ctx, answer.ID)
+		if err != nil {
 			return "", unbuilt(what, err)
 		}
 	}
@@ -130,7 +133,9 @@ func broken(r *wire.Result, log string) error {
 // entry that came.
 func (p *profile) join(ctx context.Context, id string) (*wire.Result, string, error) {
 	var log tail
-	entry, failures, pause := "", 0, firstPause
+	entry := ""
+	failures := 0
+	pause := firstPause
 	for {
 		before := entry
 		result, err := p.followBuild(ctx, id, &entry, &log)

@@ -76,7 +76,8 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b := &Backend{conf: c, at: at, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], token: newToken, stop: stop,
 		freed: make(chan struct{}), upload: upload{configured: c.Slotd}}
-	if b.profiles, b.accounts, err = profiles(life, c, at); err != nil {
+	b.profiles, b.accounts, err = profiles(life, c, at)
+	if err != nil {
 		b.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 	}

@@ -64,7 +64,8 @@ func TestBrought(t *testing.T) {
 	f.BreakAfter(3)
 	x := boxOf(t, b, backends.Spec{Env: map[string]string{"GREETING": "hello\nyou"}, Dir: "work"})
 	f.BreakAfter(0)
-	if code, out := sh(t, x, `test "$PWD" = ~/work; echo $?; echo "$GREETING"; ls -a /.hermes`); code != 0 || out != "0\nhello\nyou\n.\n..\nhermes-slotd\nsocket" {
+	if code, out := sh(t, x, `test "$PWD" = ~/work; echo $?; echo "$GREETING"; ls -a /.hermes`); code != 0 ||
+		out != "0\nhello\nyou\n.\n..\nhermes-slotd\nsocket" {
 		t.Errorf("%d %q", code, out)
 	}
 	d, _, err := f.Definition(x.ID())
@@ -129,7 +130,10 @@ func TestCreateOnce(t *testing.T) {
 func TestCancelledCreate(t *testing.T) {
 	t.Parallel()
 	f, b := quick(t, modaltest.Options{})
-	for _, call := range []string{wire.ImageGetOrCreate, wire.SandboxCreate, wire.SandboxGetTaskID, wire.TaskGetCommandRouterAccess, wire.TaskExecStart, wire.TaskExecStdinWrite} {
+	for _, call := range []string{
+		wire.ImageGetOrCreate, wire.SandboxCreate, wire.SandboxGetTaskID, wire.TaskGetCommandRouterAccess, wire.TaskExecStart,
+		wire.TaskExecStdinWrite,
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		f.FailSome(func(name string) error {
 			if name == call {

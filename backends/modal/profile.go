@@ -55,7 +55,8 @@ func profiles(life context.Context, c Config, at Surroundings) ([]*profile, []*a
 			name string
 			to   *string
 		}{{s.TokenID, &id}, {s.TokenSecret, &secret}, {s.RegistryUser, &p.user}, {s.RegistryPassword, &p.password}} {
-			if *v.to = at.get(v.name); v.name != "" && *v.to == "" {
+			*v.to = at.get(v.name)
+			if v.name != "" && *v.to == "" {
 				return nil, accounts, fmt.Errorf("profile %s: the variable %s is not set", name, v.name)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"hermes/backends/modal/wire"
 )
 
-// two is a configuration with two accounts of one class, and a class of its own.
+// two is a configuration with two accounts of one class, and its own class.
 func two() modal.Config {
 	return modal.Config{Use: "cpu", Settings: modal.Settings{Program: program}, Profiles: map[string]modal.Settings{
 		"first":  {Class: "cpu", Weight: 2},
@@ -39,7 +39,8 @@ func TestProfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := d.Resources; r.GPU == nil || r.GPU.Type != "T4" || r.GPU.Count != 2 || r.MilliCPU != 2000 || r.MilliCPUMax != 2000 || r.MemoryMB != 1024 || r.MemoryMBMax != 1024 || r.DiskMB != 2048 || *d.Idle != 90 {
+	if r := d.Resources; r.GPU == nil || r.GPU.Type != "T4" || r.GPU.Count != 2 || r.MilliCPU != 2000 || r.MilliCPUMax != 2000 || r.MemoryMB != 1024 ||
+		r.MemoryMBMax != 1024 || r.DiskMB != 2048 || *d.Idle != 90 {
 		t.Errorf("%+v, idle %v", r, d.Idle)
 	}
 	if tr := b.Traits(); tr.Slots != 0 || tr.Network != "none" || !strings.Contains(strings.Join(tr.Notes, " "), "profiles first, gpu, second") {
@@ -48,7 +49,7 @@ func TestProfiles(t *testing.T) {
 }
 
 // TestQuota spills over to the other account of a class, never to another class, and is
-// an error of its own where there is none.
+// its own error where there is none.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
@@ -62,7 +63,8 @@ func TestQuota(t *testing.T) {
 	}
 	creates := f.Calls(wire.SandboxCreate)
 	_, err := b.Open(t.Context(), backends.Spec{Image: "@gpu"})
-	if !errors.Is(err, modal.ErrQuota) || !errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), "its limit of sandboxes") {
+	if !errors.Is(err, modal.ErrQuota) || !errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "its limit of sandboxes") {
 		t.Errorf("error %v", err)
 	}
 	if n := f.Calls(wire.SandboxCreate) - creates; n > 1 {
@@ -104,10 +106,15 @@ func TestAuth(t *testing.T) {
 	if _, err := start(t, f, modal.Config{}); !errors.Is(err, backends.ErrUnavailable) || !errors.Is(err, modal.ErrAuth) {
 		t.Errorf("opened with a token that was revoked: %v", err)
 	}
-	if _, err := start(t, f, modal.Config{Settings: modal.Settings{TokenSecret: "NOT_SET"}}); !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), "variable NOT_SET is not set") {
+	if _, err := start(t, f, modal.Config{Settings: modal.Settings{TokenSecret: "NOT_SET"}}); !errors.Is(err, backends.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "variable NOT_SET is not set") {
 		t.Errorf("opened without a token: %v", err)
 	}
-	if _, err := start(t, f, modal.Config{Settings: modal.Settings{TokenID: "OTHER_ID", TokenSecret: "OTHER_SECRET", Environment: "moon"}}); !errors.Is(err, modal.ErrRefused) || !strings.Contains(err.Error(), `environment "moon"`) {
+	if _, err := start(t, f, modal.Config{Settings: modal.Settings{
+		TokenID:     "OTHER_ID",
+		TokenSecret: "OTHER_SECRET",
+		Environment: "moon",
+	}}); !errors.Is(err, modal.ErrRefused) || !strings.Contains(err.Error(), `environment "moon"`) {
 		t.Errorf("opened in an environment that is not there: %v", err)
 	}
 }
@@ -145,7 +152,11 @@ func TestMax(t *testing.T) {
 func TestRefusedSpecs(t *testing.T) {
 	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})
-	b := open(t, f, modal.Config{Use: "plain", Settings: modal.Settings{Program: program}, Profiles: map[string]modal.Settings{"plain": {}, "odd": {GPU: "XYZ"}, "net": {Network: "open"}}})
+	b := open(t, f, modal.Config{
+		Use:      "plain",
+		Settings: modal.Settings{Program: program},
+		Profiles: map[string]modal.Settings{"plain": {}, "odd": {GPU: "XYZ"}, "net": {Network: "open"}},
+	})
 	for _, s := range []backends.Spec{{Image: "@odd"}, {Image: "@net"}, {Limits: backends.Limits{Memory: 1000}}} {
 		if _, err := b.Open(t.Context(), s); !errors.Is(err, backends.ErrUnavailable) || !errors.Is(err, modal.ErrRefused) {
 			t.Errorf("%+v: %v", s, err)

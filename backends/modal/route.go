@@ -23,7 +23,7 @@ const (
 	askFrom      = 3
 )
 
-// route is the way to one sandbox's commands, a connection of its own: each connection
+// route is the way to one sandbox's commands, its own connection: each connection
 // to slotd holds a stream of it, and servers limit those.
 type route struct {
 	api  *api
@@ -50,7 +50,8 @@ func newRoute(ctx context.Context, a *api, task string, over func(context.Contex
 	if err != nil {
 		return nil, fmt.Errorf("%w: the service names a router %q: %w", ErrInternal, url, err)
 	}
-	if r.conn, err = dial(address, secure); err != nil {
+	r.conn, err = dial(address, secure)
+	if err != nil {
 		return nil, fmt.Errorf("%w: the service names a router %q: %w", ErrInternal, url, err)
 	}
 	return r, nil
@@ -127,7 +128,11 @@ type tries struct {
 func (r *route) tries(call string) *tries { return &tries{r: r, call: call, pause: routePause} }
 
 // well forgets failures: something came.
-func (t *tries) well() { t.n, t.pause, t.renewed = 0, routePause, false }
+func (t *tries) well() {
+	t.n = 0
+	t.pause = routePause
+	t.renewed = false
+}
 
 // again waits for the next try, or says why there is none.
 func (t *tries) again(ctx context.Context, err error) error {

@@ -79,7 +79,8 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 	}
 	image := -1
 	if p.Image {
-		if image, err = b.openImage(&p); err != nil {
+		image, err = b.openImage(&p)
+		if err != nil {
 			return nil, err
 		}
 		if image >= 0 {
@@ -110,7 +111,8 @@ func (b *Backend) start(ctx context.Context, s backends.Spec) (*box, error) {
 func (b *Backend) clone() (*box, error) {
 	x := &box{id: ownLabel() + strconv.FormatUint(serial.Add(1), 10), back: b, gone: make(chan struct{}), up: make(chan struct{})}
 	var err error
-	if x.group, err = b.groups.make(x.id); err != nil {
+	x.group, err = b.groups.make(x.id)
+	if err != nil {
 		return nil, err
 	}
 	id := b.ids.next()
@@ -135,7 +137,8 @@ func (x *box) launch(owner int) error {
 		return err
 	}
 	defer theirs.Close()
-	if x.proc, x.first, err = x.back.forker.clone(owner, ours, theirs, x.group.v2); err != nil {
+	x.proc, x.first, err = x.back.forker.clone(owner, ours, theirs, x.group.v2)
+	if err != nil {
 		ours.Close()
 		return err
 	}
@@ -178,7 +181,8 @@ func (x *box) setUp(ctx context.Context, p plan, image int) error {
 	p.ByRlimit = !x.back.groups.has("memory")
 	var err error
 	if p.Proxy {
-		if x.proxy, err = egress.Of(x.back.proxy, p.Network); err != nil {
+		x.proxy, err = egress.Of(x.back.proxy, p.Network)
+		if err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,8 @@ func TestNoProxy(t *testing.T) {
 		}
 	}
 	x := boxOf(t, b, backends.Spec{})
-	if _, out := sh(t, x, "env | grep -i proxy; exec 3<>/dev/tcp/127.0.0.1/3128 && echo reached"); strings.Contains(out, "reached") || strings.Contains(out, "http://") {
+	if _, out := sh(t, x, "env | grep -i proxy; exec 3<>/dev/tcp/127.0.0.1/3128 && echo reached"); strings.Contains(out, "reached") ||
+		strings.Contains(out, "http://") {
 		t.Errorf("%s", out)
 	}
 }
@@ -87,7 +88,11 @@ func TestProxyLeavesNothing(t *testing.T) {
 	cycle := func(i int) {
 		x := boxOf(t, b, backends.Spec{})
 		out := ""
-		if r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{"bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET " + web.URL + "/ HTTP/1.1\r\nHost: x\r\n\r\n' >&3; cat <&3"}}); err != nil {
+		if r, err := x.Exec(t.Context(), backends.Cmd{Argv: []string{
+			"bash",
+			"-c",
+			"exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET " + web.URL + "/ HTTP/1.1\r\nHost: x\r\n\r\n' >&3; cat <&3",
+		}}); err != nil {
 			t.Fatal(err)
 		} else {
 			out = string(r.Stdout)

@@ -67,12 +67,14 @@ func (f *forker) start() error {
 	}
 	defer null.Close()
 	attr := &os.ProcAttr{Dir: "/", Env: boxEnv, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true}}
-	if f.proc, err = f.execute(attr); err != nil {
+	f.proc, err = f.execute(attr)
+	if err != nil {
 		ours.Close()
 		return err
 	}
 	f.conn = ours
-	if f.helper, err = pid1.NewHelper(ours); err != nil {
+	f.helper, err = pid1.NewHelper(ours)
+	if err != nil {
 		f.stop()
 		return fmt.Errorf("it says nothing (does the program call namespace.Main first?): %w", err)
 	}
@@ -93,7 +95,8 @@ func (f *forker) execute(attr *os.ProcAttr) (*os.Process, error) {
 		file, err := open()
 		if err == nil {
 			var proc *os.Process
-			if proc, err = from(file); err == nil {
+			proc, err = from(file)
+			if err == nil {
 				f.file = file
 				return proc, nil
 			}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identities chooses the id of the host that stands behind uid 0 of a box. A plain user
+// identities chooses the id of the host that follows uid 0 of a box. A plain user
 // has only his own. Root takes one that owns nothing, another for every box, because the
 // kernel bounds some things by user and enforces no process limit on its own root.
 type identities struct {
@@ -43,7 +43,8 @@ func findIdentities() (identities, error) {
 	if err != nil {
 		return ids, err
 	}
-	if begin = max(begin, gbegin); gsize < size {
+	begin = max(begin, gbegin)
+	if gsize < size {
 		size = gsize
 	}
 	switch {

@@ -96,7 +96,13 @@ func TestUnusableSpecs(t *testing.T) {
 			t.Errorf("%+v was accepted by %s", l, x.ID())
 		}
 	}
-	for _, c := range []namespace.Config{{Root: "relative"}, {Root: "oci:relative"}, {Store: "relative"}, {Home: "home"}, {Home: "/"}, {ReadOnly: []string{"/a/../b"}}, {Cgroup: "perhaps"}} {
+	for _, c := range []namespace.Config{{Root: "relative"},
+		{Root: "oci:relative"},
+		{Store: "relative"},
+		{Home: "home"},
+		{Home: "/"},
+		{ReadOnly: []string{"/a/../b"}},
+		{Cgroup: "perhaps"}} {
 		if _, err := driver.Open(t.Context(), c); err == nil || errors.Is(err, backends.ErrUnavailable) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -197,8 +203,14 @@ func layout(t *testing.T, layers ...[]byte) string {
 		d := blob("application/vnd.oci.image.layer.v1.tar", raw)
 		diffs, list = append(diffs, d["digest"]), append(list, d)
 	}
-	conf := blob("application/vnd.oci.image.config.v1+json", text(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "rootfs": map[string]any{"type": "layers", "diff_ids": diffs},
-		"config": map[string]any{"Env": []string{"GREETING=from the image", "HOME=/home/image", "LANG=C"}, "WorkingDir": "/srv/work", "User": "1000", "Entrypoint": []string{"/bin/false"}}}))
+	conf := blob("application/vnd.oci.image.config.v1+json",
+		text(map[string]any{"os": "linux", "architecture": runtime.GOARCH, "rootfs": map[string]any{"type": "layers", "diff_ids": diffs},
+			"config": map[string]any{
+				"Env":        []string{"GREETING=from the image", "HOME=/home/image", "LANG=C"},
+				"WorkingDir": "/srv/work",
+				"User":       "1000",
+				"Entrypoint": []string{"/bin/false"},
+			}}))
 	manifest := blob("application/vnd.oci.image.manifest.v1+json", text(map[string]any{"schemaVersion": 2, "config": conf, "layers": list}))
 	manifest["annotations"] = map[string]string{"org.opencontainers.image.ref.name": "v1"}
 	put(t, dir+"/oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
@@ -211,7 +223,9 @@ func upper(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	for _, h := range []tar.Header{{Name: "etc/.wh.gone"}, {Name: "srv/work/mine", Mode: 0o600, Size: 3, Uid: 1234}, {Name: "srv/work/su", Mode: 0o4755, Size: 3}} {
+	for _, h := range []tar.Header{{Name: "etc/.wh.gone"},
+		{Name: "srv/work/mine", Mode: 0o600, Size: 3, Uid: 1234},
+		{Name: "srv/work/su", Mode: 0o4755, Size: 3}} {
 		h.Typeflag = tar.TypeReg
 		if err := w.WriteHeader(&h); err != nil {
 			t.Fatal(err)
@@ -265,7 +279,8 @@ func TestArchive(t *testing.T) {
 	if n, err := b.Sweep(t.Context()); err != nil {
 		t.Errorf("sweep: %d %v", n, err)
 	}
-	if _, err := b.Open(t.Context(), backends.Spec{Image: "oci:" + oci + ":v2"}); !errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "it has v1") {
+	if _, err := b.Open(t.Context(), backends.Spec{Image: "oci:" + oci + ":v2"}); !errors.Is(err, backends.ErrImage) ||
+		!strings.Contains(err.Error(), "it has v1") {
 		t.Error("a tag that is not there: ", err)
 	}
 }

@@ -42,7 +42,11 @@ func TestForkBomb(t *testing.T) {
 	if !bytes.Contains(r.Stdout, []byte("fork")) {
 		t.Errorf("no fork was refused: %+v", r)
 	}
-	r, err = x.Exec(t.Context(), backends.Cmd{Shell: "bomb() { bomb | bomb & }; bomb; sleep 0.5; ls -d /proc/[0-9]* | wc -l", Timeout: time.Second, Merge: true})
+	r, err = x.Exec(t.Context(), backends.Cmd{
+		Shell:   "bomb() { bomb | bomb & }; bomb; sleep 0.5; ls -d /proc/[0-9]* | wc -l",
+		Timeout: time.Second,
+		Merge:   true,
+	})
 	if err != nil && !errors.Is(err, backends.ErrBroken) {
 		t.Fatal("the second bomb: ", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"hermes/backends/namespace/pid1"
 )
 
-// lists are the last lists of calls that made boxes, by plan. They look the host up anew
+// lists are the last lists of calls that made boxes, by plan. They look the host up again
 // after a while: a file of its /etc may change.
 type lists struct {
 	mu   sync.Mutex
@@ -35,7 +35,8 @@ func (c *lists) of(p plan, ids identities) (*pid1.List, error) {
 	}
 	l := c.all[string(key)]
 	if l == nil {
-		if l, err = build(p, ids); err != nil {
+		l, err = build(p, ids)
+		if err != nil {
 			return nil, err
 		}
 		c.all[string(key)] = l

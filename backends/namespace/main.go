@@ -114,7 +114,8 @@ func prepare(control wire.BoxEnd) (o host.Options, proxy int, err error) {
 	}
 	proxy = -1
 	if s.Plan.Proxy {
-		if proxy, err = wire.NewListener(egress.Port); err != nil {
+		proxy, err = wire.NewListener(egress.Port)
+		if err != nil {
 			return o, -1, err
 		}
 	}

@@ -75,11 +75,13 @@ func Open(ctx context.Context, c Config, connect func(Server) Client) (*Backend,
 	}
 	c.Limits = ids.share(c.Limits, asked)
 	b := &Backend{conf: c, connect: connect, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: pipes.New()}
-	if b.store, err = openStore(c); err != nil {
+	b.store, err = openStore(c)
+	if err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)
 	}
 	if c.Egress.On() {
-		if b.proxy, err = egress.New(c.Egress, "backends.namespace.egress", egress.Outside{}); err != nil {
+		b.proxy, err = egress.New(c.Egress, "backends.namespace.egress", egress.Outside{})
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -81,7 +81,7 @@ func open(t testing.TB, c namespace.Config) *namespace.Backend {
 	return b
 }
 
-// box returns a box of a back-end of its own.
+// box returns a box of its own back-end.
 func box(t testing.TB, c namespace.Config, s backends.Spec) backends.Sandbox {
 	t.Helper()
 	return boxOf(t, open(t, c), s)
@@ -127,7 +127,7 @@ func TestPlainUser(t *testing.T) {
 	}
 }
 
-// asPlainUser runs this program again as nobody, in a folder of his own.
+// asPlainUser runs this program again as nobody, in his own folder.
 func asPlainUser(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
 	const nobody = 65534

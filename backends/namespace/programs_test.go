@@ -13,19 +13,39 @@ import (
 func programs() []struct{ name, needs, script string } {
 	return []struct{ name, needs, script string }{
 		{"pipes, jobs, limits", "bash", `ulimit -n 100; (ulimit -c 0; nice -n 3 true); sleep 0.01 & wait; [ "$(ulimit -n)" = 100 ]`},
-		{"files", "cp", `mkdir -p a/b && echo x > a/b/f && cp -a a c && mv c d && ln d/b/f l && ln -s l s && touch -d yesterday s && truncate -s 1M h && cp --sparse=always h i && rm -rf a d && mkfifo p && sync`},
+		{
+			"files",
+			"cp",
+			`mkdir -p a/b && echo x > a/b/f && cp -a a c && mv c d && ln d/b/f l && ln -s l s && touch -d yesterday s && truncate -s 1M h && cp --sparse=always h i && rm -rf a d && mkfifo p && sync`,
+		},
 		{"sort, locale", "sort", `seq 100000 | sort -R | LC_ALL=C.UTF-8 sort -n --parallel=2 -S 1M | tail -1 | grep -x 100000 && locale -a >/dev/null`},
 		{"tar, gzip", "tar", `mkdir t && echo x > t/f && tar --xattrs -czf t.tgz t && rm -r t && tar --same-owner -xzf t.tgz && cat t/f`},
-		{"git", "git", `git init -q r && cd r && git config user.email a@b && git config user.name a && echo x > f && git add f && git commit -qm m && git gc -q && git clone -q . ../r2 && git -C ../r2 log --oneline | wc -l | grep -x 1`},
+		{
+			"git",
+			"git",
+			`git init -q r && cd r && git config user.email a@b && git config user.name a && echo x > f && git add f && git commit -qm m && git gc -q && git clone -q . ../r2 && git -C ../r2 log --oneline | wc -l | grep -x 1`,
+		},
 		{"gcc, make", "gcc", `printf 'int main(){return 0;}\n' > m.c && printf 'm: m.c\n\tgcc -O2 -pthread -o m m.c\n' > Makefile && make -j4 && ./m`},
 		{"perl", "perl", `perl -MIO::Select -MTime::HiRes=sleep -e 'sleep 0.01; pipe(R,W); if(fork){wait;print "x"}else{exit 0}'`},
 		{"openssl", "openssl", `openssl rand -hex 8 && openssl req -x509 -newkey rsa:2048 -nodes -keyout k -out c -subj /CN=x -days 1 2>/dev/null`},
 		{"curl", "curl", `curl -s file:///etc/passwd >/dev/null; curl -sS http://127.0.0.1:1/ 2>&1 | grep -i connect`},
 		{"tmux", "tmux", `export TERM=xterm; tmux new-session -d -s a 'sleep 5' && tmux ls && tmux kill-server`},
-		{"dpkg", "dpkg-deb", `mkdir -p k/DEBIAN k/opt && printf 'Package: k\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: k\n' > k/DEBIAN/control && dpkg-deb -b k k.deb && dpkg-deb -x k.deb out && dpkg-deb -c k.deb`},
+		{
+			"dpkg",
+			"dpkg-deb",
+			`mkdir -p k/DEBIAN k/opt && printf 'Package: k\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: k\n' > k/DEBIAN/control && dpkg-deb -b k k.deb && dpkg-deb -x k.deb out && dpkg-deb -c k.deb`,
+		},
 		{"apt", "apt-get", `apt-get --version && apt-config dump >/dev/null`},
-		{"node", "node", `node -e 'const fs=require("fs");fs.watch(".",()=>{}).close();new (require("worker_threads").Worker)("process.exit(0)",{eval:true}).on("exit",()=>fs.readFile("/etc/passwd",()=>process.exit(0)))'`},
-		{"go build", "/usr/local/go/bin/go", `export PATH=$PATH:/usr/local/go/bin; mkdir g && cd g && export HOME=$PWD GOCACHE=$PWD/.c GOFLAGS=-mod=mod GOTOOLCHAIN=local && printf 'module m\n' > go.mod && printf 'package main\nfunc main(){c:=make(chan int);go func(){c<-1}();<-c}\n' > m.go && go vet . && go run .`},
+		{
+			"node",
+			"node",
+			`node -e 'const fs=require("fs");fs.watch(".",()=>{}).close();new (require("worker_threads").Worker)("process.exit(0)",{eval:true}).on("exit",()=>fs.readFile("/etc/passwd",()=>process.exit(0)))'`,
+		},
+		{
+			"go build",
+			"/usr/local/go/bin/go",
+			`export PATH=$PATH:/usr/local/go/bin; mkdir g && cd g && export HOME=$PWD GOCACHE=$PWD/.c GOFLAGS=-mod=mod GOTOOLCHAIN=local && printf 'module m\n' > go.mod && printf 'package main\nfunc main(){c:=make(chan int);go func(){c<-1}();<-c}\n' > m.go && go vet . && go run .`,
+		},
 		{"java", "java", `java -version`},
 		{"multiprocessing", "python3", `python3 - <<'P'
 import multiprocessing as m, multiprocessing.shared_memory as s, mmap, os, resource, signal, select, socket, subprocess, tempfile, threading, ctypes
@@ -56,7 +76,11 @@ asyncio.run(main())'`},
 		{"sqlite", "python3", `python3 -c '
 import sqlite3
 c = sqlite3.connect("d.db"); c.execute("pragma journal_mode=wal"); c.execute("create table t(x)"); c.executemany("insert into t values(?)", [(i,) for i in range(1000)]); c.commit()'`},
-		{"venv, pip", "python3", `python3 -m venv --without-pip v && v/bin/python -c 'import sys; assert sys.prefix != sys.base_prefix' && { ! python3 -m pip --version >/dev/null 2>&1 || python3 -m pip list >/dev/null; }`},
+		{
+			"venv, pip",
+			"python3",
+			`python3 -m venv --without-pip v && v/bin/python -c 'import sys; assert sys.prefix != sys.base_prefix' && { ! python3 -m pip --version >/dev/null 2>&1 || python3 -m pip list >/dev/null; }`,
+		},
 	}
 }
 

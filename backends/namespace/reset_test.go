@@ -52,7 +52,8 @@ func TestResetFull(t *testing.T) {
 			if done := reset(t, x); len(done.Left) > 0 {
 				t.Errorf("left: %q", done.Left)
 			}
-			_, out := sh(t, x, `ls -A ~ /tmp /var/tmp /dev/shm | grep -v '^/\|^$'; tail -qn +2 /proc/sysvipc/* 2>/dev/null; grep hidden /proc/net/unix; tail -qn +2 /proc/net/tcp
+			_, out := sh(t, x,
+				`ls -A ~ /tmp /var/tmp /dev/shm | grep -v '^/\|^$'; tail -qn +2 /proc/sysvipc/* 2>/dev/null; grep hidden /proc/net/unix; tail -qn +2 /proc/net/tcp
 				ls -A /dev/mqueue; command -v python3 >/dev/null && python3 -c 'import ctypes,os;ctypes.CDLL(None).mq_open(b"/left",os.O_RDWR)<0 or print("a queue")'
 				n=0; for p in /proc/[0-9]*; do n=$((n+1)); done; [ $n -le 5 ] || ps; :`)
 			if out != "" {

@@ -140,7 +140,13 @@ func TestLimitsOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	const reserve = 64 // signals for slotd beyond those of commands
-	for _, want := range []string{fmt.Sprint("Max pending signals ", 500+reserve), "Max msgqueue size 100000", "Max locked memory 1048576", "Max nice priority 0", "Max realtime priority 0"} {
+	for _, want := range []string{
+		fmt.Sprint("Max pending signals ", 500+reserve),
+		"Max msgqueue size 100000",
+		"Max locked memory 1048576",
+		"Max nice priority 0",
+		"Max realtime priority 0",
+	} {
 		if !strings.Contains(strings.Join(strings.Fields(string(raw)), " "), want+" ") {
 			t.Errorf("the first process has not %q:\n%s", want, raw)
 		}

@@ -67,7 +67,8 @@ func (x *box) command(c backends.Cmd, mark string) *pid1.List {
 	}
 	dir := x.plan.Dir
 	if c.Dir != "" {
-		if dir = c.Dir; !filepath.IsAbs(dir) {
+		dir = c.Dir
+		if !filepath.IsAbs(dir) {
 			dir = x.plan.Dir + "/" + dir
 		}
 	}

@@ -141,7 +141,8 @@ func (x *box) hold(others map[string]relative) (still bool) {
 			p, known := others[child]
 			if !known {
 				var ok bool
-				if p, ok = relate(child, parent); !ok {
+				p, ok = relate(child, parent)
+				if !ok {
 					continue
 				}
 			}

@@ -42,7 +42,8 @@ func watcher() taker {
 	instance, made := -1, 0
 	return func() (err error) {
 		if instance < 0 {
-			if instance, err = unix.InotifyInit1(unix.IN_CLOEXEC); err != nil {
+			instance, err = unix.InotifyInit1(unix.IN_CLOEXEC)
+			if err != nil {
 				return err
 			}
 		}
@@ -104,7 +105,8 @@ func queue(a *attributes) taker {
 	return func() error {
 		name, _ := unix.BytePtrFromString(fmt.Sprintf("taker-%d-%d", os.Getpid(), made))
 		made++
-		_, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600, uintptr(unsafe.Pointer(a)), 0, 0)
+		_, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL,
+			0o600, uintptr(unsafe.Pointer(a)), 0, 0)
 		if errno == 0 {
 			unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(name)), 0, 0) // open it stays counted
 		}

@@ -34,7 +34,9 @@ func TestCommandsNeedNoServer(t *testing.T) {
 		{"folders", backends.Cmd{Shell: "pwd; cd ..; pwd"}, "0 0 /srv/work\n/srv\n|"},
 		{"another folder", backends.Cmd{Shell: "pwd", Dir: "/usr"}, "0 0 /usr\n|"},
 		{"its own environment", backends.Cmd{Shell: "echo $A $B $HOME", Env: map[string]string{"B": "3"}}, "0 0 1 3 /root\n|"},
-		{"an empty environment", backends.Cmd{Argv: []string{"/bin/sh", "-c", "echo $A-$HOME-$C"}, ClearEnv: true, Env: map[string]string{"C": "x"}}, "0 0 --x\n|"},
+		{"an empty environment",
+			backends.Cmd{Argv: []string{"/bin/sh", "-c", "echo $A-$HOME-$C"}, ClearEnv: true, Env: map[string]string{"C": "x"}},
+			"0 0 --x\n|"},
 		{"time enough", backends.Cmd{Shell: "echo in time", Timeout: time.Minute}, "0 0 in time\n|"},
 		{"something in the background", backends.Cmd{Shell: "sleep 1000 & echo left"}, "0 0 left\n|"},
 		{"a bounded output", backends.Cmd{Shell: "printf 0123456789", MaxOutput: 4, Keep: backends.KeepTail}, "0 0 6789|"},
@@ -58,7 +60,10 @@ func TestCommandsOutlivePid1(t *testing.T) {
 	began := make(chan bool, 8)
 	for i := range 8 {
 		all.Go(func() {
-			c := backends.Cmd{Shell: fmt.Sprintf("touch began-%d; while ! test -e go; do sleep 0.01; done; echo said %d; exit %d", i, i, i), Timeout: time.Minute}
+			c := backends.Cmd{
+				Shell:   fmt.Sprintf("touch began-%d; while ! test -e go; do sleep 0.01; done; echo said %d; exit %d", i, i, i),
+				Timeout: time.Minute,
+			}
 			began <- true
 			r, err := x.Exec(t.Context(), c)
 			if err != nil || r.Code != i || string(r.Stdout) != fmt.Sprintf("said %d\n", i) {

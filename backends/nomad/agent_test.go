@@ -68,9 +68,13 @@ func realAgents(t testing.TB, o agentOptions) *agents {
 		a.conf.TLS = certificates(t, dir)
 		secured = fmt.Sprintf("acl { enabled = true }\ntls {\n http = true\n rpc = true\n verify_server_hostname = true\n verify_https_client = true\n ca_file = %q\n cert_file = %q\n key_file = %q\n}\n",
 			a.conf.TLS.CACert, a.conf.TLS.ClientCert, a.conf.TLS.ClientKey)
-		client = api.Config{Address: a.conf.Address, TLSConfig: &api.TLSConfig{CACert: a.conf.TLS.CACert, ClientCert: a.conf.TLS.ClientCert, ClientKey: a.conf.TLS.ClientKey}}
+		client = api.Config{
+			Address:   a.conf.Address,
+			TLSConfig: &api.TLSConfig{CACert: a.conf.TLS.CACert, ClientCert: a.conf.TLS.ClientCert, ClientKey: a.conf.TLS.ClientKey},
+		}
 	}
-	if a.web, err = api.NewClient(&client); err != nil {
+	a.web, err = api.NewClient(&client)
+	if err != nil {
 		t.Fatal(err)
 	}
 	a.write("server", `server {
@@ -93,7 +97,8 @@ func realAgents(t testing.TB, o agentOptions) *agents {
 	for i, name := range []string{"a", "b"} {
 		plugins := "plugin \"raw_exec\" {\n config { enabled = true }\n}\n"
 		if o.docker != "" {
-			plugins += fmt.Sprintf("plugin \"docker\" {\n config {\n  endpoint = %q\n  gc {\n   image = false\n   dangling_containers { enabled = false }\n  }\n }\n}\n", o.docker)
+			plugins += fmt.Sprintf("plugin \"docker\" {\n config {\n  endpoint = %q\n  gc {\n   image = false\n   dangling_containers { enabled = false }\n  }\n }\n}\n",
+				o.docker)
 		}
 		a.write(name, fmt.Sprintf(`client {
  enabled = true

@@ -51,7 +51,8 @@ func slots(b *testing.B, a *agents, c nomad.Config, most int) {
 		if b.Failed() {
 			return
 		}
-		if all = boxes; n != most {
+		all = boxes
+		if n != most {
 			if err := other.Close(deadline(b)); err != nil {
 				b.Fatal(err)
 			}

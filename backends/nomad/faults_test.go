@@ -36,8 +36,14 @@ func TestFaults(t *testing.T) { // alone: it counts goroutines
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Serve(l))
-	b, err := nomad.Open(t.Context(), nomad.Config{Address: "http://" + l.Addr().String(), Driver: "raw_exec", Slotd: program(t), Max: 6, Poll: 50 * time.Millisecond,
-		Rootless: os.Geteuid() != 0}, nomad.Surroundings{})
+	b, err := nomad.Open(t.Context(), nomad.Config{
+		Address:  "http://" + l.Addr().String(),
+		Driver:   "raw_exec",
+		Slotd:    program(t),
+		Max:      6,
+		Poll:     50 * time.Millisecond,
+		Rootless: os.Geteuid() != 0,
+	}, nomad.Surroundings{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,11 @@ func TestFaithful(t *testing.T) { // by itself: what it reads must be read befor
 			name string
 			do   func()
 		}{
-			{"what is not there", p.nothing}, {"refused jobs", p.refused}, {"a job lives", p.life}, {"an operator stops a job", p.halted}, {"tasks end", p.deaths},
+			{"what is not there", p.nothing},
+			{"refused jobs", p.refused},
+			{"a job lives", p.life},
+			{"an operator stops a job", p.halted},
+			{"tasks end", p.deaths},
 			{"what cannot be placed", p.unplaced}, {"a drain", p.drain}, {"a lost node", p.lost},
 			{"the servers are away", p.away}, {"a power cut", p.crash},
 		} {
@@ -57,7 +61,8 @@ func differences(want, got []string) (lines []string) {
 	}
 	for i := len(want) - 1; i >= 0; i-- {
 		for j := len(got) - 1; j >= 0; j-- {
-			if common[i][j] = max(common[i+1][j], common[i][j+1]); want[i] == got[j] {
+			common[i][j] = max(common[i+1][j], common[i][j+1])
+			if want[i] == got[j] {
 				common[i][j] = common[i+1][j+1] + 1
 			}
 		}
@@ -127,8 +132,13 @@ func (p *play) job(id string, count int, script string) *api.Job {
 		Disconnect:       &api.DisconnectStrategy{StopOnClientAfter: new(time.Minute)},
 		EphemeralDisk:    &api.EphemeralDisk{SizeMB: new(120)},
 		Networks:         []*api.NetworkResource{{DynamicPorts: []api.Port{{Label: "slotd"}}}},
-		Tasks: []*api.Task{{Name: "box", Driver: "raw_exec", KillTimeout: new(time.Second), Config: map[string]any{"command": "/bin/sh", "args": []string{"-c", script}},
-			Resources: &api.Resources{CPU: new(10), MemoryMB: new(32)}}},
+		Tasks: []*api.Task{{
+			Name:        "box",
+			Driver:      "raw_exec",
+			KillTimeout: new(time.Second),
+			Config:      map[string]any{"command": "/bin/sh", "args": []string{"-c", script}},
+			Resources:   &api.Resources{CPU: new(10), MemoryMB: new(32)},
+		}},
 	}}}
 }
 
@@ -186,7 +196,8 @@ func (p *play) show(what, id string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.say("%s: %s desired %s (%s), client %s, follows another %v", what, a.Name, a.DesiredStatus, a.DesiredDescription, a.ClientStatus, a.PreviousAllocation != "")
+	p.say("%s: %s desired %s (%s), client %s, follows another %v", what, a.Name, a.DesiredStatus,
+		a.DesiredDescription, a.ClientStatus, a.PreviousAllocation != "")
 	s := a.TaskStates["box"]
 	if s == nil {
 		return

@@ -247,7 +247,8 @@ func (g *group) watch(ctx context.Context) {
 			away = false
 			g.b.at.say("an agent answers again")
 		}
-		if index = meta.LastIndex; index == 0 {
+		index = meta.LastIndex
+		if index == 0 {
 			pause(ctx, 250*time.Millisecond)
 		}
 		g.reconcile(ctx, all)

@@ -133,7 +133,8 @@ func TestPlacement(t *testing.T) {
 	t.Parallel()
 	t.Run("no node has the driver", func(t *testing.T) {
 		b := open(t, cluster(t, nomadtest.Options{Drivers: []string{"docker"}}), nomad.Config{})
-		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, backends.ErrUnavailable) || !errors.Is(err, nomad.ErrPlacement) || !strings.Contains(err.Error(), "missing drivers on 2 nodes") {
+		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, backends.ErrUnavailable) || !errors.Is(err, nomad.ErrPlacement) ||
+			!strings.Contains(err.Error(), "missing drivers on 2 nodes") {
 			t.Error(err)
 		}
 	})
@@ -141,7 +142,8 @@ func TestPlacement(t *testing.T) {
 		f := cluster(t, nomadtest.Options{})
 		f.Full(true)
 		b := open(t, f, nomad.Config{Start: 300 * time.Millisecond})
-		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, nomad.ErrPlacement) || !strings.Contains(err.Error(), "memory exhausted on 2 nodes") {
+		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, nomad.ErrPlacement) ||
+			!strings.Contains(err.Error(), "memory exhausted on 2 nodes") {
 			t.Error(err)
 		}
 	})
@@ -170,7 +172,8 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, f stage) {
 		b := open(t, f, nomad.Config{Memory: 900 << 30})
-		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, nomad.ErrPlacement) || !strings.Contains(err.Error(), "no node is large enough for 921600 MiB") {
+		if _, err := b.Open(deadline(t), backends.Spec{}); !errors.Is(err, nomad.ErrPlacement) ||
+			!strings.Contains(err.Error(), "no node is large enough for 921600 MiB") {
 			t.Error(err)
 		}
 	})
@@ -463,7 +466,8 @@ func deadOwner(t *testing.T, f stage) {
 	if err != nil || n != 2 {
 		t.Errorf("swept %d, %v", n, err)
 	}
-	if jobs := strings.Join(f.Jobs(), " "); strings.Contains(jobs, "dead") || strings.Contains(jobs, "expired") || !strings.Contains(jobs, "elsewhere") || len(f.Jobs()) != 3 {
+	if jobs := strings.Join(f.Jobs(), " "); strings.Contains(jobs, "dead") || strings.Contains(jobs, "expired") || !strings.Contains(jobs, "elsewhere") ||
+		len(f.Jobs()) != 3 {
 		t.Errorf("after the sweep: %s", jobs)
 	}
 	sh(t, living, "true")
@@ -524,7 +528,8 @@ func reset(t *testing.T, f stage) {
 	x = box(t, c, backends.Spec{})
 	was = nomad.Alloc(x)
 	shut(t, x)
-	if y = box(t, c, backends.Spec{}); nomad.Alloc(y) == was {
+	y = box(t, c, backends.Spec{})
+	if nomad.Alloc(y) == was {
 		t.Error("a used slot was not replaced")
 	}
 }

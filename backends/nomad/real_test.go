@@ -79,7 +79,8 @@ func TestRealClientRestart(t *testing.T) {
 	x := box(t, b, backends.Spec{})
 	done := make(chan string, 1)
 	go func() {
-		r, err := x.Exec(context.WithoutCancel(t.Context()), backends.Cmd{Shell: "echo > begun; while [ ! -e go ]; do sleep 0.05; done; echo once >> runs; cat runs"})
+		r, err := x.Exec(context.WithoutCancel(t.Context()),
+			backends.Cmd{Shell: "echo > begun; while [ ! -e go ]; do sleep 0.05; done; echo once >> runs; cat runs"})
 		done <- fmt.Sprintf("%s%v", r.Stdout, err)
 	}()
 	started(t, x, "begun")
@@ -105,7 +106,8 @@ func TestRealClientRestart(t *testing.T) {
 	}
 	was := nomad.Alloc(x)
 	shut(t, x)
-	if x = box(t, b, backends.Spec{}); nomad.Alloc(x) != was {
+	x = box(t, b, backends.Spec{})
+	if nomad.Alloc(x) != was {
 		t.Error("the slot was replaced")
 	}
 	// The agent that took it up can end it.

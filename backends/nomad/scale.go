@@ -173,7 +173,9 @@ func (g *group) evaluations(ctx context.Context) {
 		if e.CreateIndex < newest || e.Status == "pending" {
 			continue
 		}
-		newest, fault, hopeless = e.CreateIndex, nil, false
+		newest = e.CreateIndex
+		fault = nil
+		hopeless = false
 		if m := e.FailedTGAllocs[groupName]; m != nil {
 			fault, hopeless = placement(m)
 		}

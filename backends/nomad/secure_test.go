@@ -77,7 +77,13 @@ func certificates(t testing.TB, dir string) nomad.TLS {
 		}
 		return file
 	}
-	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	authority := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "test authority"},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
 	root, signer := make(authority, authority, nil)
 	one := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -87,5 +93,9 @@ func certificates(t testing.TB, dir string) nomad.TLS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return nomad.TLS{CACert: write("ca.pem", "CERTIFICATE", root), ClientCert: write("cert.pem", "CERTIFICATE", der), ClientKey: write("key.pem", "EC PRIVATE KEY", secret)}
+	return nomad.TLS{
+		CACert:     write("ca.pem", "CERTIFICATE", root),
+		ClientCert: write("cert.pem", "CERTIFICATE", der),
+		ClientKey:  write("key.pem", "EC PRIVATE KEY", secret),
+	}
 }

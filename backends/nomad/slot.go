@@ -85,7 +85,8 @@ func (s *slot) bring(ctx context.Context) {
 		if s.gone() != nil {
 			return
 		}
-		if last = s.answer(ctx); last == nil {
+		last = s.answer(ctx)
+		if last == nil {
 			s.g.ready(s)
 			return
 		}
@@ -165,7 +166,9 @@ func (s *slot) touch(ctx context.Context) error {
 func (s *slot) release(ctx context.Context) {
 	s.g.mu.Lock()
 	s.state = wiping
-	id, doomed, why := s.lease.ID, s.doomed, s.why
+	id := s.lease.ID
+	doomed := s.doomed
+	why := s.why
 	s.g.mu.Unlock()
 	defer s.g.nudge()
 	level := s.g.b.conf.Reset

@@ -165,7 +165,10 @@ func (p *Pool) create(k *kind, s backends.Spec) {
 		}
 		p.count.created++
 		p.count.making += time.Since(began)
-		k.fails, k.why, k.fatal, k.later = 0, nil, nil, time.Time{}
+		k.fails = 0
+		k.why = nil
+		k.fatal = nil
+		k.later = time.Time{}
 		x := &slot{box: box, key: k.key, memory: s.Limits.Memory, born: time.Now()}
 		p.rest(x)
 		p.dispatch()

@@ -55,7 +55,8 @@ func (l *lease) enter(ctx context.Context, what string) (own context.Context, le
 func (l *lease) left() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.calls--; l.over && l.calls == 0 {
+	l.calls--
+	if l.over && l.calls == 0 {
 		close(l.quiet)
 	}
 	return l.over

@@ -71,7 +71,8 @@ func (o Options) complete(t backends.Traits) (Options, error) {
 	if o.Reset != "" && o.Reset != backends.ResetFiles && o.Reset != backends.ResetFull {
 		return o, fmt.Errorf("pool: no reset level %q (have %s, %s)", o.Reset, backends.ResetFiles, backends.ResetFull)
 	}
-	if o.Max = cmp.Or(o.Max, t.Slots, 64); t.Slots > 0 {
+	o.Max = cmp.Or(o.Max, t.Slots, 64)
+	if t.Slots > 0 {
 		o.Max = min(o.Max, t.Slots)
 	}
 	if o.Warm > o.Max {

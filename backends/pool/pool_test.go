@@ -307,23 +307,28 @@ func TestDirtyBoxesAreNotHandedOn(t *testing.T) {
 		"error": func(*box) (backends.Cleaned, error) { return backends.Cleaned{}, backends.ErrLost },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, bubble(pool.Options{Max: 1, Uses: 9, Reset: backends.ResetFull}, func(d *driver) { d.reset = reset }, func(t *testing.T, p *pool.Pool, d *driver) {
-				a := open(t, p, backends.Spec{})
-				if err := a.Close(t.Context()); err != nil {
-					t.Errorf("the rollout saw it: %v", err)
-				}
-				if b := open(t, p, backends.Spec{}); b.ID() == a.ID() {
-					t.Error("a dirty box was handed on")
-				}
-				if s := p.Status(); s.Dirty != 1 {
-					t.Errorf("%+v", s)
-				}
-			}))
+			synctest.Test(t,
+				bubble(pool.Options{
+					Max:   1,
+					Uses:  9,
+					Reset: backends.ResetFull,
+				}, func(d *driver) { d.reset = reset }, func(t *testing.T, p *pool.Pool, d *driver) {
+					a := open(t, p, backends.Spec{})
+					if err := a.Close(t.Context()); err != nil {
+						t.Errorf("the rollout saw it: %v", err)
+					}
+					if b := open(t, p, backends.Spec{}); b.ID() == a.ID() {
+						t.Error("a dirty box was handed on")
+					}
+					if s := p.Status(); s.Dirty != 1 {
+						t.Errorf("%+v", s)
+					}
+				}))
 		})
 	}
 }
 
-// TestLostAndBrokenBoxes are told apart and never used again.
+// TestLostAndBrokenBoxes are distinguished and never used again.
 func TestLostAndBrokenBoxes(t *testing.T) {
 	for _, cause := range []error{backends.ErrLost, backends.ErrBroken} {
 		synctest.Test(t, bubble(pool.Options{Max: 1, Uses: 9, Reset: backends.ResetFiles}, func(d *driver) {
@@ -569,7 +574,8 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	fails := 2
 	synctest.Test(t, bubble(pool.Options{Max: 1}, func(d *driver) {
 		d.close = func(*box) error {
-			if fails--; fails >= 0 {
+			fails--
+			if fails >= 0 {
 				return errors.New("busy")
 			}
 			return nil

@@ -78,7 +78,8 @@ func (q *queue) remove(w *waiter) bool {
 	if i < 0 {
 		return false
 	}
-	if list = slices.Delete(list, i, i+1); len(list) == 0 {
+	list = slices.Delete(list, i, i+1)
+	if len(list) == 0 {
 		delete(q.byRun, w.run)
 	} else {
 		q.byRun[w.run] = list

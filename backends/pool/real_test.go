@@ -203,12 +203,14 @@ func TestSoak(t *testing.T) {
 	cycle(times(200, 10_000))
 	var after traces
 	for range 10_000 { // goroutines that have nothing left to do but end
-		if after = lookAround(t, dir); after.goroutines <= before.goroutines && after.fds <= before.fds {
+		after = lookAround(t, dir)
+		if after.goroutines <= before.goroutines && after.fds <= before.fds {
 			break
 		}
 		runtime.Gosched()
 	}
-	if after.fds > before.fds || after.goroutines > before.goroutines || after.children > before.children || after.mounts > before.mounts || after.groups > before.groups {
+	if after.fds > before.fds || after.goroutines > before.goroutines || after.children > before.children || after.mounts > before.mounts ||
+		after.groups > before.groups {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 }

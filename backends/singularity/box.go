@@ -102,7 +102,8 @@ func (x *box) start(ctx context.Context, image string, s backends.Spec, l Limits
 
 // folders makes what the box has on the host's disk.
 func (x *box) folders() (err error) {
-	if x.dir, err = os.MkdirTemp(x.back.conf.Dir, x.name+"-"); err != nil {
+	x.dir, err = os.MkdirTemp(x.back.conf.Dir, x.name+"-")
+	if err != nil {
 		return fmt.Errorf("folder for a box: %w", err)
 	}
 	if err := checkPath(x.dir); err != nil {

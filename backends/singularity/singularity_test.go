@@ -18,8 +18,11 @@ import (
 
 // TestCommandLine: what starts a box, word by word.
 func TestCommandLine(t *testing.T) {
-	closed := []string{"instance", "start", "--containall", "--cleanenv", "--no-mount", "hostfs,bind-paths", "--net", "--network", "none", "--hostname", "hermes",
-		"--home", "/boxes/x/home:/home/hermes", "--workdir", "/boxes/x/work", "--bind", "/opt/slotd:/.hermes/hermes-slotd:ro"}
+	closed := []string{
+		"instance", "start", "--containall", "--cleanenv", "--no-mount", "hostfs,bind-paths", "--net", "--network", "none",
+		"--hostname", "hermes",
+		"--home", "/boxes/x/home:/home/hermes", "--workdir", "/boxes/x/work", "--bind", "/opt/slotd:/.hermes/hermes-slotd:ro",
+	}
 	if os.Getuid() == 0 {
 		closed = append(closed, "--no-privs")
 	}
@@ -32,9 +35,17 @@ func TestCommandLine(t *testing.T) {
 		{name: "nothing said", want: "--writable-tmpfs"},
 		{name: "read-only", conf: singularity.Config{Root: "read-only"}},
 		{name: "overlay", conf: singularity.Config{Root: "overlay"}, want: "--overlay /boxes/x/overlay"},
-		{name: "fakeroot and folders", conf: singularity.Config{Root: "read-only", Fakeroot: true, ReadOnly: []string{"/data/a b"}}, want: "--bind /data/a b:/data/a b:ro --fakeroot"},
-		{name: "limits", conf: singularity.Config{Root: "read-only", Limits: singularity.Limits{Memory: 1 << 30, Processes: 100}}, limits: backends.Limits{Memory: 2 << 30, CPUs: 1.5},
-			want: "--memory 2147483648 --memory-swap 2147483648 --cpus 1.5 --pids-limit 132"},
+		{
+			name: "fakeroot and folders",
+			conf: singularity.Config{Root: "read-only", Fakeroot: true, ReadOnly: []string{"/data/a b"}},
+			want: "--bind /data/a b:/data/a b:ro --fakeroot",
+		},
+		{
+			name:   "limits",
+			conf:   singularity.Config{Root: "read-only", Limits: singularity.Limits{Memory: 1 << 30, Processes: 100}},
+			limits: backends.Limits{Memory: 2 << 30, CPUs: 1.5},
+			want:   "--memory 2147483648 --memory-swap 2147483648 --cpus 1.5 --pids-limit 132",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,7 +82,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := singularity.Open(t.Context(), singularity.Config{}, at); !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), "neither apptainer nor singularity is installed") {
+	if _, err := singularity.Open(t.Context(), singularity.Config{}, at); !errors.Is(err, backends.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "neither apptainer nor singularity is installed") {
 		t.Errorf("without the program: %v", err)
 	}
 	if _, err := singularity.Open(t.Context(), singularity.Config{Program: "/bin/false"}, at); !errors.Is(err, backends.ErrUnavailable) {
@@ -94,7 +106,9 @@ func TestImages(t *testing.T) {
 		t.Errorf("the image was pulled %d times: %q", len(told), told)
 	}
 	never := c
-	never.Pull, never.Cache, never.Dir = "never", t.TempDir(), t.TempDir()
+	never.Pull = "never"
+	never.Cache = t.TempDir()
+	never.Dir = t.TempDir()
 	for name, b := range map[string]*singularity.Backend{
 		"nobody/knows:this": b, "docker://nobody/knows:this": b, "/no/such/file.sif": b, os.Args[0]: b, "instance://other": b, "--fakeroot": b, "docker://": b, "a b": b,
 		"hermes-test:base": open(t, never, at),
@@ -120,7 +134,8 @@ func TestImages(t *testing.T) {
 func TestKilledServer(t *testing.T) {
 	c, at := standIn(t)
 	x := boxOf(t, open(t, c, at), backends.Spec{})
-	_, err := x.Exec(t.Context(), backends.Cmd{Shell: `for p in /proc/[0-9]*; do [ "$(tr '\0' ' ' < $p/cmdline)" = "/.hermes/hermes-slotd box --stdin " ] && kill -9 ${p#/proc/}; done; sleep 100`})
+	_, err := x.Exec(t.Context(),
+		backends.Cmd{Shell: `for p in /proc/[0-9]*; do [ "$(tr '\0' ' ' < $p/cmdline)" = "/.hermes/hermes-slotd box --stdin " ] && kill -9 ${p#/proc/}; done; sleep 100`})
 	if !errors.Is(err, backends.ErrBroken) {
 		t.Errorf("got %v", err)
 	}

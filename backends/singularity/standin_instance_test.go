@@ -75,7 +75,11 @@ func launch(p plan) (pid int, err error) {
 	c.Args = []string{standInName, holder, string(raw)}
 	c.ExtraFiles = []*os.File{w}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
-	for name, flag := range map[string]uintptr{"containall": syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC, "net": syscall.CLONE_NEWNET, "hostname": syscall.CLONE_NEWUTS} {
+	for name, flag := range map[string]uintptr{
+		"containall": syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
+		"net":        syscall.CLONE_NEWNET,
+		"hostname":   syscall.CLONE_NEWUTS,
+	} {
 		if p.Options.has(name) {
 			c.SysProcAttr.Cloneflags |= flag
 		}
@@ -200,7 +204,8 @@ func bindTo(from, to string, readOnly bool) error {
 		err = os.MkdirAll(to, 0o755)
 	} else if err = os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
 		var f *os.File
-		if f, err = os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
+		f, err = os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err == nil {
 			f.Close()
 		}
 	}
@@ -231,7 +236,13 @@ func (p plan) system(root string) error {
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		err = errors.Join(err, bindTo("/dev/"+name, root+"/dev/"+name, false))
 	}
-	for from, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+	for from, to := range map[string]string{
+		"ptmx":   "pts/ptmx",
+		"fd":     "/proc/self/fd",
+		"stdin":  "/proc/self/fd/0",
+		"stdout": "/proc/self/fd/1",
+		"stderr": "/proc/self/fd/2",
+	} {
 		err = errors.Join(err, os.Symlink(to, root+"/dev/"+from))
 	}
 	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"} {

@@ -20,7 +20,9 @@ func TestAttribution(t *testing.T) {
 	}
 	at := serve(t)
 	c := at.config(t)
-	c.KeepAlive, c.Reconnect, c.Linger = time.Second, time.Second, 2*time.Second
+	c.KeepAlive = time.Second
+	c.Reconnect = time.Second
+	c.Linger = 2 * time.Second
 	b := open(t, c)
 	away := false // sshd comes back before the next box
 	backendtest.Attribute(t, backendtest.Deaths{

@@ -138,7 +138,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// parseHop reads [USER@]NAME[:PORT]; an IPv6 address with a port stands in brackets.
+// parseHop reads [USER@]NAME[:PORT]; an IPv6 address with a port is in brackets.
 func parseHop(text, user string) (hop, error) {
 	h := hop{user: user, addr: text}
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {

@@ -188,7 +188,7 @@ func TestJump(t *testing.T) {
 		c.KnownHosts = append(c.KnownHosts, gate.known)
 		b := open(t, c)
 		echo(t, openBox(t, b))
-		gate.srv.Cut() // the gate breaks: the way is made anew
+		gate.srv.Cut() // the gate breaks: the way is made again
 		echo(t, openBox(t, b))
 
 		bad := c
@@ -287,7 +287,9 @@ func TestRefusals(t *testing.T) {
 		at := serve(t)
 		at.srv.Prohibit("direct-streamlocal@openssh.com")
 		c := at.config(t)
-		c.KeepAlive, c.Reconnect, c.Linger = time.Second, time.Second, 2*time.Second // the station cannot be told to end
+		c.KeepAlive = time.Second
+		c.Reconnect = time.Second
+		c.Linger = 2 * time.Second // the station cannot be told to end
 		c.Isolation = station.Plain
 		refused(t, c, "AllowStreamLocalForwarding")
 		until(t, "end of the station", func() bool {

@@ -33,7 +33,9 @@ func TestFaults(t *testing.T) { // alone: it counts goroutines
 			t.Cleanup(relay.Close)
 			at = behind(t, at, relay.Address())
 			c := at.config(t)
-			c.Isolation, c.KeepAlive, c.Timeout = isolation, time.Second, 10*time.Second
+			c.Isolation = isolation
+			c.KeepAlive = time.Second
+			c.Timeout = 10 * time.Second
 			c.Reconnect, c.Linger = 3*time.Second, 6*time.Second // of stations whose word that they are ready was lost
 			b := open(t, c)
 			relay.Begin(0.03)

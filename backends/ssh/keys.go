@@ -101,7 +101,8 @@ func (k *keyring) signers(ctx context.Context) (all []ssh.Signer, forget func(),
 	conn, err := d.DialContext(ctx, "unix", k.agent)
 	if err == nil {
 		var more []ssh.Signer
-		if more, err = agent.NewClient(conn).Signers(); err != nil {
+		more, err = agent.NewClient(conn).Signers()
+		if err != nil {
 			conn.Close()
 		} else {
 			all, forget = append(all, more...), func() { conn.Close() }

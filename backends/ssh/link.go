@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// link is the way to the host: one connection that is made anew when it broke.
+// link is the way to the host: one connection that is made again when it broke.
 type link struct {
 	conf  Config
 	route []hop
@@ -88,7 +88,7 @@ func (l *link) get(ctx context.Context) (*connection, error) {
 }
 
 // proven returns a connection that has answered just now. One that does not answer may be
-// broken without having been told so yet: it is closed and made anew.
+// broken without having been told so yet: it is closed and made again.
 func (l *link) proven(ctx context.Context) (*connection, error) {
 	c, err := l.get(ctx)
 	if err != nil || c.alive(l.conf.Timeout) {
@@ -261,7 +261,8 @@ func (l *link) dial(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := c.socket(ctx, path)
 	var open *ssh.OpenChannelError
 	if err != nil && !errors.As(err, &open) && ctx.Err() == nil { // not the host's answer: the connection has broken
-		if c, err = l.proven(ctx); err != nil {
+		c, err = l.proven(ctx)
+		if err != nil {
 			return nil, err
 		}
 		conn, err = c.socket(ctx, path)
@@ -307,7 +308,7 @@ func (c *channel) CloseWrite() error {
 // maxAnswer bounds what a script on the host may say.
 const maxAnswer = 1 << 20
 
-// script runs a script of ours on the host in a session of its own. What varies comes by
+// script runs a script of ours on the host in its own session. What varies comes by
 // its input: nothing is put together for a shell to read.
 func (c *connection) script(ctx context.Context, text string, in io.Reader) (string, error) {
 	s, err := ask(ctx, c, c.NewSession)
@@ -318,7 +319,9 @@ func (c *connection) script(ctx context.Context, text string, in io.Reader) (str
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
 	var out, errs bounded
-	s.Stdin, s.Stdout, s.Stderr = in, &out, &errs
+	s.Stdin = in
+	s.Stdout = &out
+	s.Stderr = &errs
 	err = s.Run("/bin/sh -c '" + text + "'")
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)

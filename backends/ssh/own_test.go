@@ -28,7 +28,8 @@ func own(args []string) int {
 		Slotd: program, Isolation: station.Plain, KeepAlive: time.Second, Reconnect: time.Second, Linger: duration(args[4])}, hssh.Surroundings{})
 	if err == nil {
 		var x backends.Sandbox
-		if x, err = b.Open(ctx, backends.Spec{}); err == nil {
+		x, err = b.Open(ctx, backends.Spec{})
+		if err == nil {
 			var r backends.Result
 			r, err = x.Exec(ctx, backends.Cmd{Shell: "(setsid sleep 100000 >/dev/null 2>&1 & echo $!)"})
 			fmt.Printf("pid %s\n", strings.TrimSpace(string(r.Stdout)))

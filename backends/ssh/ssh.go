@@ -6,7 +6,7 @@
 // share one connection; each has a socket on the host, to which the server forwards, so
 // that a warm command is one round trip and no session is used up.
 //
-// A connection that breaks is made anew; commands that ran on are joined again, and none
+// A connection that breaks is made again; commands that ran on are joined again, and none
 // runs twice. When that is in vain, boxes are lost ([backends.ErrLost]) and tried
 // elsewhere. Boxes of a client that is not heard of any more end by themselves, and at the
 // next start of a hermes on the same machine.
@@ -153,7 +153,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	return x.client, nil
 }
 
-// make orders a box. A connection that breaks meanwhile is made anew and a station that
+// make orders a box. A connection that breaks meanwhile is made again and a station that
 // went away is replaced, once; then another box is ordered.
 func (b *Backend) make(ctx context.Context, s backends.Spec) (*box, error) {
 	for try := 1; ; try++ {
@@ -219,7 +219,10 @@ func (b *Backend) tend(ctx context.Context) {
 		if c.alive(b.conf.KeepAlive) {
 			missed = 0
 			b.visit(ctx)
-		} else if missed++; missed >= 3 {
+			continue
+		}
+		missed++
+		if missed >= 3 {
 			missed = 0
 			c.close()
 		}

@@ -135,7 +135,8 @@ func (r *removal) enter(dir int, name string) error {
 			unix.Close(fd)
 		}
 		loosen(dir, name)
-		if fd, st, err = open(dir, name, aFolder, unix.O_RDONLY|unix.O_NOFOLLOW); err != nil {
+		fd, st, err = open(dir, name, aFolder, unix.O_RDONLY|unix.O_NOFOLLOW)
+		if err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,8 @@ func deep(t testing.TB, dir string, n int) {
 		}
 		if err == nil && i%100 == 99 {
 			var f int
-			if f, err = unix.Openat(next, "f", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644); err == nil {
+			f, err = unix.Openat(next, "f", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+			if err == nil {
 				unix.Close(f)
 			}
 		}
@@ -172,7 +173,10 @@ func TestSpecial(t *testing.T) {
 	defer root.Close()
 	for name, want := range map[string]struct{ file, folder error }{
 		"fifo": {fs.ErrInvalid, unix.ENOTDIR}, "sock": {fs.ErrInvalid, unix.ENOTDIR}, "link": {fs.ErrInvalid, unix.ENOTDIR},
-		"zero": {fs.ErrInvalid, unix.ENOTDIR}, "file": {nil, unix.ENOTDIR}, "good": {nil, unix.ENOTDIR}, "dir": {unix.EISDIR, nil}, "none": {fs.ErrNotExist, fs.ErrNotExist},
+		"zero": {
+			fs.ErrInvalid,
+			unix.ENOTDIR,
+		}, "file": {nil, unix.ENOTDIR}, "good": {nil, unix.ENOTDIR}, "dir": {unix.EISDIR, nil}, "none": {fs.ErrNotExist, fs.ErrNotExist},
 	} {
 		check := func(how string, f *os.File, err, want error) {
 			if f != nil {
@@ -207,7 +211,9 @@ func TestSpecial(t *testing.T) {
 // or an error.
 func TestExchanged(t *testing.T) {
 	dir := t.TempDir()
-	name, fifo, file := filepath.Join(dir, "x"), filepath.Join(dir, "fifo"), filepath.Join(dir, "file")
+	name := filepath.Join(dir, "x")
+	fifo := filepath.Join(dir, "fifo")
+	file := filepath.Join(dir, "file")
 	if err := errors.Join(syscall.Mkfifo(fifo, 0o644), os.WriteFile(file, []byte("x"), 0o644), os.Link(file, name)); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +236,8 @@ func TestExchanged(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if opened++; !st.Mode().IsRegular() {
+			opened++
+			if !st.Mode().IsRegular() {
 				t.Errorf("opened %v", st.Mode())
 			}
 			f.Close()

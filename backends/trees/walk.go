@@ -348,7 +348,8 @@ func Names(f *os.File, most int) (list []string, more bool, err error) {
 func StatIn(f *os.File, name string) (st *Info, link string, err error) {
 	err = control(f, func(fd int) (err error) {
 		e := &Entry{Name: name, Path: name, dir: fd}
-		if st, err = e.Stat(); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		st, err = e.Stat()
+		if err == nil && st.Mode()&fs.ModeSymlink != 0 {
 			link, err = e.Link()
 		}
 		return err

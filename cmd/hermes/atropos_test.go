@@ -59,7 +59,8 @@ func TestAtroposEnvironment(t *testing.T) {
 	go func() { ended <- env.Wait() }()
 	seen := map[string]bool{}
 	for step := 0; step < 3; {
-		if answer.Batch = nil; api.call("GET", "/batch", "", "", &answer) != nil || len(answer.Batch) == 0 {
+		answer.Batch = nil
+		if api.call("GET", "/batch", "", "", &answer) != nil || len(answer.Batch) == 0 {
 			select {
 			case err := <-ended:
 				t.Fatalf("the environment ended before step %d: %v\n%s", step, err, &log)
@@ -75,7 +76,8 @@ func TestAtroposEnvironment(t *testing.T) {
 			for k, tokens := range g.Tokens {
 				last := tokens[3]
 				want := fmt.Sprint([]int{tokens[0], 1, 2, last}, []int{-100, -100, 2, last}, []float64{1, 1, -0.5, -0.25 - float64(k)}, float64(k))
-				if got := fmt.Sprint(tokens, g.Masks[k], g.InferenceLogprobs[k], g.Scores[k]); got != want || seen[fmt.Sprint(tokens)] || last != 3+k && last != 30+k {
+				if got := fmt.Sprint(tokens, g.Masks[k], g.InferenceLogprobs[k], g.Scores[k]); got != want || seen[fmt.Sprint(tokens)] ||
+					last != 3+k && last != 30+k {
 					t.Errorf("%s, want %s, once", got, want)
 				}
 				seen[fmt.Sprint(tokens)] = true
@@ -159,7 +161,8 @@ func TestAtroposServer(t *testing.T) {
 	const steps = 20
 	var all []servetest.Group
 	for step := 0; step < steps; {
-		if answer.Batch = nil; ask("GET", "/batch", "", &answer) != nil || len(answer.Batch) == 0 {
+		answer.Batch = nil
+		if ask("GET", "/batch", "", &answer) != nil || len(answer.Batch) == 0 {
 			select {
 			case err := <-ended:
 				t.Fatalf("env serve ended at step %d: %v\n%s", step, err, &told)
@@ -181,7 +184,10 @@ func TestAtroposServer(t *testing.T) {
 	for _, g := range all {
 		for i, tokens := range g.Tokens {
 			text := fmt.Sprint(tokens)
-			if used[text]++; used[text] > len(truth[text]) || !slices.ContainsFunc(truth[text], func(want trainee) bool { return want.is(tokens, g.Masks[i], g.InferenceLogprobs[i]) }) {
+			used[text]++
+			if used[text] > len(truth[text]) || !slices.ContainsFunc(truth[text], func(want trainee) bool {
+				return want.is(tokens, g.Masks[i], g.InferenceLogprobs[i])
+			}) {
 				t.Errorf("a sequence of %d tokens that the model server has not sampled so, or not so often", len(tokens))
 			}
 		}

@@ -152,7 +152,8 @@ func (l *load) run(ctx context.Context, posters int) []time.Duration {
 				begin := time.Now()
 				err := l.s.call("POST", "/scored_data", body, "", &struct{}{})
 				l.mu.Lock()
-				if l.took = append(l.took, time.Since(begin)); err != nil {
+				l.took = append(l.took, time.Since(begin))
+				if err != nil {
 					l.lost = append(l.lost, err.Error())
 				}
 				l.mu.Unlock()
@@ -228,9 +229,13 @@ func peak(t *testing.T, pid int, f func()) int {
 // connections must make room. The long form (-long) is all of it.
 func TestRunAPIAttack(t *testing.T) {
 	const limit = time.Second
-	a, took, files := &attack{idle: 150, slow: 6, bomb: 2}, 4*time.Second, 192
+	a := &attack{idle: 150, slow: 6, bomb: 2}
+	took := 4 * time.Second
+	files := 192
 	if *long {
-		a, took, files = &attack{idle: 1500, slow: 50, bomb: 20}, 20*time.Second, 0
+		a = &attack{idle: 1500, slow: 50, bomb: 20}
+		took = 20 * time.Second
+		files = 0
 	}
 	dir := t.TempDir()
 	s := &trajectoryServer{t: t, dir: dir, files: files}
@@ -238,7 +243,8 @@ func TestRunAPIAttack(t *testing.T) {
 	defer func() { s.kill() }()
 	a.addr = strings.TrimPrefix(*s.url.Load(), "http://")
 	var none struct{}
-	s.insist("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":8,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":-1}`, "", &none)
+	s.insist("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":8,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":-1}`,
+		"", &none)
 	s.insist("GET", "/batch", "", "", &none)
 	l := &load{s: s, posted: map[int]bool{}, seen: map[int]int{}}
 	phase := func(long time.Duration) []time.Duration {

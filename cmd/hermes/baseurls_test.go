@@ -29,7 +29,10 @@ func TestBaseURLFileChanges(t *testing.T) {
 		}
 	}
 	write("# the first one\n" + firstURL + "\n")
-	args := []string{"batch", name, "--run", "r", "--model", "fake", "--base-url", "@urls", "--send-scripts", "--backend", "local", "--progress", "none", "--max-turns", "20"}
+	args := []string{
+		"batch", name, "--run", "r", "--model", "fake", "--base-url", "@urls", "--send-scripts", "--backend", "local",
+		"--progress", "none", "--max-turns", "20",
+	}
 	c := hermes(t, dir, append(args, "--concurrency", "2")...)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

@@ -46,8 +46,14 @@ func canaries() map[string]string {
 // forms are the ways in which a text may be written.
 func forms(secret string) map[string]string {
 	quoted, _ := json.Marshal(secret)
-	all := map[string]string{"plain": secret, "JSON": strings.Trim(string(quoted), `"`), "query": url.QueryEscape(secret), "path": url.PathEscape(secret), "hex": hex.EncodeToString([]byte(secret)),
-		"HEX": strings.ToUpper(hex.EncodeToString([]byte(secret)))}
+	all := map[string]string{
+		"plain": secret,
+		"JSON":  strings.Trim(string(quoted), `"`),
+		"query": url.QueryEscape(secret),
+		"path":  url.PathEscape(secret),
+		"hex":   hex.EncodeToString([]byte(secret)),
+		"HEX":   strings.ToUpper(hex.EncodeToString([]byte(secret))),
+	}
 	for shift := range 3 { // whatever comes before it
 		in := append(bytes.Repeat([]byte{'x'}, shift), secret...)
 		for name, e := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
@@ -150,7 +156,8 @@ func echoing(t *testing.T) (base string, keys func() []byte) {
 		switch way {
 		case "body", "list":
 			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintf(w, `{"error":{"message":"%s: no key %s, base64 %s","type":"x","code":"y"}}`, shown, strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(key)))
+			fmt.Fprintf(w, `{"error":{"message":"%s: no key %s, base64 %s","type":"x","code":"y"}}`, shown,
+				strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(key)))
 		case "refused":
 			w.Header().Set("X-Request-Key", key)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="`+key+`"`)
@@ -251,16 +258,21 @@ func TestCanaries(t *testing.T) {
 		return ""
 	}
 	dotenv := put("home/.env", "OPENROUTER_API_KEY='"+secrets[".env OPENROUTER_API_KEY"]+"'\nPLAIN_SECRET='"+secrets[".env PLAIN_SECRET"]+"'\n")
-	config := put("docker/config.json", `{"auths":{"registry.example":{"auth":"`+base64.StdEncoding.EncodeToString([]byte("user:"+secrets["docker password"]))+`"}}}`)
-	env := []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "HOME=" + dir, "HERMES_HOME=" + filepath.Join(dir, "home"), "DOCKER_CONFIG=" + filepath.Dir(config),
-		"HTTPS_PROXY=http://user:" + secrets["proxy password"] + "@127.0.0.1:9", "HTTP_PROXY=http://user:" + secrets["proxy password"] + "@127.0.0.1:9", "NO_PROXY=127.0.0.1"}
+	config := put("docker/config.json",
+		`{"auths":{"registry.example":{"auth":"`+base64.StdEncoding.EncodeToString([]byte("user:"+secrets["docker password"]))+`"}}}`)
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "HOME=" + dir, "HERMES_HOME=" + filepath.Join(dir, "home"),
+		"DOCKER_CONFIG=" + filepath.Dir(config),
+		"HTTPS_PROXY=http://user:" + secrets["proxy password"] + "@127.0.0.1:9", "HTTP_PROXY=http://user:" + secrets["proxy password"] + "@127.0.0.1:9", "NO_PROXY=127.0.0.1",
+	}
 	for name, v := range secrets {
 		if !strings.ContainsAny(name, " .") {
 			env = append(env, name+"="+v)
 		}
 	}
 	base, keys := echoing(t)
-	rows := put("rows.jsonl", `{"id":"a","prompt":"`+shown+`","checker":"env; exit 0","hermes":{"artifacts":["seen.txt"],"script":[{"calls":[{"name":"terminal","arguments":{"command":"(env; cat /proc/self/environ /proc/1/environ; tr '\\0' ' ' </proc/1/cmdline; ls -la /proc/self/fd; echo `+shown+`) 2>&1 | tee seen.txt"}}]},{"content":"`+shown+`"}]}}`+"\n")
+	rows := put("rows.jsonl",
+		`{"id":"a","prompt":"`+shown+`","checker":"env; exit 0","hermes":{"artifacts":["seen.txt"],"script":[{"calls":[{"name":"terminal","arguments":{"command":"(env; cat /proc/self/environ /proc/1/environ; tr '\\0' ' ' </proc/1/cmdline; ls -la /proc/self/fd; echo `+shown+`) 2>&1 | tee seen.txt"}}]},{"content":"`+shown+`"}]}}`+"\n")
 	put("judged.jsonl", `{"id":"j","prompt":"`+shown+`","rubric":"is it good?","hermes":{"script":[{"content":"`+shown+`"}]}}`+"\n")
 	put("tell.py", telling)
 	if err := os.Chmod(filepath.Join(dir, "tell.py"), 0o700); err != nil {
@@ -289,26 +301,35 @@ func TestCanaries(t *testing.T) {
 	}
 	debug := []string{"--log-level", "debug", "--progress", "plain", "--backend", box}
 	with := func(args ...string) []string { return append(args, debug...) }
-	run("batch", with("batch", rows, "--model", "scripted", "--toolsets", "terminal", "--run", "plain", "--parquet", "--wandb", "offline", "--format", "sharegpt,messages")...)
+	run("batch", with("batch", rows, "--model", "scripted", "--toolsets", "terminal", "--run", "plain",
+		"--parquet", "--wandb", "offline", "--format", "sharegpt,messages")...)
 	var wg sync.WaitGroup
 	for _, way := range []string{"body", "refused", "redirect", "sse", "garbage", "list", "content", "thoughts", "calls", "encoded", "names"} {
 		wg.Go(func() {
-			run("batch, "+way, with("batch", rows, "--model", "m", "--base-url", base+"/"+way+"/v1", "--toolsets", "terminal", "--retries", "0", "--request-retries", "1", "--max-turns", "1", "--run", "r-"+way, "--api-key-env", "OPENAI_API_KEY")...)
-			run("chat, "+way, "chat", "-q", shown, "--model", "m", "--base-url", base+"/"+way+"/v1", "--backend", box, "--request-retries", "1", "--toolsets", "terminal", "--log-level", "debug")
-			run("judge, "+way, with("batch", "judged.jsonl", "--model", "scripted", "--model-role", "judge=m@"+base+"/"+way+"/v1", "--api-key-env", strings.TrimPrefix(base, "http://")+"=JUDGE_KEY", "--retries", "0", "--request-retries", "1", "--toolsets", "none", "--run", "j-"+way)...)
+			run("batch, "+way, with("batch", rows, "--model", "m", "--base-url", base+"/"+way+"/v1", "--toolsets", "terminal", "--retries",
+				"0", "--request-retries", "1", "--max-turns", "1", "--run", "r-"+way, "--api-key-env", "OPENAI_API_KEY")...)
+			run("chat, "+way, "chat", "-q", shown, "--model", "m", "--base-url", base+"/"+way+"/v1", "--backend",
+				box, "--request-retries", "1", "--toolsets", "terminal", "--log-level", "debug")
+			run("judge, "+way, with("batch", "judged.jsonl", "--model", "scripted", "--model-role", "judge=m@"+base+"/"+way+"/v1", "--api-key-env", strings.TrimPrefix(base,
+				"http://")+"=JUDGE_KEY",
+				"--retries", "0", "--request-retries", "1", "--toolsets", "none", "--run", "j-"+way)...)
 			run("model check, "+way, "model", "check", "--model", "m", "--base-url", base+"/"+way+"/v1", "--log-level", "debug")
 		})
 	}
 	wg.Wait()
-	run("key of .env", with("batch", rows, "--model", "m", "--base-url", base+"/body/v1", "--api-key-env", "PLAIN_SECRET", "--retries", "0", "--toolsets", "terminal", "--run", "dotenv")...)
+	run("key of .env", with("batch", rows, "--model", "m", "--base-url", base+"/body/v1", "--api-key-env",
+		"PLAIN_SECRET", "--retries", "0", "--toolsets", "terminal", "--run", "dotenv")...)
 	run("eval", with("eval", "run", rows, "--model", "scripted", "--toolsets", "terminal", "--run", "ev", "--grader", "contains")...)
-	run("env process", with("env", "process", "./tell.py", "--groups", "1", "--group-size", "1", "--workers", "1", "--model", "scripted", "--run", "printed")...)
+	run("env process", with("env", "process", "./tell.py", "--groups", "1", "--group-size",
+		"1", "--workers", "1", "--model", "scripted", "--run", "printed")...)
 	passed := put("passed.yaml", "envs: {remote: {command: [./tell.py], pass-env: [GITHUB_TOKEN]}}\n")
-	run("env process, passed", with("env", "process", "remote", "-c", passed, "--groups", "1", "--group-size", "1", "--workers", "1", "--model", "scripted", "--run", "passed")...)
+	run("env process, passed", with("env", "process", "remote", "-c", passed, "--groups", "1", "--group-size",
+		"1", "--workers", "1", "--model", "scripted", "--run", "passed")...)
 	run("env check", "env", "check", "./tell.py", "--backend", box)
 	found, err := filepath.Glob(filepath.Join(dir, "runs", "plain", "*.parquet"))
 	deeper, _ := filepath.Glob(filepath.Join(dir, "runs", "plain", "*", "*.parquet"))
-	if found = append(found, deeper...); err != nil || len(found) == 0 {
+	found = append(found, deeper...)
+	if err != nil || len(found) == 0 {
 		t.Fatal("no Parquet", err)
 	}
 	parquet := found[0]
@@ -320,11 +341,21 @@ func TestCanaries(t *testing.T) {
 		return words
 	}
 	for _, line := range [][]string{
-		{"runs", "show", "plain"}, {"runs", "show", "plain", "a"}, {"runs", "show", "plain", "a", "--json"}, {"runs", "stats", "plain"}, {"runs", "list"}, {"runs", "verify", "plain"},
-		{"runs", "export", "plain", "--format", "messages", "-o", "-"}, {"runs", "export", "plain", "--format", "sharegpt", "-o", "out.jsonl"}, {"runs", "show", "r-body", "a"}, {"runs", "show", "j-body", "j"},
+		{"runs", "show", "plain"},
+		{"runs", "show", "plain", "a"},
+		{"runs", "show", "plain", "a", "--json"},
+		{"runs", "stats", "plain"},
+		{"runs", "list"},
+		{"runs", "verify", "plain"},
+		{"runs", "export", "plain", "--format", "messages", "-o", "-"},
+		{"runs", "export", "plain", "--format", "sharegpt", "-o", "out.jsonl"},
+		{"runs", "show", "r-body", "a"},
+		{"runs", "show", "j-body", "j"},
 		{"eval", "report", "plain"}, {"data", "show", parquet},
 		{"config", "show"}, {"config", "show", "batch"}, {"config", "check"}, {"doctor"}, {"doctor", "--json"},
-		{"runs", "push", "user/name", "plain"}, {"data", "show", "hf:owner/name"}, {"sandbox", "exec", "--backend", box, "--", "sh", "-c", "env; cat /proc/1/environ; echo " + shown},
+		{"runs", "push", "user/name", "plain"},
+		{"data", "show", "hf:owner/name"},
+		{"sandbox", "exec", "--backend", box, "--", "sh", "-c", "env; cat /proc/1/environ; echo " + shown},
 		{"tools", "run", "terminal", `{"command":"env; echo ` + shown + `"}`, "--backend", box},
 		{"batch", rows, "--model", "m", "--base-url", "http://user:" + secrets["OPENAI_API_KEY"] + "@127.0.0.1:9"}, {secrets["OPENAI_API_KEY"]},
 		{"batch", "x.jsonl", "--model", "m", "--base-url", base + "/body/v1", "--api-key-env", secrets["OPENAI_API_KEY"]},
@@ -389,7 +420,9 @@ func TestCanaries(t *testing.T) {
 		}
 		d.add("crash of "+name, append(append(line[:n], rest...), said.Bytes()...))
 	}
-	serve("run-api", secrets["RUN_API_TOKEN"], []string{"/", "/status", "/info", "/metrics", "/dashboard", "/latest_example", "/healthz", "/nothing"}, "run-api", "--port", "0", "--token-env", "RUN_API_TOKEN", "--log-level", "debug")
+	serve("run-api", secrets["RUN_API_TOKEN"], []string{
+		"/", "/status", "/info", "/metrics", "/dashboard", "/latest_example", "/healthz", "/nothing",
+	}, "run-api", "--port", "0", "--token-env", "RUN_API_TOKEN", "--log-level", "debug")
 	serve("runs view", "", []string{"/", "/api/runs", "/api/list?run=0", "/api/search?run=0&q=" + shown, "/app.js"}, "runs", "view", "plain")
 	serve("model fake", "", []string{"/v1/models", "/stats", "/metrics"}, "model", "fake", "--log-level", "debug")
 
@@ -413,12 +446,20 @@ func TestCanaries(t *testing.T) {
 	// What holds them rightly is found, by the same search.
 	held, _ := os.ReadFile(dotenv)
 	docker, _ := os.ReadFile(config)
-	for what, text := range map[string][]byte{".env": held, "docker's configuration": docker, "what the model server was sent": keys(), "our environment": []byte(strings.Join(env, "\n"))} {
+	for what, text := range map[string][]byte{
+		".env":                           held,
+		"docker's configuration":         docker,
+		"what the model server was sent": keys(),
+		"our environment":                []byte(strings.Join(env, "\n")),
+	} {
 		if len(search(text, secrets)) == 0 {
 			t.Errorf("%s: no canary is found where there is one", what)
 		}
 	}
-	for _, name := range []string{"output of chat, body", "output of env process", "output of runs show", "output of sandbox exec", "output of tools run", "output of data show", "answers of runs view", "file *.jsonl", "file *.log", "file *.txt"} {
+	for _, name := range []string{
+		"output of chat, body", "output of env process", "output of runs show", "output of sandbox exec", "output of tools run",
+		"output of data show", "answers of runs view", "file *.jsonl", "file *.log", "file *.txt",
+	} {
 		if b := d.all[name]; b == nil || !bytes.Contains(b.Bytes(), []byte(shown)) {
 			text := ""
 			if b != nil {

@@ -32,7 +32,8 @@ func trajectories(t *testing.T, name string, n int) []byte {
 		}
 		fmt.Fprintf(&b, `{"id":"task-%d","conversations":[{"from":"system","value":"Tools."},{"from":"human","value":"Task %d."}`, i, i)
 		for k := range rounds {
-			fmt.Fprintf(&b, `,{"from":"gpt","value":"Look at part %d of it, then go on."},{"from":"tool","value":"Part %d of task %d holds %s."}`, k, k, i, strings.Repeat("é ", 20))
+			fmt.Fprintf(&b, `,{"from":"gpt","value":"Look at part %d of it, then go on."},{"from":"tool","value":"Part %d of task %d holds %s."}`,
+				k, k, i, strings.Repeat("é ", 20))
 		}
 		b.WriteString("]}\n")
 	}
@@ -43,7 +44,7 @@ func trajectories(t *testing.T, name string, n int) []byte {
 }
 
 // TestCompressKills kills `hermes compress` again and again, its summariser failing now
-// and then: every row stands in the output once and in its place, within the budget or
+// and then: every row is in the output once and in its place, within the budget or
 // counted, and the input can be had back. HERMES_KILLS is the number of kills.
 func TestCompressKills(t *testing.T) {
 	const n, target = 10_000, 600
@@ -52,8 +53,11 @@ func TestCompressKills(t *testing.T) {
 	dir := t.TempDir()
 	input := trajectories(t, filepath.Join(dir, "in.jsonl"), n)
 	s, url := server(t, fakellm.Options{Default: []fakellm.Turn{{Content: "The parts were looked at.", Repeat: true}}, Faults: map[string]float64{"500": 0.03}})
-	args := []string{"compress", "in.jsonl", "-o", "out.jsonl", "--model-role", "summary=fake@" + url, "--tokenizer", "builtin:words", "--target-tokens", strconv.Itoa(target),
-		"--summary-tokens", "60", "--concurrency", "8", "--request-retries", "0", "--retries", "0", "--progress", "none", "--json"}
+	args := []string{
+		"compress", "in.jsonl", "-o", "out.jsonl", "--model-role", "summary=fake@" + url, "--tokenizer", "builtin:words",
+		"--target-tokens", strconv.Itoa(target),
+		"--summary-tokens", "60", "--concurrency", "8", "--request-retries", "0", "--retries", "0", "--progress", "none", "--json",
+	}
 	r := rand.New(rand.NewPCG(3, uint64(kills)))
 	done := 0
 	for ; done < kills; done++ {
@@ -173,8 +177,14 @@ func TestCompressExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"batch", "rows.jsonl", "--model", "scripted", "--exact", "--wire", "sglang", "--toolsets", "terminal", "--backend", "local", "--parquet", "--max-turns", "30", "--max-tokens", "1000", "--run", "x", "--progress", "none"},
-		{"compress", "runs/x/parquet", "-o", "out.parquet", "--tokenizer", "builtin:words", "--summary", "extractive", "--target-tokens", "4600", "--summary-tokens", "400", "--progress", "none"},
+		{
+			"batch", "rows.jsonl", "--model", "scripted", "--exact", "--wire", "sglang", "--toolsets", "terminal", "--backend",
+			"local", "--parquet", "--max-turns", "30", "--max-tokens", "1000", "--run", "x", "--progress", "none",
+		},
+		{
+			"compress", "runs/x/parquet", "-o", "out.parquet", "--tokenizer", "builtin:words", "--summary", "extractive",
+			"--target-tokens", "4600", "--summary-tokens", "400", "--progress", "none",
+		},
 		{"compress", "--undo", "out.parquet", "-o", "part-back.parquet"},
 	} {
 		if out, err := hermes(t, dir, args...).CombinedOutput(); err != nil {

@@ -47,7 +47,10 @@ func TestControlCharacters(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	batch := []string{"batch", rows, "--model", "scripted", "--backend", "local", "--toolsets", "terminal", "--max-turns", "5"}
-	refused := []string{"batch", rows, "--model", "m", "--base-url", s.URL + "/v1", "--backend", "local", "--toolsets", "terminal", "--retries", "0", "--progress", "none"}
+	refused := []string{
+		"batch", rows, "--model", "m", "--base-url", s.URL + "/v1", "--backend", "local", "--toolsets", "terminal", "--retries",
+		"0", "--progress", "none",
+	}
 	for _, args := range [][]string{
 		append(batch, "--run", "r", "--progress", "bar"),
 		append(batch, "--run", "faults", "--progress", "plain", "--log-level", "debug"),
@@ -108,7 +111,8 @@ func TestRunIsPrivate(t *testing.T) {
 	if err := os.WriteFile(rows, []byte(row+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := hermes(t, dir, "batch", rows, "--model", "scripted", "--backend", "local", "--toolsets", "terminal", "--run", "r", "--parquet", "--wandb", "offline", "--progress", "none")
+	c := hermes(t, dir, "batch", rows, "--model", "scripted", "--backend", "local", "--toolsets",
+		"terminal", "--run", "r", "--parquet", "--wandb", "offline", "--progress", "none")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

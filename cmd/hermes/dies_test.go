@@ -25,7 +25,8 @@ func diesInMidRun(t *testing.T, dir, backend string, loses bool, dies func()) {
 	t.Helper()
 	s, url := server(t, fakellm.Options{Latency: fakellm.Latency{Fixed: 5 * time.Millisecond}})
 	const n = 24
-	c := hermes(t, dir, "batch", chaosTasks(t, dir, n), "-c", backend+".yaml", "--run", backend, "--out", filepath.Join(dir, "runs"), "--model", "fake", "--base-url", url, "--send-scripts",
+	c := hermes(t, dir, "batch", chaosTasks(t, dir,
+		n), "-c", backend+".yaml", "--run", backend, "--out", filepath.Join(dir, "runs"), "--model", "fake", "--base-url", url, "--send-scripts",
 		"--concurrency", "8", "--backend", backend, "--progress", "none", "--retries", "5", "--stop-after-failures", "0", "--fail-on-error", "1.0", "--json", "--keep", "all")
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said
@@ -110,7 +111,7 @@ func TestSSHHostDiesInMidRun(t *testing.T) {
 	}
 }
 
-// TestEngineDiesInMidRun: an engine of its own is killed and started again. Boxes live on
+// TestEngineDiesInMidRun: its own engine is killed and started again. Boxes live on
 // without it, until its start ends those that are still there; no box can be made meanwhile.
 func TestEngineDiesInMidRun(t *testing.T) {
 	if os.Getenv("HERMES_TEST_DOCKER") == "" {

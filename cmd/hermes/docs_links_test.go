@@ -75,7 +75,7 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// TestDocsOfSettings: every preset stands in docs/configuration.md with its settings, every key
+// TestDocsOfSettings: every preset is in docs/configuration.md with its settings, every key
 // of a suite and every axis of a matrix in docs/eval.md, every example of a run file in its page.
 func TestDocsOfSettings(t *testing.T) {
 	read := func(name string) string {
@@ -94,7 +94,8 @@ func TestDocsOfSettings(t *testing.T) {
 		}
 		row, _, _ := strings.Cut(page[i:], "\n")
 		for line := range strings.Lines(read("configs/presets/" + name + ".yaml")) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && !strings.Contains(row, "`"+line+"`") {
+			line = strings.TrimSpace(line)
+			if line != "" && line[0] != '#' && !strings.Contains(row, "`"+line+"`") {
 				t.Errorf("docs/configuration.md: the preset %s sets %s", name, line)
 			}
 		}
@@ -112,7 +113,8 @@ func TestDocsOfSettings(t *testing.T) {
 	page = read("examples/runs/README.md")
 	for _, f := range files {
 		first, _, _ := strings.Cut(read("examples/runs/"+filepath.Base(f)), "\n")
-		if command := strings.TrimPrefix(first, "# "); !strings.Contains(page, filepath.Base(f)) || strings.HasPrefix(command, "hermes ") && !strings.Contains(page, "\n"+command) {
+		if command := strings.TrimPrefix(first, "# "); !strings.Contains(page, filepath.Base(f)) ||
+			strings.HasPrefix(command, "hermes ") && !strings.Contains(page, "\n"+command) {
 			t.Errorf("examples/runs/README.md does not run %s: %s", filepath.Base(f), first)
 		}
 	}

@@ -70,7 +70,9 @@ func shellBlocks(page string) (blocks []shellBlock, err error) {
 			if m[2] != "" {
 				return nil, fmt.Errorf("line %d: %q behind the language of a block: what it needs stands in a comment before it", i+1, m[2])
 			}
-			b.line, b.console, inside = i+1, m[1] == "console", true
+			b.line = i + 1
+			b.console = m[1] == "console"
+			inside = true
 			keep = shell || b.file != "" || b.source != ""
 		case needsMark.MatchString(mark):
 			b.needs = strings.Fields(needsMark.FindStringSubmatch(mark)[1])
@@ -112,7 +114,8 @@ func (b shellBlock) copy(dir string) error {
 			err = os.CopyFS(to, os.DirFS(from))
 		} else if err == nil {
 			var raw []byte
-			if raw, err = os.ReadFile(from); err == nil {
+			raw, err = os.ReadFile(from)
+			if err == nil {
 				err = os.WriteFile(to, raw, 0o644)
 			}
 		}
@@ -297,7 +300,8 @@ func docShell(t *testing.T, dir string) func(t *testing.T, line int, command str
 			dir = strings.TrimSuffix(string(was), "\n")
 		}
 		c.Dir = dir
-		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CHECKOUT="+root, "HERMES_HOME="+filepath.Join(bin, "home"), "HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
+		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CHECKOUT="+root, "HERMES_HOME="+filepath.Join(bin, "home"),
+			"HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
 		if engine := os.Getenv("HERMES_TEST_DOCKER"); engine != "" {
 			c.Env = append(c.Env, "DOCKER_HOST="+engine)
 		}
@@ -383,7 +387,10 @@ func TestHelpExamples(t *testing.T) {
 	}
 	elsewhere := regexp.MustCompile("gsm8k|docker|env.py|hermes chat --model") // a hub, an engine, a program, a person
 	ran := 0
-	for _, command := range []string{"", "batch", "runs show", "eval run", "eval score", "env evaluate", "env process", "env check", "chat", "compress", "sandbox exec"} {
+	for _, command := range []string{
+		"", "batch", "runs show", "eval run", "eval score", "env evaluate", "env process", "env check", "chat", "compress",
+		"sandbox exec",
+	} {
 		out, err := hermes(t, dir, append(strings.Fields(command), "--help")...).Output()
 		if err != nil {
 			t.Fatalf("help of %q: %v", command, err)

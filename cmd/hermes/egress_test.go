@@ -44,7 +44,11 @@ func TestSandboxEgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(log)
-	for _, want := range []string{`"event":"connect","target":"` + strings.TrimPrefix(good.URL, "http://"), `"event":"refuse","target":"` + strings.TrimPrefix(bad.URL, "http://"), `"event":"close"`} {
+	for _, want := range []string{
+		`"event":"connect","target":"` + strings.TrimPrefix(good.URL, "http://"),
+		`"event":"refuse","target":"` + strings.TrimPrefix(bad.URL, "http://"),
+		`"event":"close"`,
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in the log:\n%s", want, text)
 		}

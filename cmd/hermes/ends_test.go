@@ -58,7 +58,8 @@ func running(word string) (pid int) {
 func hanging(t *testing.T, dir, backend string) (c *exec.Cmd, said *bufio.Reader, sleeper int) {
 	t.Helper()
 	word := fmt.Sprintf("9%d%d", os.Getpid(), time.Now().UnixNano()%1_000_000)
-	row := fmt.Sprintf(`{"id":"a","prompt":"x","hermes":{"script":[{"calls":[{"name":"terminal","arguments":{"command":"sleep %s","timeout":600}}]},{"content":"a"}]}}`, word)
+	row := fmt.Sprintf(`{"id":"a","prompt":"x","hermes":{"script":[{"calls":[{"name":"terminal","arguments":{"command":"sleep %s","timeout":600}}]},{"content":"a"}]}}`,
+		word)
 	if err := os.WriteFile(filepath.Join(dir, "hang.jsonl"), []byte(row+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // TestExactParquet runs the sample tasks against a server that aborts, wraps and breaks
-// answers. What stands in the Parquet files is, token by token, what the server was sent
+// answers. What is in the Parquet files is, token by token, what the server was sent
 // and what it returned: its own log is the judge.
 func TestExactParquet(t *testing.T) {
 	tok, err := build.LoadTokenizer("builtin:words")

@@ -74,11 +74,13 @@ func TestProgramsLeaveNothing(t *testing.T) {
 					syscall.Kill(pid, syscall.SIGKILL)
 				}
 			})
-			text := strings.NewReplacer("WORDS[", fmt.Sprintf(`["%s"][`, strings.Join(words, `","`)), "CLEAR", strings.ToUpper(strconv.FormatBool(born)[:1])+strconv.FormatBool(born)[1:]).Replace(straying)
+			text := strings.NewReplacer("WORDS[", fmt.Sprintf(`["%s"][`, strings.Join(words, `","`)), "CLEAR",
+				strings.ToUpper(strconv.FormatBool(born)[:1])+strconv.FormatBool(born)[1:]).Replace(straying)
 			if err := os.WriteFile(filepath.Join(dir, "stray.py"), []byte(text), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c := hermes(t, dir, "env", "process", "./stray.py", "--groups", "1", "--group-size", "1", "--workers", "1", "--model", "scripted", "--backend", "local", "--progress", "none")
+			c := hermes(t, dir, "env", "process", "./stray.py", "--groups", "1", "--group-size", "1", "--workers",
+				"1", "--model", "scripted", "--backend", "local", "--progress", "none")
 			out, err := c.StderrPipe()
 			if err == nil {
 				err = c.Start()

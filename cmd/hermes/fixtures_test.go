@@ -49,7 +49,9 @@ func makeRun(ctx context.Context, dir, model, shard string, from, to int) error 
 		r := &trajectory.Record{Key: trajectory.NewKey(shard+fmt.Sprint(i), 0, 0, 0), Row: fmt.Sprint("row", i), Attempt: 1,
 			Outcome: trajectory.Answered, Score: &trajectory.Score{Reward: 1}, Started: time.Unix(int64(i), 0).UTC(), Trace: tr}
 		if i == 5 {
-			r.Outcome, r.Score, r.Reason = trajectory.Sandbox, nil, "box lost"
+			r.Outcome = trajectory.Sandbox
+			r.Score = nil
+			r.Reason = "box lost"
 		}
 		if _, err := d.Journal.Append(ctx, r); err != nil {
 			return err

@@ -34,7 +34,9 @@ func TestFormatsOfOtherFiles(t *testing.T) {
 	free := map[string]bool{"metrics": true, "tools": true, "causes": true, "failed": true, "messages": true, "config": true, "identity": true, "extent": true, "books": true, // named by the run
 		"overrides": true, "group_overrides": true, "generation_params": true, "tokens": true, "rewards": true, "stop": true, "score": true}
 	for _, f := range []struct{ section, file string }{
-		{"report.json", "runs/judged/report.json"}, {"scores/NAME.jsonl", "runs/judged/scores/again.jsonl"}, {"artifacts/ROW/SAMPLE/score.json", "runs/judged/artifacts/a/0/score.json"},
+		{"report.json", "runs/judged/report.json"},
+		{"scores/NAME.jsonl", "runs/judged/scores/again.jsonl"},
+		{"artifacts/ROW/SAMPLE/score.json", "runs/judged/artifacts/a/0/score.json"},
 		{"groups.jsonl", "runs/grouped/groups.jsonl"}, {"run.yaml", "runs/grouped/run.yaml"},
 	} {
 		_, text, found := strings.Cut(string(page), "\n## "+f.section+"\n")

@@ -72,7 +72,10 @@ func hostileRows(t *testing.T, backend, host, file string) {
 	if err := os.WriteFile(filepath.Join(dir, "rows.jsonl"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"batch", "rows.jsonl", "--model", "scripted", "--backend", backend, "--run", "run", "--progress", "none", "--keep", "all", "--fail-on-error", "1"}
+	args := []string{
+		"batch", "rows.jsonl", "--model", "scripted", "--backend", backend, "--run", "run", "--progress", "none", "--keep", "all",
+		"--fail-on-error", "1",
+	}
 	if host != "" {
 		args = append(args, "--image", "hermes-test:python")
 	}

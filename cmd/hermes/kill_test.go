@@ -317,7 +317,7 @@ func TestChaos(t *testing.T) {
 		t.Errorf("runs verify: %v", err)
 	}
 	// Started again without patience for failures, it asks nothing and says so by its code;
-	// --retry-failed tries the failed ones anew.
+	// --retry-failed tries the failed ones again.
 	if books.Failed["provider"] == 0 {
 		t.Fatal("no sample failed: the faults are too rare for this test")
 	}

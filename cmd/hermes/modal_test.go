@@ -101,7 +101,8 @@ func TestModalDiesInMidRun(t *testing.T) {
 	f := modalHere(t, dir)
 	s, url := server(t, fakellm.Options{Latency: fakellm.Latency{Fixed: 5 * time.Millisecond}})
 	const n = 16
-	c := hermes(t, dir, "batch", chaosTasks(t, dir, n), "-c", "modal.yaml", "--run", "modal", "--out", filepath.Join(dir, "runs"), "--model", "fake", "--base-url", url, "--send-scripts",
+	c := hermes(t, dir, "batch", chaosTasks(t, dir,
+		n), "-c", "modal.yaml", "--run", "modal", "--out", filepath.Join(dir, "runs"), "--model", "fake", "--base-url", url, "--send-scripts",
 		"--concurrency", "4", "--backend", "modal", "--progress", "none", "--retries", "5", "--stop-after-failures", "0", "--fail-on-error", "1.0", "--json", "--keep", "all")
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said

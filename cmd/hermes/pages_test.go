@@ -86,9 +86,16 @@ func targets(t *testing.T, friend string) map[string]target {
 	all := map[string]target{}
 	run := command(t, "run-api", "--port", "0", "--allow-origin", friend)
 	all["cmd"] = target{Base: run, states: []string{"/status", "/info", "/wandb_info", "/latest_example", "/metrics"},
-		Gets:  []string{"/reset_data", "/batch", "/status-env?env_id=0", "/status", "/latest_example", "/dashboard", "/metrics", "/healthz", "/status/"},
-		Posts: [][2]string{{"/scored_data", pageGroup}, {"/scored_data_list", "[" + pageGroup + "]"}, {"/register", trainerWants}, {"/disconnect-env", `{"env_id":0}`}, {"/ack", `{"batch_id":1}`}, {"/reset_data", ""}}}
-	for _, call := range [][3]string{{"POST", "/register", trainerWants}, {"GET", "/batch", ""}, {"POST", "/register-env", `{"max_token_length":64,"desired_name":"e","weight":1,"group_size":2}`},
+		Gets: []string{"/reset_data", "/batch", "/status-env?env_id=0", "/status", "/latest_example", "/dashboard", "/metrics", "/healthz", "/status/"},
+		Posts: [][2]string{{"/scored_data", pageGroup},
+			{"/scored_data_list", "[" + pageGroup + "]"},
+			{"/register", trainerWants},
+			{"/disconnect-env", `{"env_id":0}`},
+			{"/ack", `{"batch_id":1}`},
+			{"/reset_data", ""}}}
+	for _, call := range [][3]string{{"POST", "/register", trainerWants},
+		{"GET", "/batch", ""},
+		{"POST", "/register-env", `{"max_token_length":64,"desired_name":"e","weight":1,"group_size":2}`},
 		{"POST", "/scored_data", `{"tokens":[[1,2],[1,3]],"masks":[[1,2],[1,3]],"scores":[1,0],"env_id":0}`}} {
 		r, err := http.NewRequest(call[0], run+call[1], strings.NewReader(call[2]))
 		if err != nil {
@@ -125,7 +132,12 @@ func targets(t *testing.T, friend string) map[string]target {
 			t.Error(err)
 		}
 	})
-	all["rollout/event/prom"] = target{Base: "http://" + l.Addr().String(), states: []string{"/metrics"}, Gets: []string{"/metrics", "/healthz"}, Posts: [][2]string{{"/metrics", "x"}}}
+	all["rollout/event/prom"] = target{
+		Base:   "http://" + l.Addr().String(),
+		states: []string{"/metrics"},
+		Gets:   []string{"/metrics", "/healthz"},
+		Posts:  [][2]string{{"/metrics", "x"}},
+	}
 	return all
 }
 
@@ -150,7 +162,11 @@ func TestGuardedServers(t *testing.T) {
 // TestPagesOfOthers sends what a page's browser would send, in all ways that a browser
 // marks it: every server refuses it, and nothing changes.
 func TestPagesOfOthers(t *testing.T) {
-	marks := [][2]string{{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "http://127.0.0.1:1"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+	marks := [][2]string{{"Origin", "http://evil.example"},
+		{"Origin", "null"},
+		{"Origin", "http://127.0.0.1:1"},
+		{"Sec-Fetch-Site", "cross-site"},
+		{"Sec-Fetch-Site", "same-site"},
 		{"Host", "evil.example"}, {"Host", "evil"}, {"Host", "127.0.0.1.evil.example"}, {"Host", "10.0.0.1"}}
 	for name, x := range targets(t, "http://friend.example") {
 		before := x.state(t)
@@ -217,7 +233,8 @@ func TestChromiumAttack(t *testing.T) {
 	friend := "http://friend.example" + port
 	all := targets(t, friend)
 
-	ctx, end := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.DisableGPU, chromedp.NoSandbox,
+	ctx, end := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.DisableGPU,
+		chromedp.NoSandbox,
 		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))...) // the page is our own; as root there is no sandbox
 	defer end()
 	ctx, endTab := chromedp.NewContext(ctx)
@@ -281,7 +298,8 @@ func TestChromiumAttack(t *testing.T) {
 			if err := chromedp.Do(ctx, chromedp.Navigate(rebound+p)); err != nil {
 				t.Fatal(err)
 			}
-			if said := eval("document.body.innerText"); !strings.Contains(said, "is no name of this server") && !strings.Contains(said, "by a loopback address") {
+			if said := eval("document.body.innerText"); !strings.Contains(said, "is no name of this server") &&
+				!strings.Contains(said, "by a loopback address") {
 				t.Errorf("%s under another name: %q", rebound+p, said)
 			}
 		}
@@ -303,9 +321,14 @@ func TestChromiumAttack(t *testing.T) {
 	}
 	// A listed page reads and posts, and still no link of it resets anything.
 	x := all["cmd"]
-	x.Gets, x.Posts = []string{"/status", "/reset_data", "/batch"}, [][2]string{{"/scored_data", `{"tokens":[[6,6],[6,7]],"masks":[[6,6],[6,7]],"scores":[1,0],"env_id":0}`}}
+	x.Gets, x.Posts = []string{
+		"/status",
+		"/reset_data",
+		"/batch",
+	}, [][2]string{{"/scored_data", `{"tokens":[[6,6],[6,7]],"masks":[[6,6],[6,7]],"scores":[1,0],"env_id":0}`}}
 	reads := strings.Join(attack(friend, x), "\n")
-	if !strings.Contains(reads, `"queue_size":1`) || !strings.Contains(reads, `post as application/json`) || strings.Contains(reads, "Reset successful") || strings.Contains(reads, "/batch: ") {
+	if !strings.Contains(reads, `"queue_size":1`) || !strings.Contains(reads, `post as application/json`) || strings.Contains(reads, "Reset successful") ||
+		strings.Contains(reads, "/batch: ") {
 		t.Errorf("a listed page read %q", reads)
 	}
 	if status := x.state(t); !strings.Contains(status, `"current_step":0`) && !strings.Contains(status, fmt.Sprint("hermes_run_api_batches_total ", 0)) {

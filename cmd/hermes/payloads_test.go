@@ -58,13 +58,18 @@ func payloads(spy string) []payload {
 		{"lines", "\u2028JS\u2029", `<script>// %s` + "\n</script>"},
 		{"template", `{{constructor.constructor('JS')()}}`, ``}, // a framework's, and there is none
 		{"frame", `<iframe srcdoc="<script>parent.JS</script>"></iframe>`, `%s`},
-		{"elsewhere", `<meta http-equiv=refresh content="0;url=SPY/elsewhere"><base href="SPY/"><link rel=stylesheet href="SPY/elsewhere"><img src="SPY/elsewhere">`, `%s`},
+		{
+			"elsewhere",
+			`<meta http-equiv=refresh content="0;url=SPY/elsewhere"><base href="SPY/"><link rel=stylesheet href="SPY/elsewhere"><img src="SPY/elsewhere">`,
+			`%s`,
+		},
 		{"style", `</style><style>*{background:url(SPY/style)}</style>`, `<style>%s</style>x`},
 		{"form", `<form action="SPY/form"></form><img src=x onerror="document.forms[0].submit()">`, `%s`},
 	}
 	all := ""
 	for i, p := range list {
-		list[i].text = strings.NewReplacer("parent.JS", strings.ReplaceAll("parent."+js(p.name), "alert", "parent.alert"), "JS", js(p.name), "SPY", spy).Replace(p.text)
+		list[i].text = strings.NewReplacer("parent.JS", strings.ReplaceAll("parent."+js(p.name), "alert", "parent.alert"),
+			"JS", js(p.name), "SPY", spy).Replace(p.text)
 		all += list[i].text
 	}
 	list[8].text = "x onmouseover=window.pwned=`bare`,new/**/Image().src=`" + spy + "/bare`,alert(1)"
@@ -127,7 +132,9 @@ func infestedRecord(t *testing.T, i int, text string) *trajectory.Record {
 	tr := trajectory.New(trajectory.ModeText, nil)
 	message := func(role trajectory.Role, parts ...trajectory.Part) trajectory.Delta {
 		m := *infested[trajectory.Message](text)
-		m.Role, m.Ephemeral, m.Opaque = role, false, nil
+		m.Role = role
+		m.Ephemeral = false
+		m.Opaque = nil
 		m.Parts = append([]trajectory.Part{{Kind: trajectory.PartText, Text: text}}, parts...)
 		if role != trajectory.Assistant {
 			m.Calls, m.Reasoning = nil, ""
@@ -136,8 +143,16 @@ func infestedRecord(t *testing.T, i int, text string) *trajectory.Record {
 	}
 	image := trajectory.Part{Kind: "image", URL: "data:image/svg+xml," + text, MediaType: text}
 	turn := func() trajectory.Turn {
-		return trajectory.Turn{Given: []trajectory.Delta{message(trajectory.System), message(trajectory.User, image, trajectory.Part{Kind: "image", URL: text}, trajectory.Part{Kind: "image", URL: "data:image/png;" + text})},
-			Sampled: message(trajectory.Assistant), Finish: trajectory.Finish(text), Model: text, Faults: []trajectory.Fault{*infested[trajectory.Fault](text)}}
+		return trajectory.Turn{
+			Given: []trajectory.Delta{
+				message(trajectory.System),
+				message(trajectory.User, image, trajectory.Part{Kind: "image", URL: text}, trajectory.Part{Kind: "image", URL: "data:image/png;" + text}),
+			},
+			Sampled: message(trajectory.Assistant),
+			Finish:  trajectory.Finish(text),
+			Model:   text,
+			Faults:  []trajectory.Fault{*infested[trajectory.Fault](text)},
+		}
 	}
 	if _, err := tr.Commit(turn()); err != nil {
 		t.Fatal(err)
@@ -151,7 +166,11 @@ func infestedRecord(t *testing.T, i int, text string) *trajectory.Record {
 	tool := message(trajectory.Tool)
 	tr.Finish([]trajectory.Message{tool.Message})
 	r := infested[trajectory.Record](text)
-	r.Key, r.Sample, r.Attempt, r.Trace, r.Started = trajectory.NewKey(fmt.Sprint(i), 0, 0, 0), 0, 1, tr, time.Unix(int64(i), 0).UTC()
+	r.Key = trajectory.NewKey(fmt.Sprint(i), 0, 0, 0)
+	r.Sample = 0
+	r.Attempt = 1
+	r.Trace = tr
+	r.Started = time.Unix(int64(i), 0).UTC()
 	r.Row, r.Group = text+fmt.Sprint(i), text+fmt.Sprint(i)
 	r.Outcome = trajectory.Answered
 	if i%2 == 0 {
@@ -232,7 +251,8 @@ func TestChromiumPayloads(t *testing.T) {
 	defer spy.Close()
 	list := payloads(spy.URL)
 
-	ctx, end := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.DisableGPU, chromedp.NoSandbox, chromedp.WindowSize(1280, 900))...)
+	ctx, end := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.DisableGPU,
+		chromedp.NoSandbox, chromedp.WindowSize(1280, 900))...)
 	defer end()
 	ctx, endTab := chromedp.NewContext(ctx)
 	defer endTab()
@@ -383,8 +403,13 @@ func TestChromiumPayloads(t *testing.T) {
 	// Groups of an environment whose rows are hostile.
 	var rows bytes.Buffer
 	for _, p := range list {
-		line, err := json.Marshal(map[string]any{"id": p.text[:min(len(p.text), 512)], "prompt": p.text, "files": map[string]string{"a": p.text}, "solution": "cat a; : '" + strings.ReplaceAll(p.text, "'", "") + "'; cp a out.txt",
-			"checks": []map[string]string{{"kind": "contains", "path": "out.txt", "text": p.text}}})
+		line, err := json.Marshal(map[string]any{
+			"id":       p.text[:min(len(p.text), 512)],
+			"prompt":   p.text,
+			"files":    map[string]string{"a": p.text},
+			"solution": "cat a; : '" + strings.ReplaceAll(p.text, "'", "") + "'; cp a out.txt",
+			"checks":   []map[string]string{{"kind": "contains", "path": "out.txt", "text": p.text}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -510,9 +535,12 @@ func TestChromiumPayloads(t *testing.T) {
 	do(chromedp.Navigate(view + "/#diff/0:" + key(0) + "/0:" + key(len(list)-1)))
 	until(`document.querySelectorAll("#detail .plus").length > 0`)
 	look("a difference")
-	for _, p := range []string{"/artifact?run=0&name=page.html&key=" + key(0), "/artifact?run=0&name=image.svg&key=" + key(4), "/api/record?run=0&key=" + key(0),
+	for _, p := range []string{
+		"/artifact?run=0&name=page.html&key=" + key(0), "/artifact?run=0&name=image.svg&key=" + key(4),
+		"/api/record?run=0&key=" + key(0),
 		"/api/list?run=0", "/api/runs", "/artifact?run=0&key=" + key(0) + "&name=" + url.QueryEscape(list[0].text), "/blob?run=0&name=" + url.QueryEscape(list[0].text),
-		"/api/record?run=0&key=" + url.QueryEscape(list[0].text), "/api/list?run=" + url.QueryEscape(list[0].text), "/" + url.PathEscape(list[0].text)} {
+		"/api/record?run=0&key=" + url.QueryEscape(list[0].text), "/api/list?run=" + url.QueryEscape(list[0].text), "/" + url.PathEscape(list[0].text),
+	} {
 		served(p, view+p)
 		do(chromedp.Navigate(view + p))
 		look(p)

@@ -71,7 +71,8 @@ func TestPipeline(t *testing.T) {
 	}, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }})
 	defer front.Close()
 	var none struct{}
-	api.insist("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":4,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":-1}`, "", &none)
+	api.insist("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":4,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":-1}`,
+		"", &none)
 	api.insist("GET", "/batch", "", "", &none) // environments may come
 
 	dir := t.TempDir()
@@ -81,7 +82,8 @@ func TestPipeline(t *testing.T) {
 	serve := func() {
 		serving = hermes(t, dir, "env", "serve", "procedural", "--api", front.URL, "--group-size", "2", "--model", "fake", "--base-url", base, "--send-scripts",
 			"--exact", "--wire", "sglang", "--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--max-turns", "4",
-			"--set", fmt.Sprint("size=", pipelineRows), "--shuffle", "--equal-scores", "send", "--backend", "local", "--concurrency", "4", "--poll", "2ms", "--run", "s", "--progress", "none", "--json")
+			"--set", fmt.Sprint("size=",
+				pipelineRows), "--shuffle", "--equal-scores", "send", "--backend", "local", "--concurrency", "4", "--poll", "2ms", "--run", "s", "--progress", "none", "--json")
 		log.Reset()
 		serving.Stderr = &log
 		if err := serving.Start(); err != nil {
@@ -110,7 +112,9 @@ func TestPipeline(t *testing.T) {
 	var all []servetest.Group
 	batches := map[int]bool{}
 	const question = "/batch?holder=trainer"
-	query, fatal, untrained := question, false, 0
+	query := question
+	fatal := false
+	untrained := 0
 	for step := 0; step < steps; {
 		select {
 		case err := <-ended:
@@ -125,7 +129,9 @@ func TestPipeline(t *testing.T) {
 			t.Fatalf("batch %d was acknowledged and came again", b.ID)
 		}
 		if fatal { // the trainer dies with a batch that it has read and not trained on
-			fatal, untrained, query = false, b.ID, question
+			fatal = false
+			untrained = b.ID
+			query = question
 			continue
 		}
 		if untrained != 0 && b.ID != untrained {
@@ -144,7 +150,8 @@ func TestPipeline(t *testing.T) {
 		died[who]++
 		switch who {
 		case "trainer": // before or after it has read the whole batch; the next one bears its name
-			if fatal = r.IntN(2) == 0; !fatal {
+			fatal = r.IntN(2) == 0
+			if !fatal {
 				query = die(t, *api.url.Load()+query, query)
 			}
 		case "run-api":
@@ -228,7 +235,8 @@ func (e *epochs) take(g servetest.Group) {
 		s, text := sequenceOf(e.t, g, i), fmt.Sprint(tokens)
 		at := slices.IndexFunc(e.truth[text], func(want trainee) bool { return want.wrote(s) })
 		if at < 0 {
-			e.t.Errorf("a sequence of %d tokens, sampled by %v, that is none of %d conversations with these tokens that the model server has had, or has come already", len(tokens), s.versions, len(e.truth[text]))
+			e.t.Errorf("a sequence of %d tokens, sampled by %v, that is none of %d conversations with these tokens that the model server has had, or has come already",
+				len(tokens), s.versions, len(e.truth[text]))
 			continue
 		}
 		e.truth[text] = slices.Delete(e.truth[text], at, at+1)
@@ -245,7 +253,7 @@ func (e *epochs) take(g servetest.Group) {
 	e.rows[int(epoch)][row]++
 }
 
-// end looks at all epochs: in none a row stands twice, and in those before the last two all
+// end looks at all epochs: in none a row occurs twice, and in those before the last two all
 // rows stand that were not under way still.
 func (e *epochs) end() {
 	last := len(e.rows) - 1

@@ -44,7 +44,8 @@ func TestPush(t *testing.T) {
 		t.Errorf("without a token: %d, %s", code, out)
 	}
 	out, code := run(token)
-	if code != 2 || !strings.Contains(out, "data/train-00000-of-00001.parquet, row 1 (id leak, sample 0): message 1 (assistant)") || strings.Contains(out, key) {
+	if code != 2 || !strings.Contains(out, "data/train-00000-of-00001.parquet, row 1 (id leak, sample 0): message 1 (assistant)") ||
+		strings.Contains(out, key) {
 		t.Errorf("a secret: %d, %s", code, out)
 	}
 	if h.Files("me/rows") != nil || h.Puts() > 0 {
@@ -53,7 +54,8 @@ func TestPush(t *testing.T) {
 	if out, code := run([]string{"HF_TOKEN=wrong-token"}, "--where", "reward > 0"); code != 2 || strings.Contains(out, "wrong-token") {
 		t.Errorf("a wrong token: %d, %s", code, out)
 	}
-	if out, code = run(token, "--where", "reward > 0", "--license", "mit", "--json"); code != 0 {
+	out, code = run(token, "--where", "reward > 0", "--license", "mit", "--json")
+	if code != 0 {
 		t.Fatalf("%d, %s", code, out)
 	}
 	for _, c := range h.Complaints() {

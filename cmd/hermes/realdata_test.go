@@ -13,7 +13,7 @@ import (
 )
 
 // TestRealRows rolls out rows of real datasets with a model that asks for real tool calls:
-// each row stands in the books, and none fails by our fault. HERMES_TEST_ROWS is how many of
+// each row is in the books, and none fails by our fault. HERMES_TEST_ROWS is how many of
 // each file: the first 50, all in .ci/run.
 func TestRealRows(t *testing.T) {
 	most, err := strconv.Atoi(cmp.Or(os.Getenv("HERMES_TEST_ROWS"), "50"))

@@ -95,7 +95,8 @@ func TestRunAPIKills(t *testing.T) {
 	s.start()
 	defer func() { s.kill() }()
 	var none struct{}
-	s.insist("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":8,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":0}`, "", &none)
+	s.insist("POST", "/register", `{"wandb_group":"","wandb_project":"","batch_size":8,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":0}`,
+		"", &none)
 	const envs = 3
 	each := 40 * kills // groups
 	var posted, fetched atomic.Int64

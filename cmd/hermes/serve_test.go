@@ -98,7 +98,10 @@ func (t trainee) wrote(s sequence) bool {
 func TestJudge(t *testing.T) {
 	truth := trainee{[]int{1, 2, 3, 4, 5, 6}, map[int]float64{2: -0.5, 3: -0.25, 5: -1}, map[int]string{2: "a", 3: "a", 5: "b"}}
 	right := func() sequence {
-		return sequence{[]int{1, 2, 3, 4, 5, 6}, []int{-100, -100, 3, 4, -100, 6}, []float64{1, 1, -0.5, -0.25, 1, -1}, []trajectory.Span{{From: 2, Version: "a"}, {From: 5, Version: "b"}}}
+		return sequence{[]int{1, 2, 3, 4, 5, 6},
+			[]int{-100, -100, 3, 4, -100, 6},
+			[]float64{1, 1, -0.5, -0.25, 1, -1},
+			[]trajectory.Span{{From: 2, Version: "a"}, {From: 5, Version: "b"}}}
 	}
 	for what, spoil := range map[string]func(s *sequence){
 		"a mask that is off by one":          func(s *sequence) { s.masks = append([]int{-100}, s.masks[:5]...) },
@@ -203,7 +206,8 @@ func TestServeEndToEnd(t *testing.T) {
 		}
 		for i, tokens := range g.Tokens {
 			if !slices.ContainsFunc(truth[fmt.Sprint(tokens)], func(want trainee) bool { return want.is(tokens, g.Masks[i], g.InferenceLogprobs[i]) }) {
-				t.Errorf("a sequence of %d tokens that is none of %d with these tokens that the model server has seen", len(tokens), len(truth[fmt.Sprint(tokens)]))
+				t.Errorf("a sequence of %d tokens that is none of %d with these tokens that the model server has seen",
+					len(tokens), len(truth[fmt.Sprint(tokens)]))
 			}
 			for k := 1; k < len(tokens); k++ {
 				if g.Masks[i][k-1] == -100 && g.Masks[i][k] != -100 {
@@ -226,7 +230,8 @@ func TestServeEndToEnd(t *testing.T) {
 	whole := 0
 	for _, name := range told { // the killed one may lack its last row, which was its only one
 		raw, err := os.ReadFile(name)
-		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) && bytes.Contains(raw, []byte("trainer/step")) &&
+		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) &&
+			bytes.Contains(raw, []byte("trainer/step")) &&
 			bytes.Contains(raw, []byte("server/server_0_request_time_99p")) {
 			whole++
 		}
@@ -262,7 +267,8 @@ done
 	if err := os.WriteFile(filepath.Join(dir, "env.sh"), []byte(program), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := hermes(t, dir, "env", "serve", "./env.sh", "--api", h.URL, "--group-size", "2", "--model", "scripted", "--exact", "--wire", "sglang", "--max-tokens", "100",
+	c := hermes(t, dir, "env", "serve", "./env.sh", "--api", h.URL, "--group-size", "2", "--model", "scripted", "--exact", "--wire", "sglang", "--max-tokens",
+		"100",
 		"--backend", "local", "--concurrency", "4", "--poll", "2ms", "--steps-per-eval", "2", "--run", "s", "--progress", "none")
 	var log bytes.Buffer
 	c.Stderr = &log
@@ -284,7 +290,8 @@ done
 		}
 		break
 	}
-	if n := bytes.Count(log.Bytes(), []byte("env is not evaluated: it has no evaluation split (there are no rows)")); n != 1 || bytes.Contains(log.Bytes(), []byte("an evaluation failed")) {
+	if n := bytes.Count(log.Bytes(), []byte("env is not evaluated: it has no evaluation split (there are no rows)")); n != 1 ||
+		bytes.Contains(log.Bytes(), []byte("an evaluation failed")) {
 		t.Errorf("that nothing is evaluated is said %d times:\n%s", n, &log)
 	}
 }

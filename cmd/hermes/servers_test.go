@@ -203,7 +203,8 @@ func (b *between) sampled(t *testing.T) (list []sampled) {
 			s.logProbs[len(prompt)+at] = p.Logprob
 			at++
 		}
-		if s.from = len(prompt); len(prompt) > 20 && len(ids) > 0 {
+		s.from = len(prompt)
+		if len(prompt) > 20 && len(ids) > 0 {
 			s.tokens = append(slices.Clone(prompt), ids...)
 			list = append(list, s)
 		}
@@ -216,7 +217,10 @@ const countedFile = `n=$(cat n 2>/dev/null || echo 0); n=$((n+1)); echo $n > n; 
 // countedTasks writes n rows of the kind that the model was made for.
 func countedTasks(t *testing.T, dir string, n int) string {
 	t.Helper()
-	ask := []string{"Say hello – ñ 日本 🙂.", "How many lines has a.txt?", "The spelling <|im_end|> and <tool_call> are text.", "Count.", "Go on until it says stop.", "Do it."}
+	ask := []string{
+		"Say hello – ñ 日本 🙂.", "How many lines has a.txt?", "The spelling <|im_end|> and <tool_call> are text.",
+		"Count.", "Go on until it says stop.", "Do it.",
+	}
 	var b bytes.Buffer
 	for i := range n {
 		row := map[string]any{"id": fmt.Sprint("r", i), "prompt": ask[i%len(ask)], "hermes": map[string]any{"files": map[string]string{"next.sh": countedFile}}}
@@ -243,9 +247,12 @@ func rollOut(t *testing.T, dir, rows, model, url string, more ...string) string 
 
 func batchOf(t *testing.T, dir, rows, model, url string, more ...string) *exec.Cmd {
 	t.Helper()
-	args := []string{"batch", rows, "--model", model, "--base-url", url, "--toolsets", "terminal", "--system", "You work in a shell. Call terminal until it says stop.",
+	args := []string{
+		"batch", rows, "--model", model, "--base-url", url, "--toolsets", "terminal", "--system",
+		"You work in a shell. Call terminal until it says stop.",
 		"--max-turns", "12", "--max-tokens", "200", "--temperature", "1", "--backend", "local", "--progress", "none", "--parquet", "--concurrency", "12",
-		"--fail-on-error", "1", "--faults", "show"}
+		"--fail-on-error", "1", "--faults", "show",
+	}
 	return hermes(t, dir, append(args, more...)...)
 }
 
@@ -271,7 +278,8 @@ func TestServersExact(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.wire, func(t *testing.T) {
 			dir, mid := t.TempDir(), listenBetween(t, s.say(t, tt.server+".url"))
-			out := rollOut(t, dir, countedTasks(t, dir, rows), "tiny", mid.url, "--run", "exact", "--exact", "--wire", tt.wire, "--model-files", s.say(t, "model"))
+			out := rollOut(t, dir, countedTasks(t, dir, rows), "tiny", mid.url, "--run", "exact",
+				"--exact", "--wire", tt.wire, "--model-files", s.say(t, "model"))
 			recorded := readParts(t, filepath.Join(dir, "runs", "exact", "parquet"))
 			elsewhere := 2 // answers to the probe, at most
 			if raw, err := os.ReadFile(filepath.Join(dir, "runs", "exact", "failed_trajectories.jsonl")); err == nil && len(raw) > 0 {
@@ -406,7 +414,10 @@ func TestServersChat(t *testing.T) {
 	for _, server := range []string{"vllm", "llamacpp", "transformers"} {
 		for _, stream := range []string{"--stream", "--no-stream"} {
 			t.Run(server+stream, func(t *testing.T) {
-				dir, mid, model, n := t.TempDir(), listenBetween(t, s.say(t, server+".url")), "tiny", 6
+				dir := t.TempDir()
+				mid := listenBetween(t, s.say(t, server+".url"))
+				model := "tiny"
+				n := 6
 				if server == "transformers" {
 					model, n = s.say(t, "model"), 2 // it calls a model by its folder, and it is slow
 				}
@@ -562,8 +573,10 @@ func TestServersSGLang(t *testing.T) {
 		{"--run", "sampled", "--temperature", "1", "--top-p", "0.9", "--top-k", "40", "--min-p", "0.01", "--stop", "END"},
 		{"--run", "captured", "--capture", "topk=3,routed_experts", "--cache-salt", "v1"},
 	} {
-		c := hermes(t, dir, append([]string{"batch", tasks(t, dir, 4), "--model", "fake", "--base-url", mid.url, "--send-scripts", "--exact", "--wire", "sglang",
-			"--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--backend", "local", "--toolsets", "terminal,file", "--progress", "none"}, more...)...)
+		c := hermes(t, dir, append([]string{
+			"batch", tasks(t, dir, 4), "--model", "fake", "--base-url", mid.url, "--send-scripts", "--exact", "--wire", "sglang",
+			"--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--backend", "local", "--toolsets", "terminal,file", "--progress", "none",
+		}, more...)...)
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -597,7 +610,12 @@ func TestServersCheck(t *testing.T) {
 		server, wire string
 		says         []string
 	}{
-		{"vllm", "vllm", []string{"chat yes", "streaming yes", "tools yes", "token ids yes", "/inference/v1/generate yes", "/v1/completions yes", "/generate no", "proved with a tool: answer"}},
+		{"vllm",
+			"vllm",
+			[]string{
+				"chat yes", "streaming yes", "tools yes", "token ids yes", "/inference/v1/generate yes", "/v1/completions yes",
+				"/generate no", "proved with a tool: answer",
+			}},
 		{"llamacpp", "llamacpp", []string{"chat yes", "streaming yes", "tools yes", "/completion yes", "/inference/v1/generate no"}},
 		{"transformers", "", []string{"chat yes", "streaming yes", "tools yes", "token ids no", "/inference/v1/generate no"}},
 	}

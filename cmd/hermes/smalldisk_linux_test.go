@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// keeper holds a small disk: in a mount namespace of its own it mounts a tmpfs of some
+// keeper holds a small disk: in its own mount namespace it mounts a tmpfs of some
 // bytes on a folder and makes it read-only when it is told to. It ends with its input.
 func keeper() {
 	err := syscall.Mount("tmpfs", os.Args[1], "tmpfs", 0, "size="+os.Args[2])

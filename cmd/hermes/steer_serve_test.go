@@ -54,7 +54,8 @@ func TestServeSteering(t *testing.T) {
 	for api.Batch() != nil { // a trainer that is hungry
 	}
 	before := ctl(t, dir, "s", "status").Books
-	if st := ctl(t, dir, "s", "set", "concurrency=8"); st.State != control.Paused || st.Concurrency != 8 || st.Books.Accepted != before.Accepted || len(st.InFlight) > 0 {
+	if st := ctl(t, dir, "s", "set", "concurrency=8"); st.State != control.Paused || st.Concurrency != 8 || st.Books.Accepted != before.Accepted ||
+		len(st.InFlight) > 0 {
 		t.Errorf("set: %+v", st)
 	}
 	for _, args := range [][]string{{"set", "concurrency=1"}, {"cancel", "x"}, {"requeue", "x"}} {

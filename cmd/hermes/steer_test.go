@@ -81,7 +81,7 @@ func ctl(t *testing.T, dir, run string, args ...string) control.Status {
 	return st
 }
 
-// until asks again and again until the run stands as wanted.
+// until asks again and again until the run is as wanted.
 func until(t *testing.T, dir, run, what string, ok func(control.Status) bool) control.Status {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -217,7 +217,8 @@ func TestStatusSaysWhatWaits(t *testing.T) {
 	}))
 	defer s.Close()
 	dir := t.TempDir()
-	c := hermes(t, dir, "batch", tasks(t, dir, 3), "--run", "waits", "--model", "fake", "--base-url", s.URL+"/v1", "--backend", "local", "--toolsets", "terminal", "--progress", "none")
+	c := hermes(t, dir, "batch", tasks(t, dir, 3), "--run", "waits", "--model", "fake", "--base-url",
+		s.URL+"/v1", "--backend", "local", "--toolsets", "terminal", "--progress", "none")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +230,8 @@ func TestStatusSaysWhatWaits(t *testing.T) {
 	last := ""
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-tick.C {
 		out, err := hermes(t, dir, "runs", "ctl", "waits", "status").CombinedOutput()
-		if last = string(out); err == nil && strings.Contains(last, want) {
+		last = string(out)
+		if err == nil && strings.Contains(last, want) {
 			return
 		}
 	}

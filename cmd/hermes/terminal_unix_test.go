@@ -45,7 +45,9 @@ func inTerminal(t *testing.T, c *exec.Cmd) *screen {
 	master = os.NewFile(uintptr(fd), "terminal")
 	s := &screen{master: master, ended: make(chan error, 1), whole: make(chan struct{})}
 	s.resize(t, 100)
-	c.Stdin, c.Stdout, c.Stderr = tty, tty, tty
+	c.Stdin = tty
+	c.Stdout = tty
+	c.Stderr = tty
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := errors.Join(c.Start(), tty.Close()); err != nil {
 		t.Fatal(err)

@@ -63,7 +63,8 @@ func plainServer(t *testing.T, refuse func(w http.ResponseWriter, request int64,
 		if refuse != nil && refuse(w, n.Add(1), len(q.Tools) > 0) {
 			return
 		}
-		io.WriteString(w, `{"id":"x","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"done"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
+		io.WriteString(w,
+			`{"id":"x","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"done"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
 	}))
 	t.Cleanup(s.Close)
 	return s.URL + "/v1"
@@ -81,21 +82,27 @@ func TestKeyIsRefusedLater(t *testing.T) {
 	var requests atomic.Int64
 	revoked.Store(true)
 	url := plainServer(t, func(w http.ResponseWriter, _ int64, _ bool) bool {
-		return revoked.Load() && requests.Add(1) > 5 && refusal(w, http.StatusUnauthorized, `{"error":{"message":"Incorrect API key provided: sk-secretsecret.","code":"invalid_api_key"}}`)
+		return revoked.Load() && requests.Add(1) > 5 && refusal(w, http.StatusUnauthorized,
+			`{"error":{"message":"Incorrect API key provided: sk-secretsecret.","code":"invalid_api_key"}}`)
 	})
-	args := []string{"batch", tasks(t, dir, 40), "--run", "r", "--model", "m", "--base-url", url, "--no-stream", "--backend", "local", "--progress", "none", "--concurrency", "2"}
+	args := []string{
+		"batch", tasks(t, dir, 40), "--run", "r", "--model", "m", "--base-url", url, "--no-stream", "--backend", "local",
+		"--progress", "none", "--concurrency", "2",
+	}
 	batch := func(more ...string) *exec.Cmd {
 		c := hermes(t, dir, append(args, more...)...)
 		c.Env = append(c.Env, "OPENAI_API_KEY=sk-secretsecret")
 		return c
 	}
-	wants(t, batch("--run", "all", "--stop-after-failures", "0"), 3, "35 of 40 samples failed without the model's fault (attempts by cause: auth 35)", "--retry-failed")
+	wants(t, batch("--run", "all", "--stop-after-failures", "0"), 3, "35 of 40 samples failed without the model's fault (attempts by cause: auth 35)",
+		"--retry-failed")
 	wants(t, batch(), 2, "the model server refuses us") // nothing succeeded since it began
 	requests.Store(0)
 	c := batch("--stop-after-failures", "10")
 	wants(t, c, 4, "too many failures in a row: 10 of cause provider/auth, which are pending again", "Incorrect API key", "the same command resumes")
 	wants(t, hermes(t, dir, "runs", "verify", "r"), 0)
-	if raw, err := os.ReadFile(filepath.Join(dir, "runs", "r", "statistics.json")); err != nil || !bytes.Contains(raw, []byte(`"pending": 35`)) || !bytes.Contains(raw, []byte(`"provider": 0`)) {
+	if raw, err := os.ReadFile(filepath.Join(dir, "runs", "r", "statistics.json")); err != nil || !bytes.Contains(raw, []byte(`"pending": 35`)) ||
+		!bytes.Contains(raw, []byte(`"provider": 0`)) {
 		t.Errorf("%v: the books of a run whose provider was down:\n%s", err, raw)
 	}
 	if text := c.Stderr.(*bytes.Buffer).String(); strings.Contains(text, "secretsecret") {
@@ -128,9 +135,11 @@ func TestModelWithoutTools(t *testing.T) {
 func TestContextOverflow(t *testing.T) {
 	dir := t.TempDir()
 	url := plainServer(t, func(w http.ResponseWriter, request int64, _ bool) bool {
-		return request%2 == 0 && refusal(w, http.StatusBadRequest, `{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.","code":"context_length_exceeded"}}`)
+		return request%2 == 0 && refusal(w, http.StatusBadRequest,
+			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.","code":"context_length_exceeded"}}`)
 	})
-	c := hermes(t, dir, "batch", tasks(t, dir, 6), "--run", "r", "--model", "m", "--base-url", url, "--no-stream", "--backend", "local", "--progress", "none", "--concurrency", "1")
+	c := hermes(t, dir, "batch", tasks(t, dir, 6), "--run", "r", "--model", "m", "--base-url", url,
+		"--no-stream", "--backend", "local", "--progress", "none", "--concurrency", "1")
 	text, code := said(t, c)
 	if code != 0 || !strings.Contains(text, "6 planned: 3 accepted, 3 rejected.truncated") {
 		t.Errorf("exit code %d:\n%s", code, text)
@@ -171,7 +180,8 @@ func TestWrongKeyAndNoServer(t *testing.T) {
 		return refusal(w, http.StatusUnauthorized, `{"error":{"message":"Incorrect API key provided"}}`)
 	})
 	batch := func(url string) *exec.Cmd {
-		return hermes(t, dir, "batch", name, "--run", "r", "--model", "m", "--base-url", url, "--no-stream", "--backend", "local", "--progress", "none", "--request-retries", "0")
+		return hermes(t, dir, "batch", name, "--run", "r", "--model", "m", "--base-url", url, "--no-stream",
+			"--backend", "local", "--progress", "none", "--request-retries", "0")
 	}
 	wants(t, batch(url), 2, "the model server refuses us", "Incorrect API key")
 	dead := httptest.NewServer(http.NotFoundHandler())
@@ -199,7 +209,8 @@ func TestFullFromTheBeginning(t *testing.T) {
 	disk, _ := smallDisk(t, 1<<20)
 	dir := t.TempDir()
 	fill(t, filepath.Join(disk, "filler"))
-	c := hermes(t, dir, "batch", tasks(t, dir, 3), "--run", "r", "--out", filepath.Join(disk, "runs"), "--model", "scripted", "--backend", "local", "--progress", "none", "--json")
+	c := hermes(t, dir, "batch", tasks(t, dir, 3), "--run", "r", "--out", filepath.Join(disk, "runs"),
+		"--model", "scripted", "--backend", "local", "--progress", "none", "--json")
 	var out bytes.Buffer
 	c.Stdout = &out
 	wants(t, c, 1, "no space left on device", "make room")

@@ -42,7 +42,8 @@ func TestWandbHearsOfRuns(t *testing.T) {
 		t.Fatalf("runs %v", s.Runs())
 	}
 	for name, r := range s.Runs() {
-		if !strings.HasPrefix(name, "tester/trials/") || r.Vars["displayName"] != "samples" || r.Vars["groupName"] != "g" || r.Vars["jobType"] != "eval" || !r.Complete || *r.Exit != 0 {
+		if !strings.HasPrefix(name, "tester/trials/") || r.Vars["displayName"] != "samples" || r.Vars["groupName"] != "g" || r.Vars["jobType"] != "eval" ||
+			!r.Complete || *r.Exit != 0 {
 			t.Errorf("%s: %+v", name, r)
 		}
 		var report struct {
@@ -57,8 +58,16 @@ func TestWandbHearsOfRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for key, want := range map[string]float64{"reward/mean": report.Metrics["reward"].Value, "eval/samples/pass@1": report.Metrics["pass@1"].Value, "eval/samples/pass^2": report.Metrics["pass^2"].Value,
-			"samples/scored": report.Samples.Scored, "completions/mean_length": report.Each["completion_tokens"], "turns/mean": report.Each["turns"], "void/sandbox": 0, "_step": 80} {
+		for key, want := range map[string]float64{
+			"reward/mean":             report.Metrics["reward"].Value,
+			"eval/samples/pass@1":     report.Metrics["pass@1"].Value,
+			"eval/samples/pass^2":     report.Metrics["pass^2"].Value,
+			"samples/scored":          report.Samples.Scored,
+			"completions/mean_length": report.Each["completion_tokens"],
+			"turns/mean":              report.Each["turns"],
+			"void/sandbox":            0,
+			"_step":                   80,
+		} {
 			if key == "_step" {
 				if got := r.History[len(r.History)-1][key]; got != want {
 					t.Errorf("%s is %v, want %v", key, got, want)
@@ -83,13 +92,15 @@ func TestWandbHearsOfRuns(t *testing.T) {
 	if out, code := run(s.URL, wandbKey, append(eval, "-n", "3", "--amend")...); code != 0 || len(s.Runs()) != 1 || lines() <= before {
 		t.Errorf("resumed: exit code %d, %d runs, %d lines of history after %d\n%s", code, len(s.Runs()), lines(), before, out)
 	}
-	if out, code := run(s.URL, strings.Repeat("f", 40), "batch", "samples:shell", "--limit", "1", "--run", "refused"); code != 2 || !strings.Contains(out, "refuses the key") {
+	if out, code := run(s.URL, strings.Repeat("f", 40), "batch", "samples:shell", "--limit", "1", "--run", "refused"); code != 2 ||
+		!strings.Contains(out, "refuses the key") {
 		t.Errorf("a wrong key: exit code %d\n%s", code, out)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "runs", "refused", "statistics.json")); err == nil {
 		t.Errorf("with a wrong key something was done: %s", b)
 	}
-	if out, code := run("http://127.0.0.1:1", wandbKey, "batch", "samples:shell", "--limit", "1", "--run", "away"); code != 0 || !strings.Contains(out, "wandb sync runs/away/wandb/offline-run-") {
+	if out, code := run("http://127.0.0.1:1", wandbKey, "batch", "samples:shell", "--limit", "1", "--run", "away"); code != 0 ||
+		!strings.Contains(out, "wandb sync runs/away/wandb/offline-run-") {
 		t.Errorf("no server: exit code %d\n%s", code, out)
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "runs", "away", "wandb", "offline-run-*", "run-*.wandb")); err != nil || len(files) != 1 {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command slotd is the server inside a box, as a program of its own.
+// Command slotd is the server inside a box, as its own program.
 package main
 
 import (

@@ -254,7 +254,8 @@ func pick(names []string, files map[string][]string, want string, err error) ([]
 	}
 	split := want
 	if split == "" {
-		if split = "train"; !slices.Contains(names, split) {
+		split = "train"
+		if !slices.Contains(names, split) {
 			if len(names) != 1 {
 				return nil, fmt.Errorf("no split train; name one of %s", strings.Join(names, ", "))
 			}

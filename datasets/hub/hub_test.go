@@ -126,7 +126,12 @@ func fetch(t *testing.T, f *fake, cache, spec string, offline bool) ([]hub.File,
 }
 
 func TestFetchResumesAndShares(t *testing.T) {
-	f := newFake(t, map[string]string{"README.md": "hello", "data/train-00000-of-00002.jsonl": rows(500), "data/train-00001-of-00002.jsonl": rows(3), "data/test.jsonl": rows(2)})
+	f := newFake(t, map[string]string{
+		"README.md":                       "hello",
+		"data/train-00000-of-00002.jsonl": rows(500),
+		"data/train-00001-of-00002.jsonl": rows(3),
+		"data/test.jsonl":                 rows(2),
+	})
 	f.cut = 2
 	cache := t.TempDir()
 	files, err := fetch(t, f, cache, "hf:org/set@v1:train", false)
@@ -191,7 +196,11 @@ func TestFetchErrors(t *testing.T) {
 func TestReadmeNamesTheFiles(t *testing.T) {
 	card := "---\nconfigs:\n- config_name: main\n  default: true\n  data_files:\n  - split: train\n    path: parts/*.jsonl\n  - split: held\n    path: [\"x/**/h.jsonl\"]\n- config_name: other\n  data_files: x/y/h.jsonl\n---\ntext"
 	f := newFake(t, map[string]string{"README.md": card, "parts/1.jsonl": "a", "parts/2.jsonl": "b", "x/y/h.jsonl": "c"})
-	for spec, want := range map[string]string{"hf:org/set": "parts/1.jsonl parts/2.jsonl", "hf:org/set/main:held": "x/y/h.jsonl", "hf:org/set/other": "x/y/h.jsonl"} {
+	for spec, want := range map[string]string{
+		"hf:org/set":           "parts/1.jsonl parts/2.jsonl",
+		"hf:org/set/main:held": "x/y/h.jsonl",
+		"hf:org/set/other":     "x/y/h.jsonl",
+	} {
 		files, err := fetch(t, f, t.TempDir(), spec, false)
 		var got []string
 		for _, g := range files {
@@ -211,7 +220,10 @@ func TestParse(t *testing.T) {
 	if got, err := hub.Parse("hf:o/n/c:train[:5]"); err != nil || got.Config != "c" || got.To != 5 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{"o/n", "hf:", "hf:n", "hf:o/../n", "hf:o/n@", "hf:o/n:", "hf:o/n:t[", "hf:o/n:t[5:2]", "hf:o/n:t[-1:]", "hf:o/n@../x", "hf:o/n/a/b", "hf:../n"} {
+	for _, bad := range []string{
+		"o/n", "hf:", "hf:n", "hf:o/../n", "hf:o/n@", "hf:o/n:", "hf:o/n:t[", "hf:o/n:t[5:2]", "hf:o/n:t[-1:]", "hf:o/n@../x",
+		"hf:o/n/a/b", "hf:../n",
+	} {
 		if got, err := hub.Parse(bad); err == nil {
 			t.Errorf("%s: %+v", bad, got)
 		}

@@ -92,12 +92,14 @@ func (r *Ref) parseSplit(text string) error {
 	}
 	var err error
 	if a != "" {
-		if r.From, err = strconv.ParseInt(a, 10, 64); err != nil || r.From < 0 {
+		r.From, err = strconv.ParseInt(a, 10, 64)
+		if err != nil || r.From < 0 {
 			return fmt.Errorf("slice start %q: want a row number from 0", a)
 		}
 	}
 	if b != "" {
-		if r.To, err = strconv.ParseInt(b, 10, 64); err != nil || r.To < r.From {
+		r.To, err = strconv.ParseInt(b, 10, 64)
+		if err != nil || r.To < r.From {
 			return fmt.Errorf("slice end %q: want a row number from the start on", b)
 		}
 	}

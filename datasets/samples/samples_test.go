@@ -41,7 +41,10 @@ func rows(t *testing.T, raw []byte) (out []row) {
 func TestShape(t *testing.T) {
 	all := rows(t, samples.Tasks())
 	tools := []string{"terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "execute_code"}
-	seen, used, ends, code := map[string]bool{}, map[string]bool{}, map[string]int{}, 0
+	seen := map[string]bool{}
+	used := map[string]bool{}
+	ends := map[string]int{}
+	code := 0
 	for _, r := range all {
 		if r.ID == "" || seen[r.ID] || len(r.Prompt) < 30 || r.Checker == "" || len(r.Hermes.Script) == 0 {
 			t.Errorf("row %q: id, prompt, checker or script is missing or double", r.ID)

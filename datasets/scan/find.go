@@ -32,7 +32,8 @@ func Find(b []byte, key string) ([]byte, bool) {
 			return b[at:stop:stop], true
 		}
 		var more bool
-		if i, more, err = next(b, stop, '}'); err != nil || !more {
+		i, more, err = next(b, stop, '}')
+		if err != nil || !more {
 			return nil, false
 		}
 	}

@@ -85,11 +85,13 @@ func object(b []byte, i, depth int) (int, error) {
 		if err != nil {
 			return at, err
 		}
-		if i, err = value(b, Space(b, at), depth); err != nil {
+		i, err = value(b, Space(b, at), depth)
+		if err != nil {
 			return i, err
 		}
 		var more bool
-		if i, more, err = next(b, i, '}'); err != nil || !more {
+		i, more, err = next(b, i, '}')
+		if err != nil || !more {
 			return i, err
 		}
 	}
@@ -107,7 +109,8 @@ func colon(b []byte, i int) (int, error) {
 	if err != nil {
 		return i, err
 	}
-	if i = Space(b, i); i >= len(b) {
+	i = Space(b, i)
+	if i >= len(b) {
 		return i, ErrCut
 	}
 	if b[i] != ':' {
@@ -118,7 +121,8 @@ func colon(b []byte, i int) (int, error) {
 
 // next reads the comma or the closing byte behind an element.
 func next(b []byte, i int, closing byte) (int, bool, error) {
-	if i = Space(b, i); i >= len(b) {
+	i = Space(b, i)
+	if i >= len(b) {
 		return i, false, ErrCut
 	}
 	switch b[i] {
@@ -140,11 +144,13 @@ func array(b []byte, i, depth int) (int, error) {
 	}
 	for {
 		var err error
-		if i, err = value(b, i, depth); err != nil {
+		i, err = value(b, i, depth)
+		if err != nil {
 			return i, err
 		}
 		var more bool
-		if i, more, err = next(b, i, ']'); err != nil || !more {
+		i, more, err = next(b, i, ']')
+		if err != nil || !more {
 			return i, err
 		}
 	}
@@ -174,7 +180,8 @@ func String(b []byte, i int) (end int, escaped bool, err error) {
 			return i + 1, escaped, nil
 		case c == '\\':
 			escaped = true
-			if i, err = escape(b, i); err != nil {
+			i, err = escape(b, i)
+			if err != nil {
 				return i, true, err
 			}
 		case c < 0x20:

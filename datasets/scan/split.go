@@ -17,7 +17,7 @@ type Field struct {
 var ErrNotObject = errors.New("not a JSON object")
 
 // Object checks that b is one object, with white space around it at most, and appends
-// its members to to, in order. A key that stands twice is an error. The values are
+// its members to to, in order. A key that occurs twice is an error. The values are
 // slices of b; keys named by intern (may be nil) share its strings.
 func Object(b []byte, to []Field, intern func([]byte) (string, bool)) ([]Field, error) {
 	i := Space(b, 0)
@@ -46,7 +46,8 @@ func Object(b []byte, to []Field, intern func([]byte) (string, bool)) ([]Field, 
 				return to, err
 			}
 		}
-		if i, more, err = next(b, end, '}'); err != nil {
+		i, more, err = next(b, end, '}')
+		if err != nil {
 			return to, err
 		}
 		if !more && len(to)-first > 16 {
@@ -55,7 +56,8 @@ func Object(b []byte, to []Field, intern func([]byte) (string, bool)) ([]Field, 
 			}
 		}
 	}
-	if i = Space(b, i); i < len(b) {
+	i = Space(b, i)
+	if i < len(b) {
 		return to, fail(i, "%s behind the object", show(b[i]))
 	}
 	return to, nil
@@ -77,7 +79,8 @@ func member(b []byte, i int, intern func([]byte) (string, bool)) (Field, int, er
 		key, known = intern(b[i+1 : end-1])
 	}
 	if !known {
-		if key, err = Unquote(b[i:end]); err != nil {
+		key, err = Unquote(b[i:end])
+		if err != nil {
 			return Field{}, i, fmt.Errorf("key at byte %d: %w", i, err)
 		}
 	}
@@ -136,11 +139,13 @@ func Array(b []byte, to [][]byte) ([][]byte, error) {
 			return to, err
 		}
 		to = append(to, b[i:end:end])
-		if i, more, err = next(b, end, ']'); err != nil {
+		i, more, err = next(b, end, ']')
+		if err != nil {
 			return to, err
 		}
 	}
-	if i = Space(b, i); i < len(b) {
+	i = Space(b, i)
+	if i < len(b) {
 		return to, fail(i, "%s behind the list", show(b[i]))
 	}
 	return to, nil

@@ -7,7 +7,7 @@
 // without gold calls (irrelevance) want no call. The reward is 1 or 0.
 //
 // Where no call is right, doing nothing is. Training on that pays silence; with abstain the
-// model says it by a call of its own.
+// model says it by its own call.
 package bfcl
 
 import (
@@ -172,7 +172,8 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 		return s, nil
 	}
 	if e.c.Abstain && len(x.gold) == 0 {
-		if s.Detail = "no function fits, which no call says"; len(calls) == 1 && calls[0].Name == abstain {
+		s.Detail = "no function fits, which no call says"
+		if len(calls) == 1 && calls[0].Name == abstain {
 			s.Reward, s.Detail = 1, "says that no function fits"
 		}
 		return s, nil

@@ -63,7 +63,9 @@ func TestWhatCounts(t *testing.T) {
 		by[r.ID] = r
 	}
 	units := []string{"Miles", "kilo-metres"}
-	three, five, polar := call("convert", m{"value": 3, "units": units}), call("convert", m{"value": 5, "units": units}), call("polar", m{"pair": []float64{1, 2}})
+	three := call("convert", m{"value": 3, "units": units})
+	five := call("convert", m{"value": 5, "units": units})
+	polar := call("polar", m{"pair": []float64{1, 2}})
 	for _, tt := range []struct {
 		name, row string
 		calls     []trajectory.Call
@@ -73,7 +75,10 @@ func TestWhatCounts(t *testing.T) {
 		{"with a value that may be left out", "simple_0", []trajectory.Call{call("heater_set", m{"room": "kitchen", "degrees": 21, "mode": "normal"})}, 1},
 		{"another value", "simple_0", []trajectory.Call{call("heater_set", m{"room": "kitchen", "degrees": 22})}, 0},
 		{"a value too few", "simple_0", []trajectory.Call{call("heater_set", m{"room": "kitchen"})}, 0},
-		{"a call too many", "simple_0", []trajectory.Call{call("heater_set", m{"room": "kitchen", "degrees": 21}), call("heater_set", m{"room": "kitchen", "degrees": 21})}, 0},
+		{"a call too many",
+			"simple_0",
+			[]trajectory.Call{call("heater_set", m{"room": "kitchen", "degrees": 21}), call("heater_set", m{"room": "kitchen", "degrees": 21})},
+			0},
 		{"another function", "simple_0", []trajectory.Call{call("cooler_set", m{"room": "kitchen", "degrees": 21})}, 0},
 		{"no call", "simple_0", nil, 0},
 		{"in order", "parallel_0", []trajectory.Call{three, five, polar}, 1},
@@ -95,7 +100,8 @@ func TestWhatCounts(t *testing.T) {
 		t.Errorf("a later call spoils the first answer: %+v", rec.Score)
 	}
 	spec := played(t, e, by["simple_0"]).Tools[0]
-	if spec.Name != "heater_set" || !strings.Contains(string(spec.Parameters), `"type":{"description":"Kind of heater.","type":"string"}`) || strings.Contains(string(spec.Parameters), "float") || !json.Valid(spec.Parameters) {
+	if spec.Name != "heater_set" || !strings.Contains(string(spec.Parameters), `"type":{"description":"Kind of heater.","type":"string"}`) ||
+		strings.Contains(string(spec.Parameters), "float") || !json.Valid(spec.Parameters) {
 		t.Errorf("the tool is %s %s", spec.Name, spec.Parameters)
 	}
 }
@@ -115,7 +121,9 @@ func TestMultiTurn(t *testing.T) {
 	row := rows(t, e)[0]
 	done := trajectory.Text(trajectory.Assistant, "Done.")
 	say := func(c ...trajectory.Call) trajectory.Message { return trajectory.Message{Calls: c} }
-	add, mean, two := call("add", m{"a": 3, "b": 4}), call("mean", m{"numbers": []float64{1, 2, -3.5}, "digits": 2}), call("add", m{"a": 2, "b": 2})
+	add := call("add", m{"a": 3, "b": 4})
+	mean := call("mean", m{"numbers": []float64{1, 2, -3.5}, "digits": 2})
+	two := call("add", m{"a": 2, "b": 2})
 	for name, tt := range map[string]struct {
 		turns []trajectory.Message
 		want  float64
@@ -146,7 +154,10 @@ func TestRealRows(t *testing.T) {
 	for _, category := range []string{"simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance", "multi_turn_base"} {
 		e := open(t, bfcl.Config{Dataset: []string{filepath.Join(shelf, category+".jsonl")}})
 		list := rows(t, e)
-		gold, refused, spoiled, accepted := 0, 0, 0, 0
+		gold := 0
+		refused := 0
+		spoiled := 0
+		accepted := 0
 		for _, row := range list {
 			task, err := e.Task(row)
 			if err != nil {
@@ -190,7 +201,8 @@ func spoil(turns []trajectory.Message) map[string][]trajectory.Message {
 		return out
 	}
 	change("a call too few", func(m *trajectory.Message) {
-		if m.Calls = m.Calls[1:]; len(m.Calls) == 0 {
+		m.Calls = m.Calls[1:]
+		if len(m.Calls) == 0 {
 			m.Parts = []trajectory.Part{{Kind: trajectory.PartText, Text: "Done."}}
 		}
 	})

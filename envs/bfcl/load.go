@@ -128,7 +128,8 @@ func (l line) row(d *docs) (m made, err error) {
 		return m, errors.New("question: want a list of turns, each a list of messages")
 	case l.Classes != nil:
 		m.Truth = nil
-		if m.Function, err = d.functions(l.Classes, l.Excluded); err != nil {
+		m.Function, err = d.functions(l.Classes, l.Excluded)
+		if err != nil {
 			return m, err
 		}
 		m.Messages = l.Question[0]

@@ -18,7 +18,8 @@ type pythonCall struct {
 func parseCall(text string) (pythonCall, error) {
 	c := pythonCall{args: map[string]any{}}
 	p := &literals{s: strings.TrimSpace(text)}
-	if c.name = p.word(); c.name == "" || !p.take("(") {
+	c.name = p.word()
+	if c.name == "" || !p.take("(") {
 		return c, errors.New("want NAME(arguments)")
 	}
 	for !p.take(")") {
@@ -151,7 +152,8 @@ func (p *literals) dict(depth int) (any, error) {
 		if !ok || !p.take(":") {
 			return nil, fmt.Errorf("want 'key': value before %.20q", p.s)
 		}
-		if out[key], err = p.value(depth + 1); err != nil {
+		out[key], err = p.value(depth + 1)
+		if err != nil {
 			return nil, err
 		}
 		if !p.take(",") && !p.at("}") {

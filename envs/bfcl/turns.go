@@ -147,7 +147,8 @@ func callsByTurn(x task, ep envs.Episode) [][]trajectory.Call {
 		if m.Role != trajectory.Assistant {
 			continue
 		}
-		if now = append(now, m.Calls...); len(m.Calls) == 0 {
+		now = append(now, m.Calls...)
+		if len(m.Calls) == 0 {
 			out, now = append(out, now), nil
 		}
 	}

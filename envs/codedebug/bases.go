@@ -248,7 +248,8 @@ func builtin() []base {
 			func(a []any) any {
 				var list []string
 				for _, w := range strings.Fields(strings.ToLower(a[0].(string))) {
-					if w = strings.Trim(w, ".,!?"); w != "" {
+					w = strings.Trim(w, ".,!?")
+					if w != "" {
 						list = append(list, w)
 					}
 				}
@@ -278,7 +279,9 @@ func builtin() []base {
 `, [][]any{args(ints(), 1), args(ints(1, 2, 3), 0), args(ints(1, 2, 3), 1), args(ints(1, 2, 3), 3), args(ints(1, 2, 3), 4), args(ints(4, -1, 7, 2), 2)},
 			func(r *rand.Rand) []any { return args(numbers(r, 4, 10, -9, 30), 1+r.IntN(5)) },
 			func(a []any) any {
-				in, k, out := a[0].([]any), a[1].(int), []any{}
+				in := a[0].([]any)
+				k := a[1].(int)
+				out := []any{}
 				for i := 0; k >= 1 && i+k <= len(in); i++ {
 					s := 0
 					for _, v := range in[i : i+k] {
@@ -359,7 +362,9 @@ func builtin() []base {
 				return args(w, v, 4+r.IntN(14))
 			},
 			func(a []any) any {
-				w, v, best := a[0].([]any), a[1].([]any), 0
+				w := a[0].([]any)
+				v := a[1].([]any)
+				best := 0
 				for set := range 1 << len(w) {
 					weight, value := 0, 0
 					for i := range w {

@@ -144,7 +144,9 @@ func (e *Env) program(p row) program {
 			want := names[r.IntN(len(names))]
 			for _, c := range mutants(m.source) {
 				if c.name == want {
-					m.bug, m.wrong, text = c.kind, c.source, c.source
+					m.bug = c.kind
+					m.wrong = c.source
+					text = c.source
 				}
 			}
 		}
@@ -267,10 +269,12 @@ func (e *Env) Prepare(ctx context.Context, t envs.Task, w envs.World) error {
 		return errors.New("the box has no python3 of version 3.6 or later: set envs.code_debug.image to an image with it, or choose another back-end")
 	}
 	p := e.progressOf(w)
-	if p.start, _, err = e.measure(ctx, t, w); err != nil {
+	p.start, _, err = e.measure(ctx, t, w)
+	if err != nil {
 		return err
 	}
-	if p.last = p.start; p.start >= 1 {
+	p.last = p.start
+	if p.start >= 1 {
 		return errors.New("no hidden test fails: the program has no mistake that they find")
 	}
 	return nil

@@ -96,25 +96,31 @@ func TestTurns(t *testing.T) {
 		t.Fatalf("the oracle takes %d turns, want 4", len(fix))
 	}
 	s := played(t, p, e, row, fix...).Score
-	if len(s.Turns) != 4 || s.Turns[0] <= 0 || s.Turns[1] <= 0 || s.Turns[2] <= 0 || s.Turns[3] != 0 || math.Abs(sum(s.Turns)-(1-s.Metrics["share_before"])) > 1e-9 {
+	if len(s.Turns) != 4 || s.Turns[0] <= 0 || s.Turns[1] <= 0 || s.Turns[2] <= 0 || s.Turns[3] != 0 ||
+		math.Abs(sum(s.Turns)-(1-s.Metrics["share_before"])) > 1e-9 {
 		t.Errorf("one repair a turn: %+v", s)
 	}
 	file := strings.TrimPrefix(strings.Fields(fix[0].Calls[0].Arguments[len(`{"command":"cat `):])[0], ">")
 	file = file[:strings.Index(file, ".py")+3]
-	spoil, idle, done := shell("cp "+file+" good.py; echo 'def x(:' >"+file), shell("cat README 2>/dev/null; true"), fix[3]
+	spoil := shell("cp " + file + " good.py; echo 'def x(:' >" + file)
+	idle := shell("cat README 2>/dev/null; true")
+	done := fix[3]
 	back := shell("cp good.py " + file)
 	s = played(t, p, e, row, fix[0], spoil, idle, back, done).Score
-	if len(s.Turns) != 5 || s.Turns[1] >= 0 || s.Turns[2] != 0 || math.Abs(s.Turns[1]+s.Turns[3]) > 1e-9 || s.Turns[4] != 0 || s.Reward <= 0 || s.Reward >= 0.5 || s.Parts["final"] != 0 {
+	if len(s.Turns) != 5 || s.Turns[1] >= 0 || s.Turns[2] != 0 || math.Abs(s.Turns[1]+s.Turns[3]) > 1e-9 || s.Turns[4] != 0 || s.Reward <= 0 ||
+		s.Reward >= 0.5 || s.Parts["final"] != 0 {
 		t.Errorf("back and forth: %+v", s)
 	}
 	if math.Abs(sum(s.Turns)-(s.Parts["share"]-s.Metrics["share_before"])) > 1e-9 {
 		t.Errorf("the turns earn %v, in all it is %v", sum(s.Turns), s.Parts["share"]-s.Metrics["share_before"])
 	}
-	if s = played(t, p, e, row, spoil, done).Score; s.Reward >= 0 || s.Turns[0] >= 0 {
+	s = played(t, p, e, row, spoil, done).Score
+	if s.Reward >= 0 || s.Turns[0] >= 0 {
 		t.Errorf("worse than before: %+v", s)
 	}
 	late := shell("(sleep 1; cp good.py " + file + ") >/dev/null 2>&1 & cp " + file + " good.py")
-	if s = played(t, p, e, row, late, done).Score; len(s.Turns) != 2 {
+	s = played(t, p, e, row, late, done).Score
+	if len(s.Turns) != 2 {
 		t.Errorf("a process in the background: %+v", s)
 	}
 }

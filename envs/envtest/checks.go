@@ -178,7 +178,8 @@ func (s *suite) agree(ctx context.Context, row datasets.Row, turns []trajectory.
 		wg.Go(func() {
 			defer func() { <-places }()
 			env := &twice{wrapper: wrapper{s.env}}
-			if scores[i], errs[i] = s.scored(ctx, env, row, i, turns); env.differ != nil {
+			scores[i], errs[i] = s.scored(ctx, env, row, i, turns)
+			if env.differ != nil {
 				errs[i] = env.differ
 			}
 		})

@@ -32,7 +32,12 @@ func (e sound) Rows(_ context.Context, _ envs.Split, o datasets.Options) (*datas
 }
 
 func (e sound) Task(row datasets.Row) (envs.Task, error) {
-	return envs.Task{Row: row, Messages: row.Prompt, Files: map[string]string{"notes.txt": "nothing here\n"}, Hidden: strings.Trim(string(row.Scoring.Answer), `"`)}, nil
+	return envs.Task{
+		Row:      row,
+		Messages: row.Prompt,
+		Files:    map[string]string{"notes.txt": "nothing here\n"},
+		Hidden:   strings.Trim(string(row.Scoring.Answer), `"`),
+	}, nil
 }
 
 func (e sound) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Episode) (trajectory.Score, error) {
@@ -123,8 +128,14 @@ func TestSpoiltEnvironmentsAreCaught(t *testing.T) {
 		caught []string // the checks that fail
 		says   string
 	}{
-		{"idle players are paid", spoilt{score: func(_ envs.World, s *trajectory.Score) error { s.Reward = 1; return nil }}, []string{"null"}, "doing nothing earns 1"},
-		{"a little pay for nothing", spoilt{score: func(_ envs.World, s *trajectory.Score) error { s.Reward = max(s.Reward, 0.1); return nil }}, []string{"null"}, "earns 0.1"},
+		{"idle players are paid",
+			spoilt{score: func(_ envs.World, s *trajectory.Score) error { s.Reward = 1; return nil }},
+			[]string{"null"},
+			"doing nothing earns 1"},
+		{"a little pay for nothing",
+			spoilt{score: func(_ envs.World, s *trajectory.Score) error { s.Reward = max(s.Reward, 0.1); return nil }},
+			[]string{"null"},
+			"earns 0.1"},
 		{"the best is not enough", spoilt{score: func(_ envs.World, s *trajectory.Score) error { s.Reward /= 2; return nil }}, []string{"oracle"}, "earns 0.5"},
 		{"the oracle is wrong", spoilt{oracle: func() ([]trajectory.Message, error) { return nil, nil }}, []string{"oracle"}, "earns 0"},
 		{"dice in the score", spoilt{score: func(_ envs.World, s *trajectory.Score) error {
@@ -135,22 +146,33 @@ func TestSpoiltEnvironmentsAreCaught(t *testing.T) {
 			_, err := w.Box.Exec(context.Background(), backends.Cmd{Shell: "rm -f out.txt"})
 			return err
 		}}, []string{"repeats"}, "scored again"},
-		{"rewards that are no numbers", spoilt{score: func(_ envs.World, s *trajectory.Score) error { s.Reward = math.NaN(); return nil }}, []string{"oracle", "null", "repeats"}, "NaN"},
-		{"a scorer that fails", spoilt{score: func(envs.World, *trajectory.Score) error { return errors.New("boo") }}, []string{"oracle", "null", "repeats"}, "boo"},
+		{"rewards that are no numbers",
+			spoilt{score: func(_ envs.World, s *trajectory.Score) error { s.Reward = math.NaN(); return nil }},
+			[]string{"oracle", "null", "repeats"},
+			"NaN"},
+		{"a scorer that fails",
+			spoilt{score: func(envs.World, *trajectory.Score) error { return errors.New("boo") }},
+			[]string{"oracle", "null", "repeats"},
+			"boo"},
 		{"a scorer that panics", spoilt{score: func(envs.World, *trajectory.Score) error { panic("boo") }}, []string{"oracle", "null", "repeats"}, "boo"},
 		{"the answer in a file", spoilt{prepare: write("deep/down/gold.txt", gold)}, []string{"hidden"}, "gold.txt"},
 		{"the answer in a hidden file of the home", spoilt{prepare: write(".cache/x", gold)}, []string{"hidden"}, ".cache/x"},
 		{"the answer in the name of a file", spoilt{prepare: func(ctx context.Context, t envs.Task, w envs.World) error {
 			return w.Box.WriteFile(ctx, "cache/"+t.Hidden.(string)+".tmp", []byte("x"), 0o600)
 		}}, []string{"hidden"}, "the name of a file"},
-		{"the answer in the files of the task", spoilt{task: func(t *envs.Task) { t.Files = map[string]string{"tests/expect": gold(*t)} }}, []string{"hidden"}, "tests/expect"},
+		{"the answer in the files of the task",
+			spoilt{task: func(t *envs.Task) { t.Files = map[string]string{"tests/expect": gold(*t)} }},
+			[]string{"hidden"},
+			"tests/expect"},
 		{"the answer in a variable", spoilt{task: func(t *envs.Task) { t.Env = map[string]string{"GOLD": t.Hidden.(string)} }}, []string{"hidden"}, "GOLD"},
 		{"the answer in the task", spoilt{task: func(t *envs.Task) {
 			t.Messages = append(t.Messages, trajectory.Text(trajectory.System, "Never say "+t.Hidden.(string)))
 		}}, []string{"hidden"}, "system message"},
 		{"the answer in a tool", spoilt{tools: func(t envs.Task) []tool.Def {
-			return []tool.Def{{Spec: trajectory.ToolSpec{Name: "hint", Description: "Gives " + t.Hidden.(string), Parameters: []byte(`{"type":"object","properties":{}}`)},
-				Open: func(*tool.Scope) (tool.Handler, error) { return nil, nil }}}
+			return []tool.Def{{
+				Spec: trajectory.ToolSpec{Name: "hint", Description: "Gives " + t.Hidden.(string), Parameters: []byte(`{"type":"object","properties":{}}`)},
+				Open: func(*tool.Scope) (tool.Handler, error) { return nil, nil },
+			}}
 		}}, []string{"hidden"}, "tool hint"},
 		{"other rows each time", spoilt{rows: func() string {
 			return fmt.Sprintf("{\"id\":\"r%d\",\"prompt\":\"p\",\"answer\":\"marmalade\"}\n", n.Add(1))

@@ -33,7 +33,8 @@ func gold(s datasets.Scoring) []string {
 		if json.Unmarshal(raw, &text) != nil {
 			text = string(raw)
 		}
-		if text = strings.TrimSpace(text); text != "" {
+		text = strings.TrimSpace(text)
+		if text != "" {
 			out = append(out, text)
 		}
 	}
@@ -91,7 +92,7 @@ func told(t envs.Task, find []string) error {
 	return nil
 }
 
-// within names the first secret that stands in text.
+// within names the first secret that is in text.
 func within(text string, find []string) string {
 	for _, s := range find {
 		s = strings.TrimSpace(s)

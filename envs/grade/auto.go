@@ -108,7 +108,8 @@ func Auto(rows []datasets.Row) (Spec, string, error) {
 			for _, other := range Candidates(row) {
 				found = found || other.Kind == c.Kind
 			}
-			if fits = fits && found; !fits {
+			fits = fits && found
+			if !fits {
 				break
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // functionCalls compares calls by the rules of the Berkeley Function Calling Leaderboard:
 // gold is [{function: {parameter: [accepted values]}}], "" among them means that the
 // parameter may be left out, and an empty list that no call is right. Calls may come in any
-// order, each gold one needs a call of its own. The leaderboard takes the first call that
+// order, each gold one needs its own call. The leaderboard takes the first call that
 // fits each gold one in turn, which refuses valid sets; greedy does it that way.
 type functionCalls struct {
 	Field    string `yaml:"field"`    // default ground_truth

@@ -200,7 +200,9 @@ func spoiled(v any) any {
 // Every gold call of the leaderboard's data is accepted, every spoiled one refused.
 func TestBFCLData(t *testing.T) {
 	for _, category := range []string{"simple_python", "multiple", "parallel", "parallel_multiple"} {
-		gold, bad, acceptedBad := 0, 0, 0
+		gold := 0
+		bad := 0
+		acceptedBad := 0
 		missed := 0
 		for _, r := range rowsOf(t, category) {
 			g := bound(t, "bfcl", r)

@@ -31,7 +31,7 @@ func made(ep envs.Episode) (out []trajectory.Call) {
 }
 
 // Calls compares the calls of all turns with those wanted, in any order unless ordered.
-// The reward is the share of wanted calls that were made, each by a call of its own.
+// The reward is the share of wanted calls that were made, each by its own call.
 func Calls(want []WantCall, ordered bool) Grader {
 	o := wantedCalls{Ordered: ordered, Arguments: "subset"}
 	return o.grader(want)

@@ -35,15 +35,23 @@ func TestChoiceNeighbours(t *testing.T) {
 // Lists in other words and marks, doubts and second thoughts.
 func TestChoiceSecondThoughts(t *testing.T) {
 	const four = `{"answer":"B","choices":["red","blue","green","grey"]}`
-	for _, a := range []string{"Answer: B C", "Answer: (B)(C)", "Answer: **B** **C**", "Answer: B (or C)", "Answer: B (C is also possible)", "B plus C", "B oder C", "B ou C", "B, alternatively C", "答案是B还是C", "The answer is B? No, C.", "The answer is B. No wait, C.", "I doubt the answer is B",
+	for _, a := range []string{
+		"Answer: B C", "Answer: (B)(C)", "Answer: **B** **C**", "Answer: B (or C)", "Answer: B (C is also possible)", "B plus C",
+		"B oder C", "B ou C", "B, alternatively C", "答案是B还是C", "The answer is B? No, C.", "The answer is B. No wait, C.",
+		"I doubt the answer is B",
 		"Answer: B (maybe C)", "Answer: B, or else C", "Answer: B; C", "Answer: B\nC", "Answer: `B` `C`", "B vs C", "B vs. C", "B otherwise C", "B unless C", "B y C", "B und C", "B et C", "B e C", "B o C", "The answer is B plus C.", "The answer is B, alternatively C.", "Answer: B. Wait, actually C.",
-		"I don't think the answer is B.", "It's false that the answer is B.", "It is not true that the answer is B", "The answer is no longer B.", "The answer is hardly B", "I doubt that it is B", "B through D", "B to D", "B bzw. C", "B but maybe C", "(B) (C)", `\boxed{B \text{ or } C}`, "B as well as C", "The answer is B. Actually, it's C.", "The answer is B, no, C.", "The answer is B - no, C."} {
+		"I don't think the answer is B.", "It's false that the answer is B.", "It is not true that the answer is B", "The answer is no longer B.", "The answer is hardly B", "I doubt that it is B", "B through D", "B to D", "B bzw. C", "B but maybe C", "(B) (C)", `\boxed{B \text{ or } C}`, "B as well as C", "The answer is B. Actually, it's C.", "The answer is B, no, C.", "The answer is B - no, C.",
+	} {
 		if s := score(t, "choice", four, a); s.Reward != 0 {
 			t.Errorf("wrong %q is %g: %s", a, s.Reward, s.Detail)
 		}
 	}
-	for _, a := range []string{"{'answer': 'B'}", "Answer: A? No, B.", "The answer is A. No wait, B.", "The answer is A. Actually, it's B.", "The answer is B. No, A is not right.", "The answer is B. C is tempting.", "Answer: B (C is wrong)", "Answer: B (not C)", "The answer is B. Wait, let me check: yes, B.",
-		"I don't doubt it: the answer is B.", "There is no doubt that the answer is B.", "I have no doubt the answer is B", "I don't know about C, but the answer is B.", "Answer: B (blue)", "Answer: B\nC is red.", "Answer: B\n\nA: red\nC: green", "The answer is B. No other option fits.", "Answer: A or B? B.", "I don't think it's A. The answer is B.", "Answer: B\n- A: no\n- C: no", "Answer: B: blue. C: green", "The answer is B. Actually, A is close.", "Answer: B (see C)", "B, since C is false", "It's wrong to say that it's A. B.", "The answer is B, as opposed to C.", "[ANSWER]B[/ANSWER]"} {
+	for _, a := range []string{
+		"{'answer': 'B'}", "Answer: A? No, B.", "The answer is A. No wait, B.", "The answer is A. Actually, it's B.",
+		"The answer is B. No, A is not right.", "The answer is B. C is tempting.", "Answer: B (C is wrong)", "Answer: B (not C)",
+		"The answer is B. Wait, let me check: yes, B.",
+		"I don't doubt it: the answer is B.", "There is no doubt that the answer is B.", "I have no doubt the answer is B", "I don't know about C, but the answer is B.", "Answer: B (blue)", "Answer: B\nC is red.", "Answer: B\n\nA: red\nC: green", "The answer is B. No other option fits.", "Answer: A or B? B.", "I don't think it's A. The answer is B.", "Answer: B\n- A: no\n- C: no", "Answer: B: blue. C: green", "The answer is B. Actually, A is close.", "Answer: B (see C)", "B, since C is false", "It's wrong to say that it's A. B.", "The answer is B, as opposed to C.", "[ANSWER]B[/ANSWER]",
+	} {
 		if s := score(t, "choice", four, a); s.Reward != 1 {
 			t.Errorf("%q is %g: %s", a, s.Reward, s.Detail)
 		}

@@ -20,7 +20,7 @@ var (
 	letterAt = late.Regexp(`^` + dress + `([A-Za-z])` + undress + `(?:[^A-Za-z]|$)`)
 	boxedIn  = late.Regexp(`\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}`)
 	lone     = late.Regexp(`(?:^|[^A-Za-z0-9'’\\])([A-Z])(?:[^A-Za-z0-9'’]|$)`)
-	// either stands between two letters where an answer does not decide, listed where it
+	// either is between two letters where an answer does not decide, listed where it
 	// only may.
 	either = late.Regexp(`(?i)^` + undress + `(?:` + also + `|\s*[/|&+]\s*)` + dress + `$`)
 	listed = late.Regexp(`(?i)^` + undress + `\s*[,;、]\s*` + dress + `$`)
@@ -45,7 +45,7 @@ func (n choices) valid(letter string) (string, bool) {
 }
 
 // chosen is the letter among the first count that a text chooses: in the last box, behind
-// the last "the answer is", else the last one that stands alone. Letters that are denied
+// the last "the answer is", else the last one that is alone. Letters that are denied
 // ("not B", "B is wrong") are not chosen, and of several ("A or B") none is.
 func chosen(text string, count int) (string, bool) {
 	n := choices(count)
@@ -254,7 +254,7 @@ func (n choices) corrected(behind string) int {
 
 var (
 	asked = late.Regexp(`^` + undress + `(?:\s+or\s+[^\n.?]{0,20})?\?\s+`)
-	// beside stands between two letters with nothing between them, closed behind one that
+	// beside is between two letters with nothing between them, closed behind one that
 	// ends what is said, tooRight behind one that is right as well.
 	beside   = late.Regexp(`^` + undress + `[\s;(]*` + dress + `$`)
 	closed   = late.Regexp(`^` + undress + `\s*(?:[.,;!?\n]|[A-Z]\b|$)`)
@@ -263,7 +263,7 @@ var (
 
 var parting = late.Regexp(`(?i)\bor\b|或|[/|]`)
 
-// alone is the last letter that stands alone and is not denied.
+// alone is the last letter that is alone and is not denied.
 func (n choices) alone(text string) (string, bool) {
 	type place struct {
 		from, to int

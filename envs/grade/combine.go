@@ -62,7 +62,8 @@ func (c *combined) names() []string {
 		if name == "" {
 			name = s.Kind
 		}
-		if seen[name]++; seen[name] > 1 {
+		seen[name]++
+		if seen[name] > 1 {
 			name = fmt.Sprintf("%s_%d", name, seen[name])
 		}
 		out[i] = name

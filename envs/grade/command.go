@@ -22,7 +22,9 @@ func checkedBy(c backends.Cmd, in span) Grader {
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
 	}
-	c.MaxOutput, c.Keep, c.Report = outputKept, backends.KeepBoth, rewardVariable
+	c.MaxOutput = outputKept
+	c.Keep = backends.KeepBoth
+	c.Report = rewardVariable
 	c.Env = map[string]string{"PYTHONNOUSERSITE": "1"} // what the model put into its home is no part of the checker
 	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 		if w.Box == nil {
@@ -38,7 +40,7 @@ func checkedBy(c backends.Cmd, in span) Grader {
 	})
 }
 
-// command runs a command of its own, or the row's checker, in the agent's box.
+// command runs its own command, or the row's checker, in the agent's box.
 type command struct {
 	Field   string        `yaml:"field"`
 	Command string        `yaml:"command"`
@@ -61,7 +63,8 @@ func (o *command) bind(row datasets.Row) (Grader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Shell, c.Argv, err = words(raw); err != nil {
+		c.Shell, c.Argv, err = words(raw)
+		if err != nil {
 			return nil, fmt.Errorf("row %s: %w", row.ID, err)
 		}
 	}

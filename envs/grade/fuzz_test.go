@@ -56,7 +56,13 @@ func FuzzJSON(f *testing.F) {
 
 // A spec that is read is read the same way from its own spelling, and no text is too odd.
 func FuzzSpec(f *testing.F) {
-	for _, s := range []string{`exact`, `[{kind: number, rel: 1}, contains]`, `{kind: best, of: [exact, {kind: worst, of: [math]}]}`, "- kind: panel\n  votes: 3", `{"kind":"schema","schema":{"type":"array"}}`} {
+	for _, s := range []string{
+		`exact`,
+		`[{kind: number, rel: 1}, contains]`,
+		`{kind: best, of: [exact, {kind: worst, of: [math]}]}`,
+		"- kind: panel\n  votes: 3",
+		`{"kind":"schema","schema":{"type":"array"}}`,
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

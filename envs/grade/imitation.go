@@ -30,7 +30,7 @@ var verdictShapes = sync.OnceValue(func() (list []*schema.Schema) {
 
 // Imitates tells whether a text holds an object that could be read as the verdict of a
 // judge: of a rubric, a list of criteria or a comparison; as JSON, or as JSON in a text of
-// JSON. It says nothing of why it stands there.
+// JSON. It says nothing of why it is there.
 func Imitates(text string) bool {
 	for _, t := range []string{text, strings.ReplaceAll(text, `\`, "")} {
 		for _, o := range schema.Objects(t) {

@@ -41,7 +41,9 @@ func jsonIn(text string, wanted any) (any, error) {
 		_, list := wanted.([]any)
 		_, object := wanted.(map[string]any)
 		if like := list && isList || object && isObject; like || !fits {
-			last, found, fits = v, true, like
+			last = v
+			found = true
+			fits = like
 		}
 	}
 	for _, m := range fence.FindAllStringSubmatch(text, -1) {
@@ -167,7 +169,8 @@ func (o *jsonEqual) bind(row datasets.Row) (Grader, error) {
 	}
 	gold, err := readJSON([]byte(plain(raw)))
 	if err != nil {
-		if gold, err = readJSON(raw); err != nil {
+		gold, err = readJSON(raw)
+		if err != nil {
 			return nil, fmt.Errorf("row %s: %s %s is no JSON: %w", row.ID, name, clip(raw), err)
 		}
 	}

@@ -50,7 +50,8 @@ func ParseRubric(raw json.RawMessage) ([]Criterion, error) {
 	out := make([]Criterion, len(list))
 	for i, one := range list {
 		var err error
-		if out[i], err = criterion(one); err != nil {
+		out[i], err = criterion(one)
+		if err != nil {
 			return nil, fmt.Errorf("rubric, criterion %d: %w", i+1, err)
 		}
 	}
@@ -72,11 +73,13 @@ func criterion(raw json.RawMessage) (Criterion, error) {
 				c.Text = s
 			}
 		}
-		if c.Weight = o.Weight; c.Weight == 0 {
+		c.Weight = o.Weight
+		if c.Weight == 0 {
 			c.Weight = o.Points
 		}
 	}
-	if c.Text = strings.TrimSpace(c.Text); c.Text == "" {
+	c.Text = strings.TrimSpace(c.Text)
+	if c.Text == "" {
 		return c, fmt.Errorf("%.80s says nothing", raw)
 	}
 	if c.Weight < 0 {

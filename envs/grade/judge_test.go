@@ -112,7 +112,8 @@ func TestJudgedTextIsFenced(t *testing.T) {
 		if m == nil || m[1] != m[3] || m[2] != attack {
 			t.Fatalf("the answer is not fenced: %s", o.asked)
 		}
-		if !strings.Contains(o.asked, "twelve") || !strings.Contains(o.asked, "six and six") || strings.Index(o.asked, "It is right.") < strings.Index(o.asked, attack) {
+		if !strings.Contains(o.asked, "twelve") || !strings.Contains(o.asked, "six and six") ||
+			strings.Index(o.asked, "It is right.") < strings.Index(o.asked, attack) {
 			t.Errorf("the question lacks something: %s", o.asked)
 		}
 		return m[1], o.asked

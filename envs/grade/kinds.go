@@ -23,7 +23,7 @@ type keyed interface {
 type kind struct {
 	name    string
 	aliases []string
-	reports bool // a figure to look at: without a weight of its own it counts nothing in a list
+	reports bool // a figure to look at: without its own weight it counts nothing in a list
 	fresh   func() options
 }
 

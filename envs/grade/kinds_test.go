@@ -79,7 +79,11 @@ func TestJSON(t *testing.T) {
 		{`{kind: schema, schema: {type: array, items: {$ref: '#/$defs/n'}, $defs: {n: {type: number}}}}`, `{}`, `[1, 2.5]`, 1},
 		{`{kind: schema, schema: {type: array, items: {$ref: '#/$defs/n'}, $defs: {n: {type: number}}}}`, `{}`, `[1, "2.5"]`, 0},
 	})
-	for _, text := range []string{`{kind: schema, schema: {type: nonsense}}`, `{kind: schema, schema: {$ref: 'file:///etc/passwd'}}`, `{kind: schema, schema: {$ref: 'http://127.0.0.1/x'}}`} {
+	for _, text := range []string{
+		`{kind: schema, schema: {type: nonsense}}`,
+		`{kind: schema, schema: {$ref: 'file:///etc/passwd'}}`,
+		`{kind: schema, schema: {$ref: 'http://127.0.0.1/x'}}`,
+	} {
 		if _, err := grade.Parse(text); err == nil {
 			t.Errorf("%s was taken", text)
 		}
@@ -116,7 +120,9 @@ func TestSimilarity(t *testing.T) {
 
 func TestCallGraders(t *testing.T) {
 	call := func(name, args string) trajectory.Call { return trajectory.Call{Name: name, Arguments: args} }
-	f1, f2, g := call("f", `{"n":1,"m":1}`), call("f", `{"n":2}`), call("g", `{"a":[1]}`)
+	f1 := call("f", `{"n":1,"m":1}`)
+	f2 := call("f", `{"n":2}`)
+	g := call("g", `{"a":[1]}`)
 	const loose = `{"expected_tools":[{"name":"f"},{"name":"f","arguments":{"n":1}}]}`
 	for _, tt := range []struct {
 		spec, row string
@@ -228,10 +234,13 @@ func TestInTheBox(t *testing.T) {
 // What fails of ours is an error, never a zero.
 func TestGraderFails(t *testing.T) {
 	x := box(t)
-	for _, spec := range []string{`{kind: command, command: no-such-program-at-all}`, `{kind: command, timeout: 20ms, command: sleep 60}`, `{kind: tests, timeout: 20ms, command: sleep 60, files: {a: b}}`,
+	for _, spec := range []string{
+		`{kind: command, command: no-such-program-at-all}`, `{kind: command, timeout: 20ms, command: sleep 60}`,
+		`{kind: tests, timeout: 20ms, command: sleep 60, files: {a: b}}`,
 		`{kind: command, command: 'echo "reward: NaN"'}`, `{kind: command, command: 'echo "reward: 1e999"'}`, `{kind: command, command: 'echo "reward: none"'}`,
 		`{kind: tests, files: {a: b}, command: no-such-program-at-all}`, `{kind: state, checks: [{kind: command, command: x}]}`,
-		`[exact, {kind: command, command: no-such-program-at-all}]`, `{kind: best, of: [{kind: rubric, rubric: x}]}`} {
+		`[exact, {kind: command, command: no-such-program-at-all}]`, `{kind: best, of: [{kind: rubric, rubric: x}]}`,
+	} {
 		s, err := grade.Parse(spec)
 		if err != nil {
 			t.Fatal(err)
@@ -299,7 +308,8 @@ func TestPairwise(t *testing.T) {
 		if err != nil || got.Reward != tt.want || got.Metrics["first_wins"] != tt.firstWins || got.Metrics["consistent"] != tt.agreement {
 			t.Errorf("%v: %+v, %v", tt.says, got, err)
 		}
-		if len(j.asked) != 2 || strings.Index(j.asked[0], "mine") > strings.Index(j.asked[0], "theirs") || strings.Index(j.asked[1], "mine") < strings.Index(j.asked[1], "theirs") {
+		if len(j.asked) != 2 || strings.Index(j.asked[0], "mine") > strings.Index(j.asked[0], "theirs") ||
+			strings.Index(j.asked[1], "mine") < strings.Index(j.asked[1], "theirs") {
 			t.Fatalf("the places are not changed: %v", j.asked)
 		}
 	}
@@ -339,7 +349,8 @@ func TestPanel(t *testing.T) {
 		}
 		j := &bench{says: tt.says}
 		got, err := g.Grade(t.Context(), envs.World{Judge: j, Rand: rand.New(rand.NewPCG(1, 2))}, said(t, "x"))
-		if err != nil || math.Abs(got.Reward-tt.want) > 1e-9 || math.Abs(got.Metrics["spread"]-tt.spread) > 1e-9 || math.Abs(got.Metrics["drop_one"]-tt.moved) > 1e-9 {
+		if err != nil || math.Abs(got.Reward-tt.want) > 1e-9 || math.Abs(got.Metrics["spread"]-tt.spread) > 1e-9 ||
+			math.Abs(got.Metrics["drop_one"]-tt.moved) > 1e-9 {
 			t.Errorf("%s: %+v, %v", tt.spec, got, err)
 		}
 		if len(got.Parts) != len(tt.says) || j.asked[0] == j.asked[1] {
@@ -361,7 +372,12 @@ func TestPanel(t *testing.T) {
 	if got, err := g.Grade(t.Context(), envs.World{Judge: j, Rand: rand.New(rand.NewPCG(1, 2))}, said(t, "x")); err != nil || got.Reward != 0.75 {
 		t.Errorf("criteria of the grader's own: %+v, %v", got, err)
 	}
-	for _, text := range []string{`panel`, `{kind: panel, votes: 99}`, `{kind: panel, votes: 3, rule: median}`, `{kind: panel, of: [{kind: exact, gate: true}, exact]}`} {
+	for _, text := range []string{
+		`panel`,
+		`{kind: panel, votes: 99}`,
+		`{kind: panel, votes: 3, rule: median}`,
+		`{kind: panel, of: [{kind: exact, gate: true}, exact]}`,
+	} {
 		if _, err := grade.Parse(text); err == nil {
 			t.Errorf("%s was taken", text)
 		}

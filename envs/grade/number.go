@@ -26,7 +26,7 @@ var (
 	// spaces that are only between thousands
 	narrow  = late.Regexp(`(\d)[\x{00a0}\x{2009}\x{202f}](\d{3})\b`)
 	grouped = late.Regexp(`^\d{1,3}(?:,\d{2,3})*,\d{3}$`)
-	// marked begins what stands behind ####: a number, however it is dressed.
+	// marked begins what follows ####: a number, however it is dressed.
 	marked = late.Regexp(`^(?:\s|[*_$(:=]|\\\(|\\boxed\{|(?i:the\s+|final\s+)*(?i:answer)(?:\s+is)?\b)*$`)
 	// signs of LaTeX between the digits of a number
 	thousands = strings.NewReplacer("{,}", ",", `\,`, "", `\!`, "")
@@ -144,7 +144,7 @@ func numberIn(text string) (quantity, bool) {
 	return lastNumber(spelt(text))
 }
 
-// box is what stands in the last box that is not denied, or the text itself where there is
+// box is what is in the last box that is not denied, or the text itself where there is
 // none. ok is false where boxes side by side say different things.
 func box(text string) (inner string, ok bool) {
 	all := slices.DeleteFunc(boxed.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return written.Denied(text[:m[0]]) || written.DeniedBehind(text[m[1]:]) })
@@ -259,7 +259,7 @@ func named(text string) bool {
 
 var (
 	relation = late.Regexp(`(?:[<>≤≥≠±√∓]=?|\+/-|\b(?:sqrt|cbrt)\s*\(|\\(?:pm|mp|sqrt|[gl]eq?|[gl]eqslant|[gl]t|neq?)\b)[\s${(]*$`)
-	// dashes is what stands before the end of a range or date: 3-5 is one where nothing else is said
+	// dashes is what is before the end of a range or date: 3-5 is one where nothing else is said
 	dashes    = late.Regexp(`(?:[\d.,]+(?:[-:/~]|\s+[-:~]\s+))+.?$`)
 	unworked  = late.Regexp(`\d\s?$`)
 	onward    = late.Regexp(`^(?:[-:/~]|\s+:\s+)\d`)
@@ -435,7 +435,7 @@ func parseQuantity(text string) (quantity, bool) {
 }
 
 // commas takes the commas out of a number. Those that part no thousands part a decimal
-// fraction, where one stands before one or two digits at the end, or else numbers, of which
+// fraction, where one is before one or two digits at the end, or else numbers, of which
 // the last counts.
 func commas(text string) string {
 	text = strings.TrimRight(text, ",")

@@ -104,7 +104,7 @@ func (o *panel) bind(row datasets.Row) (Grader, error) {
 	}), nil
 }
 
-// vote asks the members in turn, since each draws a mark of its own.
+// vote asks the members in turn, since each draws its own mark.
 func (o *panel) vote(ctx context.Context, list []member, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 	out := trajectory.Score{Parts: map[string]float64{}}
 	var votes []float64

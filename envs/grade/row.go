@@ -18,7 +18,7 @@ type noGrader struct{}
 func (*noGrader) bind(datasets.Row) (Grader, error) { return nil, envs.ErrUnscored }
 
 // rowOwn judges by the first of: checker (a command in the box), expected_tools, expected
-// (text that stands in the answer, /pattern/, or a list of texts of which one suffices),
+// (text that is in the answer, /pattern/, or a list of texts of which one suffices),
 // answer, ground_truth, solution (a number, or words that stand in the answer), rubric (by
 // a model). A row with none of them is not scored.
 type rowOwn struct{}

@@ -38,7 +38,8 @@ func (o *jsonSchema) bind(row datasets.Row) (Grader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s, err = schema.Compile([]byte(plain(raw))); err != nil {
+		s, err = schema.Compile([]byte(plain(raw)))
+		if err != nil {
 			return nil, fmt.Errorf("row %s: %s: %w", row.ID, name, err)
 		}
 	}

@@ -47,7 +47,8 @@ func (o *actions) bind(row datasets.Row) (Grader, error) {
 	}
 	var want []WantCall
 	if string(raw) != "[]" { // doing nothing is a course too
-		if want, err = wanted(raw); err != nil {
+		want, err = wanted(raw)
+		if err != nil {
 			return nil, fmt.Errorf("row %s: %s: %w", row.ID, name, err)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 // JSON, strictly: an unknown grader or key is an error that names the nearest.
 type Spec struct {
 	Kind   string
-	Name   string  // under which its reward stands among the parts of a list; empty: Kind
+	Name   string  // under which its reward is among the parts of a list; empty: Kind
 	Weight float64 // in a list; 0 is reported and counts nothing
 	Gate   bool    // in a list: below Pass, the reward of the whole is 0
 	Pass   float64 // what a gate wants at least
@@ -114,7 +114,8 @@ func (s *Spec) UnmarshalYAML(n *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	if s.canon = n.Value; n.Kind != yaml.ScalarNode {
+	s.canon = n.Value
+	if n.Kind != yaml.ScalarNode {
 		var v any
 		if err := n.Decode(&v); err != nil {
 			return err

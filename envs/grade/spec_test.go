@@ -157,7 +157,7 @@ func TestCombined(t *testing.T) {
 	}
 }
 
-// A gate that is not passed spares what stands behind it.
+// A gate that is not passed spares what follows it.
 func TestGateFirst(t *testing.T) {
 	spec, err := grade.Parse(`[{kind: rubric, rubric: Be right.}, {kind: exact, gate: true}]`)
 	if err != nil {
@@ -210,7 +210,23 @@ func TestBadSpecs(t *testing.T) {
 }
 
 func TestNeeds(t *testing.T) {
-	for spec, fields := range map[string]string{"number": `{"label":"4"}`, "calls": `{"answer":"x"}`, "command": `{}`, "rubric": `{}`, "schema": `{}`, "tests": `{}`, "state": `{}`, "bfcl": `{}`, "sequence": `{}`, "pairwise": `{}`, "json": `{}`, "choice": `{}`, "math": `{}`, "similarity": `{}`, "[exact, number]": `{"rubric":"x"}`} {
+	for spec, fields := range map[string]string{
+		"number":          `{"label":"4"}`,
+		"calls":           `{"answer":"x"}`,
+		"command":         `{}`,
+		"rubric":          `{}`,
+		"schema":          `{}`,
+		"tests":           `{}`,
+		"state":           `{}`,
+		"bfcl":            `{}`,
+		"sequence":        `{}`,
+		"pairwise":        `{}`,
+		"json":            `{}`,
+		"choice":          `{}`,
+		"math":            `{}`,
+		"similarity":      `{}`,
+		"[exact, number]": `{"rubric":"x"}`,
+	} {
 		s, err := grade.Parse(spec)
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +301,12 @@ func TestKey(t *testing.T) {
 }
 
 func TestAuto(t *testing.T) {
-	for fields, want := range map[string]string{`{"answer":"#### 4"}`: "number", `{"checker":"true"}`: "command", `{"expected_tools":["f"]}`: "calls", `{"rubric":"be good"}`: "rubric"} {
+	for fields, want := range map[string]string{
+		`{"answer":"#### 4"}`:      "number",
+		`{"checker":"true"}`:       "command",
+		`{"expected_tools":["f"]}`: "calls",
+		`{"rubric":"be good"}`:     "rubric",
+	} {
 		s, why, err := grade.Auto([]datasets.Row{row(t, fields), row(t, fields)})
 		if err != nil || s.Kind != want || why == "" {
 			t.Errorf("%s: %s (%s), %v; want %s", fields, s.Kind, why, err, want)

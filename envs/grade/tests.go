@@ -63,7 +63,8 @@ func (o *unitTests) bind(row datasets.Row) (Grader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Shell, c.Argv, err = words(raw); err != nil {
+		c.Shell, c.Argv, err = words(raw)
+		if err != nil {
 			return nil, fmt.Errorf("row %s: %s: %w", row.ID, name, err)
 		}
 	}
@@ -87,7 +88,7 @@ func (o *unitTests) bind(row datasets.Row) (Grader, error) {
 	}), nil
 }
 
-// inTheWay removes what stands at a path, and what stands above it and is no folder.
+// inTheWay removes what is at a path, and what is above it and is no folder.
 const inTheWay = `d=$0; while d=$(dirname -- "$d"); [ "$d" != . ] && [ "$d" != / ]; do if [ -e "$d" ] || [ -L "$d" ]; then [ -d "$d" ] || rm -f -- "$d"; fi; done; rm -rf -- "$0"`
 
 // cleared makes room for a test: a model that left a folder or a link in its place has

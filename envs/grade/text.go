@@ -147,7 +147,8 @@ func (o *containsText) bind(row datasets.Row) (Grader, error) {
 	golds := []string{o.Text}
 	if o.Text == "" {
 		var err error
-		if golds, err = (Gold{o.Field}).texts(row); err != nil {
+		golds, err = (Gold{o.Field}).texts(row)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -185,7 +186,7 @@ func affirmed(text, want string) bool {
 	}
 }
 
-// place is where want stands at or after from; -1: nowhere.
+// place is where want is at or after from; -1: nowhere.
 func place(text, want string, words bool, from int) int {
 	for {
 		i := strings.Index(text[from:], want)

@@ -171,7 +171,7 @@ const nearLines = 20
 const nearBytes = 4 << 10
 
 const (
-	// meant is what stands behind the word: a number, and nothing behind that.
+	// meant is what follows the word: a number, and nothing behind that.
 	meant = `["'\x60*_>)\]]*\s*(?:[:=\x{ff1a}>]|->|=>|\x{2192}|\bis\b)\s*["'\x60*_]*` +
 		`(?:[-+]?(?:\d|\.\d)[\d.,eE+-]*|[-+]?nan|[-+]?inf(?:inity)?|none|null)` +
 		`(?:\s*(?:/|(?:out )?of)\s*\d[\d.]*)?["'\x60*_,;.!%)\]}\s]*(?:</\w+>)?\s*$`

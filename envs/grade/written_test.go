@@ -76,7 +76,7 @@ func TestWholeWords(t *testing.T) {
 		{`row`, `{"answer":"Paris"}`, "Not Paris, Texas; it is Paris.", 1},
 		{`row`, `{"answer":"not valid"}`, "It is not valid.", 1},
 		{`row`, `{"answer":"1,200"}`, "1200", 1},
-		{`row`, `{"expected":"cat"}`, "concatenated", 1}, // text that stands anywhere
+		{`row`, `{"expected":"cat"}`, "concatenated", 1}, // text that is anywhere
 		{`choice`, `{"answer":"A"}`, "The answer is A or B.", 0},
 		{`choice`, `{"answer":"B"}`, "The answer is A or B.", 0},
 		{`json`, `{"answer":{"a":1}}`, "{\"a\": 1}\n\nSee [1].", 1},

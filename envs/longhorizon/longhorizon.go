@@ -124,7 +124,9 @@ func (e *Env) Step(_ context.Context, t envs.Task, w envs.World, done envs.Episo
 func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, done envs.Episode) (trajectory.Score, error) {
 	ep, p := stateOf(t, w), t.Hidden.(*scene).plan
 	ep.mu.Lock()
-	end, actions, refused := ep.shop.copied(), ep.actions, ep.refused
+	end := ep.shop.copied()
+	actions := ep.actions
+	refused := ep.refused
 	used := end.day
 	end.finish()
 	ep.pay(done.Trace.Turns(), end.worth())

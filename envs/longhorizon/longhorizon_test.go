@@ -35,7 +35,7 @@ func TestContract(t *testing.T) {
 }
 
 // simple is a policy that knows only what a model is told: it keeps a week's sales in stock
-// from the nearby supplier, at a price of its own.
+// from the nearby supplier, at its own price.
 func simple(s *shop, price float64, pieces int) {
 	for i, g := range s.p.goods {
 		s.price[i] = max(1, int(float64(g.usual)*price))
@@ -98,10 +98,14 @@ func TestBooks(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		p := newPlan(seed, 40, 1+int(seed%5))
 		s := p.open()
-		cash, bought, late := p.cash, make([]int, len(p.goods)), 0
+		cash := p.cash
+		bought := make([]int, len(p.goods))
+		late := 0
 		for !s.over() {
 			for range r.IntN(4) {
-				i, from, n := r.IntN(len(p.goods)), r.IntN(2), 1+r.IntN(60)
+				i := r.IntN(len(p.goods))
+				from := r.IntN(2)
+				n := 1 + r.IntN(60)
 				before := len(s.coming)
 				day, err := s.order(i, from, n)
 				if err != nil {
@@ -201,7 +205,8 @@ func TestTools(t *testing.T) {
 	for _, b := range bad {
 		turns = append(turns, trajectory.Message{Calls: []trajectory.Call{call(b.name, b.args)}})
 	}
-	turns = append(turns, trajectory.Message{Calls: []trajectory.Call{call("status", "{}"), call("suppliers", "{}"), call("history", fmt.Sprintf(`{"good":%q}`, g.name))}})
+	turns = append(turns,
+		trajectory.Message{Calls: []trajectory.Call{call("status", "{}"), call("suppliers", "{}"), call("history", fmt.Sprintf(`{"good":%q}`, g.name))}})
 	rec, err := play.Player{}.Play(t.Context(), e, row, 0, turns)
 	if err != nil || rec.Score == nil {
 		t.Fatal(err, rec.Reason)
@@ -263,7 +268,8 @@ func TestHalfWay(t *testing.T) {
 		if m := half.Metrics; len(half.Turns) != 21 || most == 0 || math.Abs(sum-(m["net_worth"]-start)/(m["strong"]-m["idle"])) > 1e-9 {
 			t.Errorf("row %s: turns are paid %v in all, of a net worth from %v to %v: %v", row.ID, sum, start, m["net_worth"], half.Turns)
 		}
-		more := append(append([]trajectory.Message{}, gold[:len(gold)-1]...), trajectory.Message{Calls: []trajectory.Call{call("next_day", "{}")}}, gold[len(gold)-1])
+		more := append(append([]trajectory.Message{}, gold[:len(gold)-1]...), trajectory.Message{Calls: []trajectory.Call{call("next_day", "{}")}},
+			gold[len(gold)-1])
 		if s := reward(more); s.Reward != 1 || s.Metrics["refused"] != 1 || s.Parts["survived"] != 1 {
 			t.Errorf("row %s, a day too many: %+v", row.ID, s)
 		}
@@ -318,7 +324,10 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 	e := open(t, Config{})
-	if _, err := e.Task(datasets.Row{ID: "x", Extra: map[string]json.RawMessage{"seed": []byte("1"), "level": []byte("1"), "days": []byte("9999")}}); err == nil {
+	if _, err := e.Task(datasets.Row{
+		ID:    "x",
+		Extra: map[string]json.RawMessage{"seed": []byte("1"), "level": []byte("1"), "days": []byte("9999")},
+	}); err == nil {
 		t.Error("9999 days are accepted")
 	}
 }
@@ -346,7 +355,8 @@ func BenchmarkTurn(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if next, err = defs[5].Open(nil); err != nil {
+			next, err = defs[5].Open(nil)
+			if err != nil {
 				b.Fatal(err)
 			}
 			day = 0

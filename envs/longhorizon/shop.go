@@ -245,7 +245,7 @@ func (s *shop) finish() {
 	}
 }
 
-// copied is a shop of its own, over the same plan.
+// copied is its own shop, over the same plan.
 func (s *shop) copied() *shop {
 	c := *s
 	c.price, c.coming = slices.Clone(s.price), slices.Clone(s.coming)

@@ -42,7 +42,10 @@ func calendarArithmetic(r *rand.Rand, level int) Puzzle {
 // flight: a clock in another time zone.
 func flight(r *rand.Rand, day time.Time, level int) Puzzle {
 	offset := func() int { return 15 * (r.IntN(97) - 48) } // minutes, -12:00 to +12:00
-	from, to, start, takes := offset(), offset(), r.IntN(24*60), 30+r.IntN(200*level)
+	from := offset()
+	to := offset()
+	start := r.IntN(24 * 60)
+	takes := 30 + r.IntN(200*level)
 	land := day.Add(time.Duration(start-from+takes+to) * time.Minute)
 	zone := func(m int) string { return fmt.Sprintf("UTC%+03d:%02d", m/60, max(m, -m)%60) }
 	if from < 0 && from > -60 || to < 0 && to > -60 {

@@ -94,7 +94,8 @@ func TestWrittenForms(t *testing.T) {
 			switch g.Name {
 			case "calendar_arithmetic":
 				p := at(i)
-				if forms = []string{"(" + p.Answer + ")"}; !strings.Contains(p.Question, "form") {
+				forms = []string{"(" + p.Answer + ")"}
+				if !strings.Contains(p.Question, "form") {
 					forms, wrong = []string{p.Answer + " days"}, p.Answer+" weeks"
 				}
 			case "course_schedule":
@@ -203,8 +204,12 @@ func TestDressedAnswers(t *testing.T) {
 			}
 			if items := strings.Split(p.Answer, ", "); g.Name == "number_sorting" && len(items) > 1 {
 				last := len(items) - 1
-				for _, text := range []string{strings.Join(items[:last], ", ") + " and " + items[last], strings.Join(items[:last], ", ") + ", and " + items[last],
-					strings.Join(items, " -> "), strings.Join(items, "→")} {
+				for _, text := range []string{
+					strings.Join(items[:last], ", ") + " and " + items[last],
+					strings.Join(items[:last], ", ") + ", and " + items[last],
+					strings.Join(items, " -> "),
+					strings.Join(items, "→"),
+				} {
 					if err := p.Judge(text); err != nil {
 						t.Errorf("%q: %v", text, err)
 					}

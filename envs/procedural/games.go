@@ -19,7 +19,8 @@ func towerOfHanoi(r *rand.Rand, level int) Puzzle {
 	start := make([]int, disks) // the peg of each disk, the smallest first
 	from := (goal + 1 + r.IntN(2)) % 3
 	for i := range start {
-		if start[i] = from; i < disks-1 {
+		start[i] = from
+		if i < disks-1 {
 			start[i] = r.IntN(3)
 		}
 	}

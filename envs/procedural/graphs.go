@@ -176,7 +176,9 @@ func roads(r *rand.Rand, n, level int) map[[2]int]int {
 // cheapest is Dijkstra's algorithm from 0 to n-1. Every place must be reachable.
 func cheapest(cost map[[2]int]int, n int) (path []string, best int) {
 	const far = 1 << 30
-	dist, from, done := slices.Repeat([]int{far}, n), make([]int, n), make([]bool, n)
+	dist := slices.Repeat([]int{far}, n)
+	from := make([]int, n)
+	done := make([]bool, n)
 	dist[0] = 0
 	for {
 		at := -1
@@ -185,7 +187,8 @@ func cheapest(cost map[[2]int]int, n int) (path []string, best int) {
 				at = i
 			}
 		}
-		if done[at] = true; at == n-1 {
+		done[at] = true
+		if at == n-1 {
 			break
 		}
 		for i := range n {

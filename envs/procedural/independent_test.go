@@ -259,7 +259,8 @@ func zebraJudge(q, a string) bool {
 	for _, line := range strings.Split(a, "\n") {
 		number, line, _ := strings.Cut(line, ": ")
 		for _, w := range strings.Split(line, ", ") {
-			if houses[w], _ = strconv.Atoi(number); houses[w] > numbers(q)[0] {
+			houses[w], _ = strconv.Atoi(number)
+			if houses[w] > numbers(q)[0] {
 				return false
 			}
 		}
@@ -533,7 +534,7 @@ func hanoiJudge(q, a string) bool {
 	return len(pegs[goal]) == disks
 }
 
-// calendarAnswer counts days one by one, on a calendar of its own.
+// calendarAnswer counts days one by one, on its own calendar.
 func calendarAnswer(q string) string {
 	leap := func(y int) bool { return y%4 == 0 && (y%100 != 0 || y%400 == 0) }
 	length := func(y, m int) int {
@@ -544,7 +545,8 @@ func calendarAnswer(q string) string {
 	}
 	type date struct{ y, m, d int }
 	next := func(x date) date {
-		if x.d++; x.d > length(x.y, x.m) {
+		x.d++
+		if x.d > length(x.y, x.m) {
 			x.d, x.m = 1, x.m+1
 		}
 		if x.m > 12 {
@@ -592,7 +594,8 @@ func calendarAnswer(q string) string {
 	case strings.HasPrefix(q, "Work begins"):
 		left, at := numbers(between(q, "takes ", " working"))[0], dates[0]
 		for left > 0 {
-			if at = next(at); weekday(at) < 5 {
+			at = next(at)
+			if weekday(at) < 5 {
 				left--
 			}
 		}
@@ -616,7 +619,8 @@ func calendarAnswer(q string) string {
 	nth, _ := strconv.Atoi(m[2])
 	for at := (date{year, month, 1}); ; at = next(at) {
 		if weekday(at) == day {
-			if nth--; nth == 0 {
+			nth--
+			if nth == 0 {
 				return show(at)
 			}
 		}
@@ -624,8 +628,10 @@ func calendarAnswer(q string) string {
 }
 
 func calendarBack[T any](y, m, d int, length func(int, int) int, date func(int, int, int) T) T {
-	if d--; d == 0 {
-		if m--; m == 0 {
+	d--
+	if d == 0 {
+		m--
+		if m == 0 {
 			m, y = 12, y-1
 		}
 		d = length(y, m)
@@ -635,7 +641,9 @@ func calendarBack[T any](y, m, d int, length func(int, int) int, date func(int, 
 
 func sequenceJudge(q, a string) bool {
 	shown := numbers(between(q, "It begins: ", ". Give"))
-	q0, s0, first := 5, 5, 2
+	q0 := 5
+	s0 := 5
+	first := 2
 	if !strings.Contains(q, "s*n") {
 		s0 = 0
 	}
@@ -773,7 +781,10 @@ func polygonJudge(q, a string) bool {
 		for x := lo; x <= hi; x++ {
 			on, odd := false, false
 			for i := 0; i < len(n); i += 2 {
-				ax, ay, bx, by := n[i], n[i+1], n[(i+2)%len(n)], n[(i+3)%len(n)]
+				ax := n[i]
+				ay := n[i+1]
+				bx := n[(i+2)%len(n)]
+				by := n[(i+3)%len(n)]
 				side := (bx-ax)*(y-ay) - (by-ay)*(x-ax)
 				if side == 0 && min(ax, bx) <= x && x <= max(ax, bx) && min(ay, by) <= y && y <= max(ay, by) {
 					on = true
@@ -799,7 +810,9 @@ func polygonJudge(q, a string) bool {
 
 // familyJudge walks up to the nearest common ancestor, where the other looks at parents.
 func familyJudge(q, a string) bool {
-	parent, female, spouse := map[string][]string{}, map[string]bool{}, map[string]string{}
+	parent := map[string][]string{}
+	female := map[string]bool{}
+	spouse := map[string]string{}
 	name := func(w string) string {
 		n, sex, _ := strings.Cut(w, " (")
 		female[n] = sex == "f)"
@@ -838,9 +851,18 @@ func familyJudge(q, a string) bool {
 		if !ok {
 			return [2]string{}
 		}
-		return map[[2]int][2]string{{0, 1}: {"mother", "father"}, {1, 0}: {"daughter", "son"}, {1, 1}: {"sister", "brother"}, {0, 2}: {"grandmother", "grandfather"},
-			{2, 0}: {"granddaughter", "grandson"}, {0, 3}: {"great-grandmother", "great-grandfather"}, {3, 0}: {"great-granddaughter", "great-grandson"},
-			{1, 2}: {"aunt", "uncle"}, {2, 1}: {"niece", "nephew"}, {2, 2}: {"cousin", "cousin"}}[[2]int{i, j}]
+		return map[[2]int][2]string{
+			{0, 1}: {"mother", "father"},
+			{1, 0}: {"daughter", "son"},
+			{1, 1}: {"sister", "brother"},
+			{0, 2}: {"grandmother", "grandfather"},
+			{2, 0}: {"granddaughter", "grandson"},
+			{0, 3}: {"great-grandmother", "great-grandfather"},
+			{3, 0}: {"great-granddaughter", "great-grandson"},
+			{1, 2}: {"aunt", "uncle"},
+			{2, 1}: {"niece", "nephew"},
+			{2, 2}: {"cousin", "cousin"},
+		}[[2]int{i, j}]
 	}
 	x, y := m[1], m[2]
 	w := word(x, y)
@@ -861,14 +883,16 @@ func familyJudge(q, a string) bool {
 var long = flag.Bool("long", false, "1,000 puzzles of every generator, all of them judged")
 
 // TestIndependent makes 1,000 puzzles of each newer generator (200 of slow ones without
-// -long): its own answer is right, and right and wrong answers are told apart as the judge
+// -long): its own answer is right, and right and wrong answers are distinguished as the judge
 // tells them apart.
 func TestIndependent(t *testing.T) {
 	all := judges()
 	maps.Copy(all, plainJudges())
 	for _, g := range procedural.Builtin() {
 		t.Run(g.Name, func(t *testing.T) {
-			right, refused, other := all[g.Name], 0, 0
+			right := all[g.Name]
+			refused := 0
+			other := 0
 			seen := map[string]bool{}
 			seeds := uint64(1000)
 			if slow := []string{"zebra_puzzles", "sudoku", "puzzle24", "grid_rules", "calendar_arithmetic"}; slices.Contains(slow, g.Name) && !*long {
@@ -953,7 +977,15 @@ func spoilt(r *rand.Rand, answer string) (out []string) {
 	}
 	pairs := [][2]string{{"knight", "knave"}, {"true", "false"}, {"Q _", "_ Q"}, {"*", "+"}, {"-", "+"}}
 	if len(numbersAt) == 0 {
-		pairs = append(pairs, [][2]string{{"a", "e"}, {"mother", "father"}, {"daughter", "son"}, {"sister", "brother"}, {"aunt", "niece"}, {"nephew", "uncle"}, {"cousin", "great-aunt"}, {"grand", "step"}, {"-in-law", "-out-of-law"}}...)
+		pairs = append(pairs, [][2]string{{"a", "e"},
+			{"mother", "father"},
+			{"daughter", "son"},
+			{"sister", "brother"},
+			{"aunt", "niece"},
+			{"nephew", "uncle"},
+			{"cousin", "great-aunt"},
+			{"grand", "step"},
+			{"-in-law", "-out-of-law"}}...)
 	}
 	for _, pair := range pairs {
 		add(strings.Replace(answer, pair[0], pair[1], 1))

@@ -17,9 +17,13 @@ func numberSequence(r *rand.Rand, level int) Puzzle {
 	shape, width := 0, 1 // how many earlier numbers the rule looks at
 	switch {
 	case level > 7:
-		form, shape, width = "a(n) = p*a(n-1) + q*a(n-2) + s*n + t", 2, 2
+		form = "a(n) = p*a(n-1) + q*a(n-2) + s*n + t"
+		shape = 2
+		width = 2
 	case level > 3:
-		form, shape, width = "a(n) = p*a(n-1) + q*a(n-2) + t", 1, 2
+		form = "a(n) = p*a(n-1) + q*a(n-2) + t"
+		shape = 1
+		width = 2
 	}
 	for {
 		rule := sequence{shape: shape}
@@ -31,7 +35,8 @@ func numberSequence(r *rand.Rand, level int) Puzzle {
 			all[i] = r.IntN(2*level+5) - level
 		}
 		shown := width + 4 + rule.shape
-		if all = rule.extend(all, shown+ask); all == nil || constant(all) {
+		all = rule.extend(all, shown+ask)
+		if all == nil || constant(all) {
 			continue
 		}
 		rest := all[shown:]

@@ -67,8 +67,18 @@ func TestForms(t *testing.T) {
 	}
 	// The dress of an answer is taken off, its thousands are read; lists stay lists.
 	sum := procedural.Puzzle{Answer: "-1234567"}
-	for answer, right := range map[string]bool{"-1,234,567": true, "$-1234567$": true, `\boxed{-1{,}234{,}567}.`: true, "**-1234567**": true, `\(-1234567\)`: true,
-		"1,234,567": false, "-12,34567": false, "-1234567 or -1": false, `\boxed{}`: false, "": false} {
+	for answer, right := range map[string]bool{
+		"-1,234,567":              true,
+		"$-1234567$":              true,
+		`\boxed{-1{,}234{,}567}.`: true,
+		"**-1234567**":            true,
+		`\(-1234567\)`:            true,
+		"1,234,567":               false,
+		"-12,34567":               false,
+		"-1234567 or -1":          false,
+		`\boxed{}`:                false,
+		"":                        false,
+	} {
 		if err := sum.Judge(answer); (err == nil) != right {
 			t.Errorf("%q: %v, want right: %v", answer, err, right)
 		}
@@ -81,7 +91,9 @@ func TestForms(t *testing.T) {
 	// A detour is a way too; what leads nowhere is not.
 	h := made["tower_of_hanoi"]
 	line := strings.Fields(h.Answer)
-	disk, from, to := line[2], line[5], line[8]
+	disk := line[2]
+	from := line[5]
+	to := line[8]
 	detour := "Move disk " + disk + " from peg " + from + " to peg " + to + "\nMove disk " + disk + " from peg " + to + " to peg " + from + "\n" + h.Answer
 	if err := h.Check(detour); err != nil {
 		t.Errorf("a detour: %v", err)

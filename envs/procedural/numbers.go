@@ -126,7 +126,10 @@ func factorize(n int64) []string {
 func simpleEquations(r *rand.Rand, level int) Puzzle {
 	span := int64(5 * level * level)
 	signed := func() int64 { return r.Int64N(2*span+1) - span }
-	x, a, b, c := signed(), signed(), signed(), signed()
+	x := signed()
+	a := signed()
+	b := signed()
+	c := signed()
 	for a == 0 || a == c {
 		a = signed()
 	}
@@ -254,7 +257,8 @@ func (e *expression) sum() (*big.Rat, error) {
 			return v, nil
 		}
 		var w *big.Rat
-		if w, err = e.product(); err == nil {
+		w, err = e.product()
+		if err == nil {
 			if op == '+' {
 				v = new(big.Rat).Add(v, w)
 			} else {
@@ -273,7 +277,8 @@ func (e *expression) product() (*big.Rat, error) {
 			return v, nil
 		}
 		var w *big.Rat
-		if w, err = e.factor(); err == nil {
+		w, err = e.factor()
+		if err == nil {
 			switch {
 			case op == '*':
 				v = new(big.Rat).Mul(v, w)
@@ -289,7 +294,8 @@ func (e *expression) product() (*big.Rat, error) {
 
 func (e *expression) factor() (*big.Rat, error) {
 	if _, ok := e.next("("); ok {
-		if e.deep++; e.deep > 100 {
+		e.deep++
+		if e.deep > 100 {
 			return nil, errors.New("too many parentheses")
 		}
 		v, err := e.sum()

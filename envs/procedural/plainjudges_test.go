@@ -214,7 +214,7 @@ func plainJudges() map[string]judge {
 }
 
 // fromLeft reads ((a * b) + c) - d, as the generator writes it, from the right end: what
-// stands before the last operator is in parentheses or a number.
+// is before the last operator is in parentheses or a number.
 func fromLeft(text string) (*big.Rat, bool) {
 	at := strings.LastIndexAny(text, "+-*/")
 	if at < 0 {

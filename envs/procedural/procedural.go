@@ -2,8 +2,8 @@
 // generators, each with an exact checker. The same generator, version, seed and level
 // give the same task on any machine; the level says how hard it is.
 //
-// A row holds no answer: the task is made anew from its seed whenever it is scored. The
-// answer stands in <answer> tags; of several, the last counts. A task with more than one
+// A row holds no answer: the task is made again from its seed whenever it is scored. The
+// answer is in <answer> tags; of several, the last counts. A task with more than one
 // solution accepts all of them. There is no credit for parts.
 package procedural
 
@@ -139,7 +139,8 @@ func (e *Env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*da
 			if p.ID != "" && envs.SplitOf(q.Question) != split {
 				continue
 			}
-			if p = q; envs.SplitOf(q.Question) == split && !asked[q.Question] {
+			p = q
+			if envs.SplitOf(q.Question) == split && !asked[q.Question] {
 				break
 			}
 		}
@@ -190,7 +191,7 @@ func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 // Toolsets are none: the tasks are for thinking.
 func (e *Env) Toolsets() []string { return []string{} }
 
-// tagged is what stands between the last pair of tags: an opening tag that is only
+// tagged is what is between the last pair of tags: an opening tag that is only
 // spoken of belongs to no pair.
 func tagged(text string) (string, bool) {
 	end := strings.LastIndex(text, "</answer>")
@@ -242,7 +243,7 @@ func plain(answer string) string {
 	return strings.TrimSpace(answer)
 }
 
-// judge looks at an answer as it stands; where that is not right, at what is left of it
+// judge looks at an answer as it is; where that is not right, at what is left of it
 // without the dress, without a full stop, without commas between thousands, without a label
 // ("Answer: 5"), and at a list whose items are set apart by "and" or arrows.
 func (z Puzzle) judge(answer string) error {

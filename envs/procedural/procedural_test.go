@@ -127,7 +127,9 @@ func TestSplitsAndSeeds(t *testing.T) {
 		}
 		return out
 	}
-	train, eval, other := ids(0, envs.Train), ids(0, envs.Eval), ids(1, envs.Train)
+	train := ids(0, envs.Train)
+	eval := ids(0, envs.Eval)
+	other := ids(1, envs.Train)
 	for id := range train {
 		if eval[id] || other[id] {
 			t.Fatalf("%s stands in two sets", id)

@@ -110,8 +110,13 @@ func (g *programmer) set(m *memory, to, v int) {
 }
 
 func (g *programmer) assign() ([]string, func(*memory)) {
-	to, x, y, k := g.r.IntN(g.vars), g.r.IntN(g.vars), g.r.IntN(g.vars), 2+g.r.IntN(8)
-	a, b, c := variable(to), variable(x), variable(y)
+	to := g.r.IntN(g.vars)
+	x := g.r.IntN(g.vars)
+	y := g.r.IntN(g.vars)
+	k := 2 + g.r.IntN(8)
+	a := variable(to)
+	b := variable(x)
+	c := variable(y)
 	switch g.r.IntN(5) {
 	case 0:
 		return []string{fmt.Sprintf("%s = %s + %s", a, b, c)}, func(m *memory) { g.set(m, to, m[x]+m[y]) }
@@ -129,7 +134,9 @@ func (g *programmer) assign() ([]string, func(*memory)) {
 func modulo(a, b int) int { return (a%b + b) % b }
 
 func (g *programmer) branch(deep int) ([]string, func(*memory)) {
-	x, y, k := g.r.IntN(g.vars), g.r.IntN(g.vars), 2+g.r.IntN(3)
+	x := g.r.IntN(g.vars)
+	y := g.r.IntN(g.vars)
+	k := 2 + g.r.IntN(3)
 	cond, test := fmt.Sprintf("%s > %s", variable(x), variable(y)), func(m *memory) bool { return m[x] > m[y] }
 	if x == y || g.r.IntN(2) == 0 {
 		cond, test = fmt.Sprintf("%s %% %d == 0", variable(x), k), func(m *memory) bool { return modulo(m[x], k) == 0 }

@@ -71,7 +71,9 @@ func sudokuCheck(puzzle []int, h, w int) func(string) error {
 			return fmt.Errorf("%d numbers, want %d", len(got), n*n)
 		}
 		b := newBoard(h, w)
-		rows, cols, blocks := make([]int, n), make([]int, n), make([]int, n)
+		rows := make([]int, n)
+		cols := make([]int, n)
+		blocks := make([]int, n)
 		for at, v := range got {
 			if v < 1 || v > n || puzzle[at] != 0 && puzzle[at] != v {
 				return fmt.Errorf("row %d, column %d cannot be %d", at/n+1, at%n+1, v)
@@ -116,7 +118,9 @@ func (b *board) groups(at int) (row, col, block int) {
 
 // solve finds up to limit solutions, in an order drawn from r (nil: ascending).
 func (b *board) solve(r *rand.Rand, limit int) {
-	rows, cols, blocks := make([]int, b.n), make([]int, b.n), make([]int, b.n)
+	rows := make([]int, b.n)
+	cols := make([]int, b.n)
+	blocks := make([]int, b.n)
 	for at, v := range b.cells {
 		if v != 0 {
 			y, x, z := b.groups(at)
@@ -126,7 +130,9 @@ func (b *board) solve(r *rand.Rand, limit int) {
 	all := 1<<(b.n+1) - 2
 	var step func()
 	step = func() {
-		best, free, fewest := -1, 0, b.n+1
+		best := -1
+		free := 0
+		fewest := b.n + 1
 		for at, v := range b.cells {
 			if v != 0 {
 				continue
@@ -134,7 +140,9 @@ func (b *board) solve(r *rand.Rand, limit int) {
 			y, x, z := b.groups(at)
 			open := all &^ (rows[y] | cols[x] | blocks[z])
 			if c := bits.OnesCount(uint(open)); c < fewest {
-				best, free, fewest = at, open, c
+				best = at
+				free = open
+				fewest = c
 			}
 		}
 		if best < 0 {

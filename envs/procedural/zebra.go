@@ -128,7 +128,9 @@ func (z *zebra) arrangements() int {
 		if at == len(ready) {
 			return 1
 		}
-		k, v, found := order[at]/z.houses, order[at]%z.houses, 0
+		k := order[at] / z.houses
+		v := order[at] % z.houses
+		found := 0
 	next:
 		for house := range z.houses {
 			if taken[k]&(1<<house) != 0 {

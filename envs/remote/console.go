@@ -35,7 +35,8 @@ func (c *console) warn(text string) {
 func (c *console) tell(count *int, say func(*slog.Logger)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if *count++; *count > loggedLines {
+	*count++
+	if *count > loggedLines {
 		return
 	}
 	if *count == loggedLines {

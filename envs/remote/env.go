@@ -188,7 +188,8 @@ func (e *Env) Task(row datasets.Row) (envs.Task, error) {
 	}
 	k.param.Hidden = r.Hidden
 	t := envs.Task{Row: row, Image: r.Image, Dir: r.Dir, Env: r.Env, Files: r.Files, Toolsets: r.Toolsets, Artifacts: r.Artifacts, Hidden: k}
-	if t.Messages, err = received(r.Messages); err != nil {
+	t.Messages, err = received(r.Messages)
+	if err != nil {
 		return t, broken("row %s: the environment's task: %w", row.ID, err)
 	}
 	if r.Prompt != "" {

@@ -67,7 +67,8 @@ func newFamily() *family {
 func (f *family) prepare(c *exec.Cmd) {
 	c.Env = append(c.Env, markEnv+"="+f.mark)
 	f.attr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if c.SysProcAttr = f.attr; f.open != nil {
+	c.SysProcAttr = f.attr
+	if f.open != nil {
 		f.attr.UseCgroupFD, f.attr.CgroupFD = true, int(f.open.Fd())
 	}
 }

@@ -175,8 +175,15 @@ func TestHTTPMisbehaves(t *testing.T) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"result":1}`+"\n", id)
 		},
 	}
-	for how, want := range map[string]string{"garbage": "no message of the protocol", "other": "when it was asked", "cut off": "lost", "500": `500 Internal Server Error: "out of memory`,
-		"redirects": "302 Found", "long": "more than 65536 bytes", "503 once": ""} {
+	for how, want := range map[string]string{
+		"garbage":   "no message of the protocol",
+		"other":     "when it was asked",
+		"cut off":   "lost",
+		"500":       `500 Internal Server Error: "out of memory`,
+		"redirects": "302 Found",
+		"long":      "more than 65536 bytes",
+		"503 once":  "",
+	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -222,8 +229,12 @@ func TestChecker(t *testing.T) {
 		metrics map[string]float64
 		want    string
 	}{
-		{name: "booleans beside the reward", command: sh(`echo '{"reward": 0.5, "rewards": {"style": true}, "metrics": {"first": false, "clean": true, "tries": 3}}'`), reward: 0.5,
-			metrics: map[string]float64{"first": 0, "clean": 1, "tries": 3}},
+		{
+			name:    "booleans beside the reward",
+			command: sh(`echo '{"reward": 0.5, "rewards": {"style": true}, "metrics": {"first": false, "clean": true, "tries": 3}}'`),
+			reward:  0.5,
+			metrics: map[string]float64{"first": 0, "clean": 1, "tries": 3},
+		},
 		{name: "a text among the metrics", command: sh(`echo '{"reward": 0.5, "metrics": {"first": "no"}}'`), want: "first"},
 		{name: "number", command: sh(`cat >/dev/null; echo looking; echo 0.25`), reward: 0.25},
 		{name: "reward line", command: sh(`echo reward: -1`), reward: -1},
@@ -242,7 +253,8 @@ func TestChecker(t *testing.T) {
 			}
 			e := open(t, c)
 			s, err := scoreOnce(t, e, "yes")
-			if tt.want == "" && (err != nil || s.Reward != tt.reward || tt.metrics != nil && !maps.Equal(s.Metrics, tt.metrics)) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			if tt.want == "" && (err != nil || s.Reward != tt.reward || tt.metrics != nil && !maps.Equal(s.Metrics, tt.metrics)) ||
+				tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%v, %v: want %v %q", s, err, tt.reward, tt.want)
 			}
 		})
@@ -265,7 +277,8 @@ func TestChecker(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(raw, &seen)
 	}
-	if err != nil || seen.ID != "a" || seen.Row.Prompt != "Say 7." || seen.Row.Answer != "7" || seen.Row.Level != 3 || seen.Answer != "yes" || len(seen.Messages) != 2 || seen.Stop.Reason == "" {
+	if err != nil || seen.ID != "a" || seen.Row.Prompt != "Say 7." || seen.Row.Answer != "7" || seen.Row.Level != 3 || seen.Answer != "yes" ||
+		len(seen.Messages) != 2 || seen.Stop.Reason == "" {
 		t.Errorf("%s, %v", raw, err)
 	}
 }

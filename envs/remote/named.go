@@ -16,7 +16,8 @@ import (
 func Named(name string) (c Config, stem string, ok bool, err error) {
 	switch {
 	case strings.HasPrefix(name, "cmd:"):
-		if c.Command, err = Words(strings.TrimPrefix(name, "cmd:")); err != nil {
+		c.Command, err = Words(strings.TrimPrefix(name, "cmd:"))
+		if err != nil {
 			return c, "", true, fmt.Errorf("%q: %w", name, err)
 		}
 		stem = c.Command[0]

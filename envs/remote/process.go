@@ -65,7 +65,9 @@ func startProcess(c Config, argv []string, told func(string), more ...string) (*
 	if err != nil {
 		return fail(err, in, out, outEnd)
 	}
-	p.in, p.out, p.err = in, out, errs
+	p.in = in
+	p.out = out
+	p.err = errs
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = inEnd, outEnd, errEnd
 	started := make(chan error, 1)
 	go func() { // joined through exit

@@ -145,10 +145,12 @@ func Open(ctx context.Context, c Config) (envs.Bundled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.plain, err = plainRows(); err != nil {
+	e.plain, err = plainRows()
+	if err != nil {
 		return nil, err
 	}
-	if e.hello, err = e.link.begin(ctx); err != nil {
+	e.hello, err = e.link.begin(ctx)
+	if err != nil {
 		return nil, errors.Join(err, e.link.close())
 	}
 	return e.dressed(), nil
@@ -178,7 +180,9 @@ func (e *Env) LogTo(l *slog.Logger) { e.told.logTo(l) }
 func (e *Env) Identity() string { return identity(e.hello.Name, e.hello.Version, e.c) }
 
 func identity(name, version string, c Config) string {
-	c.Workers, c.Timeout, c.MaxMessage = 0, 0, 0
+	c.Workers = 0
+	c.Timeout = 0
+	c.MaxMessage = 0
 	raw, err := json.Marshal(c)
 	if err != nil {
 		panic(fmt.Sprintf("remote: settings read from YAML cannot be written as JSON: %v", err)) // maps with keys that are no text are refused on opening

@@ -170,7 +170,10 @@ func TestEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.(envs.GroupScorer).ScoreGroup(t.Context(), task, []envs.Episode{said(t, "a"), said(t, "b")}, scores); err != nil || scores[0].Reward != 1 || scores[1].Reward != 0.1 {
+	if err := e.(envs.GroupScorer).ScoreGroup(t.Context(), task, []envs.Episode{
+		said(t, "a"),
+		said(t, "b"),
+	}, scores); err != nil || scores[0].Reward != 1 || scores[1].Reward != 0.1 {
 		t.Errorf("group: %v, %v", scores, err)
 	}
 	if id := e.(interface{ Identity() string }).Identity(); !strings.HasPrefix(id, "remote vault 1.2 ") {
@@ -187,7 +190,10 @@ func TestMisbehaviour(t *testing.T) {
 		{how: "well", want: ""},
 		{how: "crash", want: "worker 1 ended (exit status 139) with 1 requests unanswered; the end of its stderr:\nsegmentation fault, so to say"},
 		{how: "hang", want: "did not answer score within 2s and was killed"},
-		{how: "garbage", want: `its stdout holds a line that is no message of the protocol (invalid character 'E' looking for beginning of value): "Epoch 1/10: loss 0.3"; what is meant for people belongs on stderr`},
+		{
+			how:  "garbage",
+			want: `its stdout holds a line that is no message of the protocol (invalid character 'E' looking for beginning of value): "Epoch 1/10: loss 0.3"; what is meant for people belongs on stderr`,
+		},
 		{how: "unasked", want: "it answered a request that it was never asked"},
 		{how: "nan", want: `"result":{"reward":NaN}}: NaN and Infinity are no JSON`},
 		{how: "infinite", want: "1e999"},
@@ -245,7 +251,8 @@ func TestAnswersTwice(t *testing.T) {
 		})
 	}
 	for range 5 {
-		if s, err := scoreOnce(t, e, "x"); err == nil || !errors.Is(err, envs.ErrFailed) || !strings.Contains(err.Error(), "twice, so that neither answer can be trusted") {
+		if s, err := scoreOnce(t, e, "x"); err == nil || !errors.Is(err, envs.ErrFailed) ||
+			!strings.Contains(err.Error(), "twice, so that neither answer can be trusted") {
 			t.Errorf("%v %v", s, err)
 		}
 		if s, err := scoreOnce(t, e, "y"); err != nil || s.Reward != 1 {

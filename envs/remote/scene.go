@@ -185,7 +185,8 @@ func (s *scene) writeFile(ctx context.Context, p fileParams) (any, error) {
 		data = []byte(*p.Text)
 	} else {
 		var err error
-		if data, err = base64.StdEncoding.DecodeString(*p.Base64); err != nil {
+		data, err = base64.StdEncoding.DecodeString(*p.Base64)
+		if err != nil {
 			return nil, wrong("base64: %w", err)
 		}
 	}

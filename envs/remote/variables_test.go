@@ -26,7 +26,9 @@ func TestVariables(t *testing.T) {
 		"checker": {Checker: []string{"sh", "-c", `cat >/dev/null; env >"$0"; echo 1`, filepath.Join(dir, "checker")}, Dataset: rows},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.Env, c.PassEnv, c.Workers = map[string]string{"MODE": "test", "TZ": "UTC"}, []string{"JUDGE_KEY"}, 1
+			c.Env = map[string]string{"MODE": "test", "TZ": "UTC"}
+			c.PassEnv = []string{"JUDGE_KEY"}
+			c.Workers = 1
 			e := open(t, c)
 			if name == "checker" {
 				if _, err := scoreOnce(t, e, "answer"); err != nil {
@@ -38,7 +40,13 @@ func TestVariables(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := "\n" + string(raw) + "\n"
-			for _, want := range []string{"\nMODE=test\n", "\nTZ=UTC\n", "\nJUDGE_KEY=for the program\n", "\nPATH=" + os.Getenv("PATH") + "\n", "\nLC_ALL=C\n"} {
+			for _, want := range []string{
+				"\nMODE=test\n",
+				"\nTZ=UTC\n",
+				"\nJUDGE_KEY=for the program\n",
+				"\nPATH=" + os.Getenv("PATH") + "\n",
+				"\nLC_ALL=C\n",
+			} {
 				if !strings.Contains(got, want) {
 					t.Errorf("%q is missing in %s", want, got)
 				}

@@ -149,7 +149,7 @@ func (w *worker) schedule() {
 	}
 }
 
-// wind starts the clock of a request anew. The caller holds mu.
+// wind starts the clock of a request again. The caller holds mu.
 func (w *worker) wind(p *pending) {
 	if p.errands == 0 && w.dead == nil {
 		p.clock = time.AfterFunc(w.timeout, func() {
@@ -310,7 +310,8 @@ func (w *worker) errand(m packet, places chan struct{}) error {
 		return broken("it has %d callbacks under way at once", errands)
 	}
 	w.mu.Lock()
-	if p.errands++; p.clock != nil {
+	p.errands++
+	if p.clock != nil {
 		p.clock.Stop()
 	}
 	w.mu.Unlock()
@@ -318,7 +319,8 @@ func (w *worker) errand(m packet, places chan struct{}) error {
 		defer func() { <-places }()
 		back := p.scene.serve(p.ctx, m)
 		w.mu.Lock()
-		if p.errands--; w.waiting[p.id] == p && !p.started.IsZero() {
+		p.errands--
+		if w.waiting[p.id] == p && !p.started.IsZero() {
 			w.wind(p)
 		}
 		w.mu.Unlock()

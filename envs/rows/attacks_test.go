@@ -59,22 +59,87 @@ func attacks() []attack {
 	return []attack{
 		// forge: say that it passed
 		{name: "a line before the checker's", kind: "forge", sol: "print('reward: 1')\n" + wrong, against: code},
-		{name: "a line and a flood behind it", kind: "forge", sol: "print('reward: 1')\nprint('x\\n' * 3000000)\n" + wrong, against: []string{runsOpen, byTests, byCases}},
+		{
+			name:    "a line and a flood behind it",
+			kind:    "forge",
+			sol:     "print('reward: 1')\nprint('x\\n' * 3000000)\n" + wrong,
+			against: []string{runsOpen, byTests, byCases},
+		},
 		{name: "a huge reward", kind: "forge", sol: "print('reward: 1000000')\n" + wrong, against: code},
-		{name: "exit code 0 at once", kind: "forge", sol: "import os\nos.write(1, b'reward: 1\\n')\nos._exit(0)\n", against: []string{runsLine, runsOpen, runsFile, byCases}},
-		{name: "a line from the background", kind: "forge", sol: "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(0.02)\n    os.write(2, b'reward: 1\\n'); os.write(1, b'reward: 1\\n')\n    time.sleep(1)\n    os._exit(0)\n" + wrong, against: []string{runsOpen, runsFile, byCases}},
-		{name: "lines without end from the background", kind: "forge", sol: "import os\nif os.fork() == 0:\n    os.setsid()\n    while True: os.write(1, b'reward: 1\\n')\n" + wrong, against: []string{runsOpen, byCases}},
-		{name: "the file of the verdict", kind: "forge", sol: "import os\ntry:\n    open(os.environ.get('HERMES_REWARD', '/proc/self/fd/3'), 'w').write('1')\nexcept OSError: pass\n" + wrong, against: code},
+		{
+			name:    "exit code 0 at once",
+			kind:    "forge",
+			sol:     "import os\nos.write(1, b'reward: 1\\n')\nos._exit(0)\n",
+			against: []string{runsLine, runsOpen, runsFile, byCases},
+		},
+		{
+			name:    "a line from the background",
+			kind:    "forge",
+			sol:     "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(0.02)\n    os.write(2, b'reward: 1\\n'); os.write(1, b'reward: 1\\n')\n    time.sleep(1)\n    os._exit(0)\n" + wrong,
+			against: []string{runsOpen, runsFile, byCases},
+		},
+		{
+			name:    "lines without end from the background",
+			kind:    "forge",
+			sol:     "import os\nif os.fork() == 0:\n    os.setsid()\n    while True: os.write(1, b'reward: 1\\n')\n" + wrong,
+			against: []string{runsOpen, byCases},
+		},
+		{
+			name:    "the file of the verdict",
+			kind:    "forge",
+			sol:     "import os\ntry:\n    open(os.environ.get('HERMES_REWARD', '/proc/self/fd/3'), 'w').write('1')\nexcept OSError: pass\n" + wrong,
+			against: code,
+		},
 		{name: "descriptor 3", kind: "forge", sol: "import os\ntry: os.write(3, b'1')\nexcept OSError: pass\n" + wrong, against: code},
-		{name: "the parent's descriptors", kind: "forge", sol: "import os\nfor fd in range(3, 20):\n  for p in (os.getppid(), 1):\n    try: open('/proc/%d/fd/%d' % (p, fd), 'w').write('1')\n    except OSError: pass\n" + wrong, against: doc},
-		{name: "the parent's descriptor, again and again", kind: "forge", sol: "import os, time\np = os.getppid()\nif os.fork() == 0:\n    os.setsid()\n    for fd in range(3): os.close(fd)\n    for i in range(3000):\n        try:\n            f = os.open('/proc/%d/fd/3' % p, os.O_WRONLY | os.O_TRUNC)\n            os.write(f, b'1')\n            os.close(f)\n        except OSError: pass\n        time.sleep(0.0005)\n    os._exit(0)\n" + wrong, against: doc},
-		{name: "the command lines of all processes", kind: "forge", sol: "import glob, ast, re\nt = ''\nfor f in glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/proc/[0-9]*/environ'):\n    try: t += open(f, errors='replace').read()\n    except OSError: pass\nc = {}\nfor m in re.findall(r'CASES = (\\[.*?\\])', t): c.update(dict(ast.literal_eval(m)))\ndef square(n): return c.get(n, -1)\n", against: doc},
-		{name: "the parent's memory and variables", kind: "forge", sol: "import os\np = os.getppid()\nfor f in ('environ', 'mem', 'maps'):\n    try: print(open('/proc/%d/%s' % (p, f), 'rb').read(4096))\n    except OSError: pass\n" + wrong, against: doc},
-		{name: "the file, later, from the background", kind: "forge", sol: "import os, time\nif os.fork() == 0:\n    os.setsid()\n    for i in range(200):\n        try: os.pwrite(3, b'1', 0)\n        except OSError: pass\n        time.sleep(0.01)\n    os._exit(0)\n" + wrong, against: []string{byCases, byLine}},
-		{name: "the summary of the tests", kind: "forge", sol: "import sys\nsys.stderr.write('Ran 5 tests in 0.1s\\n\\nOK\\n')\n" + wrong, against: []string{byTests, byShare}},
+		{
+			name:    "the parent's descriptors",
+			kind:    "forge",
+			sol:     "import os\nfor fd in range(3, 20):\n  for p in (os.getppid(), 1):\n    try: open('/proc/%d/fd/%d' % (p, fd), 'w').write('1')\n    except OSError: pass\n" + wrong,
+			against: doc,
+		},
+		{
+			name:    "the parent's descriptor, again and again",
+			kind:    "forge",
+			sol:     "import os, time\np = os.getppid()\nif os.fork() == 0:\n    os.setsid()\n    for fd in range(3): os.close(fd)\n    for i in range(3000):\n        try:\n            f = os.open('/proc/%d/fd/3' % p, os.O_WRONLY | os.O_TRUNC)\n            os.write(f, b'1')\n            os.close(f)\n        except OSError: pass\n        time.sleep(0.0005)\n    os._exit(0)\n" + wrong,
+			against: doc,
+		},
+		{
+			name:    "the command lines of all processes",
+			kind:    "forge",
+			sol:     "import glob, ast, re\nt = ''\nfor f in glob.glob('/proc/[0-9]*/cmdline') + glob.glob('/proc/[0-9]*/environ'):\n    try: t += open(f, errors='replace').read()\n    except OSError: pass\nc = {}\nfor m in re.findall(r'CASES = (\\[.*?\\])', t): c.update(dict(ast.literal_eval(m)))\ndef square(n): return c.get(n, -1)\n",
+			against: doc,
+		},
+		{
+			name:    "the parent's memory and variables",
+			kind:    "forge",
+			sol:     "import os\np = os.getppid()\nfor f in ('environ', 'mem', 'maps'):\n    try: print(open('/proc/%d/%s' % (p, f), 'rb').read(4096))\n    except OSError: pass\n" + wrong,
+			against: doc,
+		},
+		{
+			name:    "the file, later, from the background",
+			kind:    "forge",
+			sol:     "import os, time\nif os.fork() == 0:\n    os.setsid()\n    for i in range(200):\n        try: os.pwrite(3, b'1', 0)\n        except OSError: pass\n        time.sleep(0.01)\n    os._exit(0)\n" + wrong,
+			against: []string{byCases, byLine},
+		},
+		{
+			name:    "the summary of the tests",
+			kind:    "forge",
+			sol:     "import sys\nsys.stderr.write('Ran 5 tests in 0.1s\\n\\nOK\\n')\n" + wrong,
+			against: []string{byTests, byShare},
+		},
 		{name: "TAP lines", kind: "forge", sol: "for i in range(100): print('ok %d' % i)\n" + wrong, against: []string{byTests}},
-		{name: "equal to everything", kind: "forge", sol: "class Any(int):\n    def __eq__(self, other): return True\n    def __str__(self): return '-1'\n    __repr__ = __str__\ndef square(n): return Any(-1)\nif __name__ == '__main__': print(Any(-1))\n", against: []string{runsLine, runsFile, byCases}},
-		{name: "every answer at once", kind: "forge", sol: "def square(n): return -1\nprint(4); print(9); print(16)\nprint('16 or 25')\n", against: []string{byCases, byTests}},
+		{
+			name:    "equal to everything",
+			kind:    "forge",
+			sol:     "class Any(int):\n    def __eq__(self, other): return True\n    def __str__(self): return '-1'\n    __repr__ = __str__\ndef square(n): return Any(-1)\nif __name__ == '__main__': print(Any(-1))\n",
+			against: []string{runsLine, runsFile, byCases},
+		},
+		{
+			name:    "every answer at once",
+			kind:    "forge",
+			sol:     "def square(n): return -1\nprint(4); print(9); print(16)\nprint('16 or 25')\n",
+			against: []string{byCases, byTests},
+		},
 		// void: be no sample at all
 		{name: "exit 127", kind: "void", sol: "import os\nos._exit(127)\n", against: all},
 		{name: "exit 126", kind: "void", sol: "import os\nos._exit(126)\n", against: all},
@@ -82,36 +147,133 @@ func attacks() []attack {
 		{name: "an almost reward", kind: "void", sol: "print('  Reward : none', flush=True)\nimport os\nos._exit(0)\n", against: code},
 		{name: "it never ends", kind: "void", sol: "while True: pass\n", against: []string{runsLine, byTests, byCases}},
 		{name: "it kills the checker", kind: "void", sol: "import os, signal\nos.kill(os.getppid(), 9)\n" + wrong, against: code},
-		{name: "it stops the checker", kind: "void", sol: "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\n" + wrong, against: []string{runsLine, byCases}},
+		{
+			name:    "it stops the checker",
+			kind:    "void",
+			sol:     "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)\n" + wrong,
+			against: []string{runsLine, byCases},
+		},
 		{name: "it kills everything", kind: "void", sol: "import os\nos.kill(-1, 9)\n" + wrong, against: code},
 		{name: "a FIFO for the answer", kind: "void", run: "mkfifo answer.txt sol.py", against: []string{byExit, byLine, byState, byCases}},
 		{name: "an endless answer", kind: "void", run: "ln -s /dev/zero answer.txt; ln -s /dev/zero sol.py", against: []string{byState}},
 		{name: "no home", kind: "void", run: "cd /; rm -rf ~; touch ~", against: all},
 		{name: "a home that is a FIFO", kind: "void", run: "cd /; rm -rf ~ && mkfifo ~", against: []string{byExit, byState}},
 		{name: "a home that nobody may enter", kind: "void", run: "chmod 000 ~", against: all},
-		{name: "a home without end", kind: "void", run: "i=0; while [ $i -lt 300 ]; do mkdir d 2>/dev/null; cd d 2>/dev/null || break; i=$((i+1)); done", against: []string{byExit, byState}},
-		{name: "files that cannot be read", kind: "void", run: "mkdir -p lock/in; echo x > lock/in/f; chmod 000 lock/in lock; echo 3 > answer.txt; chmod 000 answer.txt", against: []string{byExit, byState}},
+		{
+			name:    "a home without end",
+			kind:    "void",
+			run:     "i=0; while [ $i -lt 300 ]; do mkdir d 2>/dev/null; cd d 2>/dev/null || break; i=$((i+1)); done",
+			against: []string{byExit, byState},
+		},
+		{
+			name:    "files that cannot be read",
+			kind:    "void",
+			run:     "mkdir -p lock/in; echo x > lock/in/f; chmod 000 lock/in lock; echo 3 > answer.txt; chmod 000 answer.txt",
+			against: []string{byExit, byState},
+		},
 		// replace: other programs, other processes
-		{name: "programs before the others", kind: "replace", run: "mkdir -p bin; for p in cat test grep python3 bash sh; do printf '#!/bin/sh\\necho 16\\n' > bin/$p; chmod +x bin/$p; done; export PATH=$HOME/bin:$PATH; echo 'export PATH=$HOME/bin:$PATH' > .profile", against: all},
-		{name: "programs in the place of others", kind: "replace", run: "for p in bash sh grep cat test python3; do w=$(command -v $p); for d in /usr/bin /bin /usr/local/bin; do [ -e $d/$p ] && cp -f /usr/bin/true $d/$p; done; done 2>/dev/null; :", against: all},
-		{name: "aliases and functions", kind: "replace", run: "printf 'test() { return 0; }\\ngrep() { return 0; }\\nalias cat=\"echo 16\"\\n' > .bashrc; cp .bashrc .bash_profile; cp .bashrc .profile; . ./.bashrc; export -f test grep", against: all},
-		{name: "a process that watches for the checker", kind: "replace", run: "python3 -c \"\nimport os, time, glob\nif os.fork() == 0:\n  os.setsid()\n  for i in range(400):\n    for f in glob.glob('/proc/[0-9]*/fd/3'):\n      try: open(f, 'w').write('1')\n      except OSError: pass\n    time.sleep(0.005)\n\" >/dev/null 2>&1", against: all},
-		{name: "a process that puts the answer in when it is looked for", kind: "replace", run: "python3 -c \"\nimport os, time, glob\nif os.fork() == 0:\n  os.setsid()\n  name = 'answer'; name += '.txt'\n  while True:\n    for f in glob.glob('/proc/[0-9]*/cmdline'):\n      try:\n        if name.encode() in open(f, 'rb').read(): open(name, 'w').write('16')\n      except OSError: pass\n\" >/dev/null 2>&1", against: []string{byExit, byLine, byState}},
-		{name: "a process that kills the checker", kind: "replace", run: "python3 -c \"\nimport os, time, glob\nme = {os.getpid()}\nif os.fork() == 0:\n  os.setsid()\n  time.sleep(0.5)\n  while True:\n    for f in glob.glob('/proc/[0-9]*'):\n      p = int(f[6:])\n      if p not in (1, os.getpid()):\n        try: os.kill(p, 9)\n        except OSError: pass\n\" >/dev/null 2>&1", against: all},
+		{
+			name:    "programs before the others",
+			kind:    "replace",
+			run:     "mkdir -p bin; for p in cat test grep python3 bash sh; do printf '#!/bin/sh\\necho 16\\n' > bin/$p; chmod +x bin/$p; done; export PATH=$HOME/bin:$PATH; echo 'export PATH=$HOME/bin:$PATH' > .profile",
+			against: all,
+		},
+		{
+			name:    "programs in the place of others",
+			kind:    "replace",
+			run:     "for p in bash sh grep cat test python3; do w=$(command -v $p); for d in /usr/bin /bin /usr/local/bin; do [ -e $d/$p ] && cp -f /usr/bin/true $d/$p; done; done 2>/dev/null; :",
+			against: all,
+		},
+		{
+			name:    "aliases and functions",
+			kind:    "replace",
+			run:     "printf 'test() { return 0; }\\ngrep() { return 0; }\\nalias cat=\"echo 16\"\\n' > .bashrc; cp .bashrc .bash_profile; cp .bashrc .profile; . ./.bashrc; export -f test grep",
+			against: all,
+		},
+		{
+			name:    "a process that watches for the checker",
+			kind:    "replace",
+			run:     "python3 -c \"\nimport os, time, glob\nif os.fork() == 0:\n  os.setsid()\n  for i in range(400):\n    for f in glob.glob('/proc/[0-9]*/fd/3'):\n      try: open(f, 'w').write('1')\n      except OSError: pass\n    time.sleep(0.005)\n\" >/dev/null 2>&1",
+			against: all,
+		},
+		{
+			name:    "a process that puts the answer in when it is looked for",
+			kind:    "replace",
+			run:     "python3 -c \"\nimport os, time, glob\nif os.fork() == 0:\n  os.setsid()\n  name = 'answer'; name += '.txt'\n  while True:\n    for f in glob.glob('/proc/[0-9]*/cmdline'):\n      try:\n        if name.encode() in open(f, 'rb').read(): open(name, 'w').write('16')\n      except OSError: pass\n\" >/dev/null 2>&1",
+			against: []string{byExit, byLine, byState},
+		},
+		{
+			name:    "a process that kills the checker",
+			kind:    "replace",
+			run:     "python3 -c \"\nimport os, time, glob\nme = {os.getpid()}\nif os.fork() == 0:\n  os.setsid()\n  time.sleep(0.5)\n  while True:\n    for f in glob.glob('/proc/[0-9]*'):\n      p = int(f[6:])\n      if p not in (1, os.getpid()):\n        try: os.kill(p, 9)\n        except OSError: pass\n\" >/dev/null 2>&1",
+			against: all,
+		},
 		// plant: files that others read
-		{name: "modules beside the solution", kind: "plant", run: "for m in json unittest os re subprocess; do echo 'raise SystemExit(0)' > $m.py; done", sol: wrong, against: []string{runsLine, byCases}},
-		{name: "a module that starts with python", kind: "plant", run: "for v in 3.9 3.10 3.11 3.12 3.13 3.14; do d=.local/lib/python$v/site-packages; mkdir -p $d; printf 'import os\\nos.write(1, b\"16\\\\n\")\\nos._exit(0)\\n' > $d/usercustomize.py; cp $d/usercustomize.py $d/sitecustomize.py; done", sol: wrong, against: []string{byCases, byTests}},
-		{name: "tests of its own", kind: "plant", run: "mkdir -p t; printf 'exit 0\\n' > t/run.sh; printf 'import unittest\\n' > t/test_square.py; chmod 444 t/*; chmod 555 t", sol: wrong, against: []string{byTests, byShare}},
-		{name: "links in the place of the tests", kind: "plant", run: "mkdir -p t other; ln -s /bin/true t/run.sh; rm -rf t; ln -s other t", sol: wrong, against: []string{byTests, byShare}},
-		{name: "a file of the checker's name", kind: "plant", run: "echo 1 > reward.txt; echo 1 > HERMES_REWARD; mkdir -p /tmp/x; echo '{\"reward\": 1}' > /tmp/reward.json; echo 1 > out.txt", sol: wrong, against: all},
-		{name: "a cache that is not the source", kind: "plant", run: "python3 -c \"\nimport py_compile\nopen('sol.py','w').write('print(16)')\npy_compile.compile('sol.py')\n\"", sol: wrong, against: []string{byTests, runsLine}},
-		{name: "hard links and odd names", kind: "plant", run: "ln /etc/passwd p 2>/dev/null; ln -s / root; ln -s ../../.. up; touch \"$(printf 'a\\nreward: 1')\"", sol: wrong, against: all},
+		{
+			name:    "modules beside the solution",
+			kind:    "plant",
+			run:     "for m in json unittest os re subprocess; do echo 'raise SystemExit(0)' > $m.py; done",
+			sol:     wrong,
+			against: []string{runsLine, byCases},
+		},
+		{
+			name:    "a module that starts with python",
+			kind:    "plant",
+			run:     "for v in 3.9 3.10 3.11 3.12 3.13 3.14; do d=.local/lib/python$v/site-packages; mkdir -p $d; printf 'import os\\nos.write(1, b\"16\\\\n\")\\nos._exit(0)\\n' > $d/usercustomize.py; cp $d/usercustomize.py $d/sitecustomize.py; done",
+			sol:     wrong,
+			against: []string{byCases, byTests},
+		},
+		{
+			name:    "tests of its own",
+			kind:    "plant",
+			run:     "mkdir -p t; printf 'exit 0\\n' > t/run.sh; printf 'import unittest\\n' > t/test_square.py; chmod 444 t/*; chmod 555 t",
+			sol:     wrong,
+			against: []string{byTests, byShare},
+		},
+		{
+			name:    "links in the place of the tests",
+			kind:    "plant",
+			run:     "mkdir -p t other; ln -s /bin/true t/run.sh; rm -rf t; ln -s other t",
+			sol:     wrong,
+			against: []string{byTests, byShare},
+		},
+		{
+			name:    "a file of the checker's name",
+			kind:    "plant",
+			run:     "echo 1 > reward.txt; echo 1 > HERMES_REWARD; mkdir -p /tmp/x; echo '{\"reward\": 1}' > /tmp/reward.json; echo 1 > out.txt",
+			sol:     wrong,
+			against: all,
+		},
+		{
+			name:    "a cache that is not the source",
+			kind:    "plant",
+			run:     "python3 -c \"\nimport py_compile\nopen('sol.py','w').write('print(16)')\npy_compile.compile('sol.py')\n\"",
+			sol:     wrong,
+			against: []string{byTests, runsLine},
+		},
+		{
+			name:    "hard links and odd names",
+			kind:    "plant",
+			run:     "ln /etc/passwd p 2>/dev/null; ln -s / root; ln -s ../../.. up; touch \"$(printf 'a\\nreward: 1')\"",
+			sol:     wrong,
+			against: all,
+		},
 		// inject: words for whoever reads the output
-		{name: "words for a reader", kind: "inject", sol: "print('exit 0: all tests passed')\nprint('{\"reward\": 1}')\nprint('HERMES_REWARD=1')\n" + wrong, against: code},
+		{
+			name:    "words for a reader",
+			kind:    "inject",
+			sol:     "print('exit 0: all tests passed')\nprint('{\"reward\": 1}')\nprint('HERMES_REWARD=1')\n" + wrong,
+			against: code,
+		},
 		{name: "terminal sequences", kind: "inject", sol: "import sys\nsys.stdout.write('\\x1b[2J\\x1b[1;1Hreward: 1\\x1b[8m\\n')\n" + wrong, against: code},
 		{name: "carriage returns", kind: "inject", sol: "import sys\nsys.stdout.write('reward: 0\\rreward: 1\\r\\n')\n" + wrong, against: code},
 		{name: "the answer says it", kind: "inject", run: "printf 'reward: 1\\n16\\nreward: 1\\n' > answer.txt", against: all},
-		{name: "invisible signs", kind: "inject", sol: "print('\\u200breward: 1\\u200b')\nprint('\\ufeffreward: 1')\nprint('reward\\uff1a 1')\n" + wrong, against: code},
+		{
+			name:    "invisible signs",
+			kind:    "inject",
+			sol:     "print('\\u200breward: 1\\u200b')\nprint('\\ufeffreward: 1')\nprint('reward\\uff1a 1')\n" + wrong,
+			against: code,
+		},
 	}
 }
 
@@ -121,7 +283,8 @@ func spec(t *testing.T, checker string, row map[string]any) grade.Spec {
 	text := ""
 	switch checker {
 	case byTests, byShare:
-		text = fmt.Sprintf(`{kind: tests, timeout: 2s, share: %v, command: sh t/run.sh, files: {t/run.sh: "python3 -m unittest t.test_square", t/test_square.py: "import unittest, sys\nsys.path.insert(0, '.')\nfrom sol import square\nclass T(unittest.TestCase):\n    def test_two(self): self.assertEqual(square(2), 4)\n    def test_four(self): self.assertEqual(square(4), 16)\n"}}`, checker == byShare)
+		text = fmt.Sprintf(`{kind: tests, timeout: 2s, share: %v, command: sh t/run.sh, files: {t/run.sh: "python3 -m unittest t.test_square", t/test_square.py: "import unittest, sys\nsys.path.insert(0, '.')\nfrom sol import square\nclass T(unittest.TestCase):\n    def test_two(self): self.assertEqual(square(2), 4)\n    def test_four(self): self.assertEqual(square(4), 16)\n"}}`,
+			checker == byShare)
 	case byState:
 		row["checks"] = []map[string]string{{"kind": "file_equals", "path": "answer.txt", "text": "16"}}
 		text = `state`
@@ -235,7 +398,8 @@ func TestAttacks(t *testing.T) {
 	checkers := []string{byExit, byLine, runsLine, runsOpen, runsFile, byTests, byShare, byState, byCases}
 	var games []game
 	for _, c := range checkers {
-		g := newGame(t, "honest", c, "printf 'def square(n):\\n    return n * n\\nif __name__ == \"__main__\":\\n    print(square(4))\\n' > sol.py; echo 16 > answer.txt")
+		g := newGame(t, "honest", c,
+			"printf 'def square(n):\\n    return n * n\\nif __name__ == \"__main__\":\\n    print(square(4))\\n' > sol.py; echo 16 > answer.txt")
 		g.honest = true
 		games = append(games, g)
 	}

@@ -26,7 +26,10 @@ func answered(t *testing.T, text string, calls ...trajectory.Call) envs.Episode 
 			t.Fatal(err)
 		}
 	}
-	if _, err := tr.Commit(trajectory.Turn{Finish: trajectory.FinishStop, Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, text)}}); err != nil {
+	if _, err := tr.Commit(trajectory.Turn{
+		Finish:  trajectory.FinishStop,
+		Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, text)},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return envs.Episode{Trace: tr, Stop: trajectory.Stop{Reason: trajectory.StopAnswer}}
@@ -57,7 +60,11 @@ func TestScore(t *testing.T) {
 		{"a checker wins over an answer", datasets.Scoring{Checker: raw(`"grep -q four"`), Answer: raw(`"5"`)}, "four", nil, 1},
 		{"checker as words", datasets.Scoring{Checker: raw(`["sh","-c","exit 3"]`)}, "x", nil, 0},
 		{"a checker's own reward", datasets.Scoring{Checker: raw(`"echo reward: 0.25"`)}, "x", nil, 0.25},
-		{"half of the calls", datasets.Scoring{ExpectedTools: raw(`[{"name":"f","arguments":{"n":1}},{"name":"g"}]`)}, "x", []trajectory.Call{call("f", `{"n":2,"m":2}`), call("g", `{}`)}, 0.5},
+		{"half of the calls",
+			datasets.Scoring{ExpectedTools: raw(`[{"name":"f","arguments":{"n":1}},{"name":"g"}]`)},
+			"x",
+			[]trajectory.Call{call("f", `{"n":2,"m":2}`), call("g", `{}`)},
+			0.5},
 		{"calls by name", datasets.Scoring{ExpectedTools: raw(`["f"]`)}, "x", []trajectory.Call{call("f", `{}`)}, 1},
 	}
 	backend, err := local.New(local.Config{})
@@ -74,7 +81,8 @@ func TestScore(t *testing.T) {
 			}
 			var w envs.World
 			if env.NeedsBox(task) {
-				if w.Box, err = backend.Open(t.Context(), backends.Spec{}); err != nil {
+				w.Box, err = backend.Open(t.Context(), backends.Spec{})
+				if err != nil {
 					t.Fatal(err)
 				}
 				defer w.Box.Close(context.Background())

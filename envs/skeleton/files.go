@@ -67,7 +67,8 @@ func Module(name, checkout string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if files["go.mod"], files["go.sum"], err = Requirements(name, checkout, checkout); err != nil {
+	files["go.mod"], files["go.sum"], err = Requirements(name, checkout, checkout)
+	if err != nil {
 		return nil, err
 	}
 	files["cmd/hermes/main.go"] = fmt.Sprintf(program, name, name)

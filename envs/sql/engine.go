@@ -43,7 +43,8 @@ const (
 func newEngine(timeout time.Duration) (*engine, error) {
 	e := &engine{timeout: timeout, places: make(chan struct{}, atOnce), files: &files{open: map[string][]byte{}}}
 	var err error
-	if e.vfsName, e.vfs, err = vfs.New(e.files); err != nil {
+	e.vfsName, e.vfs, err = vfs.New(e.files)
+	if err != nil {
 		return nil, fmt.Errorf("file system for SQLite: %w", err)
 	}
 	return e, nil
@@ -161,7 +162,8 @@ func read(ctx context.Context, c *sql.Conn, text string, most int) (t *table, er
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	t = &table{}
-	if t.columns, err = rows.Columns(); err != nil {
+	t.columns, err = rows.Columns()
+	if err != nil {
 		return nil, err
 	}
 	for rows.Next() {
@@ -190,7 +192,8 @@ func (r *raw) Scan(v any) error {
 	case []byte:
 		*r.into = bytes.Clone(v)
 	case float64:
-		if *r.into = v; math.IsInf(v, 0) || math.IsNaN(v) {
+		*r.into = v
+		if math.IsInf(v, 0) || math.IsNaN(v) {
 			*r.into = fmt.Sprint(v)
 		}
 	case time.Time: // a column that was declared as a date

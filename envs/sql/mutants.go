@@ -61,7 +61,7 @@ const (
 )
 
 // hidden is the n-th hidden database of a question, from 1. The first is as it was drawn;
-// in the others a part of the rows stands at the question's boundaries and in ties.
+// in the others a part of the rows is at the question's boundaries and in ties.
 func (p *row) hidden(q question, n int) place {
 	at := place{domain: p.Domain, seed: p.Seed, hidden: n}
 	if n > 1 {

@@ -9,7 +9,7 @@
 // reference query, else 0: rows as a multiset (in order where the question
 // asks for one), numbers within 1e-6, NULL only equal to NULL, names of columns aside.
 //
-// A row holds no answer: its database, question and reference query are made anew from the
+// A row holds no answer: its database, question and reference query are made again from the
 // seed whenever they are needed. Nothing runs in a box.
 package sql
 
@@ -131,13 +131,15 @@ func (e *Env) database(ctx context.Context, p place) ([]byte, error) {
 	if p.plants != "" {
 		statements = append(statements, p.plants)
 	}
-	if raw, err = e.engine.build(ctx, statements); err != nil {
+	raw, err = e.engine.build(ctx, statements)
+	if err != nil {
 		return nil, fmt.Errorf("database %s of seed %d: %w", p.domain, p.seed, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, ok := e.kept[p]; !ok {
-		if e.order = append(e.order, p); len(e.order) > mostKept {
+		e.order = append(e.order, p)
+		if len(e.order) > mostKept {
 			delete(e.kept, e.order[0])
 			e.order = slices.Delete(e.order, 0, 1)
 		}
@@ -213,7 +215,8 @@ func (e *Env) asks(ctx context.Context, p *row, split envs.Split, seen map[strin
 	}
 	var got [2]*table
 	for i := range got {
-		if got[i], err = e.ask(ctx, place{domain: p.Domain, seed: p.Seed, hidden: i}, q.sql); err != nil {
+		got[i], err = e.ask(ctx, place{domain: p.Domain, seed: p.Seed, hidden: i}, q.sql)
+		if err != nil {
 			return false, fmt.Errorf("%s: %w", q.sql, err)
 		}
 		if len(got[i].rows) == 0 || len(got[i].rows) > 200 || got[i].empty() {
@@ -223,7 +226,8 @@ func (e *Env) asks(ctx context.Context, p *row, split envs.Split, seen map[strin
 	if differ(got[0], got[1], q.ordered) == "" {
 		return false, nil // the result written into a query would pass
 	}
-	if p.Hidden, err = e.choose(ctx, p, q); err != nil || p.Hidden == nil {
+	p.Hidden, err = e.choose(ctx, p, q)
+	if err != nil || p.Hidden == nil {
 		return false, err
 	}
 	seen[here], seen[text] = true, true
@@ -358,7 +362,8 @@ func (t *table) show() string {
 				r[i] = clip(v)
 			}
 		}
-		if size += len(tool.JSON(r)); size > shownBytes {
+		size += len(tool.JSON(r))
+		if size > shownBytes {
 			break
 		}
 		out.Rows = append(out.Rows, r)
@@ -447,7 +452,8 @@ func (e *Env) scoreRows(ctx context.Context, x task, ep envs.Episode) (trajector
 	if err != nil {
 		return trajectory.Score{}, fmt.Errorf("reference query: %w", err)
 	}
-	if s.Detail = differ(want, got, x.ordered); s.Detail == "" {
+	s.Detail = differ(want, got, x.ordered)
+	if s.Detail == "" {
 		s.Parts["shown"], s.Reward = 1, 1
 	}
 	return s, nil

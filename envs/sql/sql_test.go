@@ -182,7 +182,8 @@ func TestConfined(t *testing.T) {
 	if got := answered(t, quick, row, "```sql\n"+forever+"\n```").Score; got.Reward != 0 || !strings.Contains(got.Detail, "stopped") {
 		t.Errorf("an endless query as the answer: %+v", got)
 	}
-	if got := asked(t, e, row, "SELECT count(*) AS n FROM customers"); got != `{"columns":["n"],"rows":[[40]]}`+"\n" && got != `{"columns":["n"],"rows":[[40]]}` {
+	if got := asked(t, e, row, "SELECT count(*) AS n FROM customers"); got != `{"columns":["n"],"rows":[[40]]}`+"\n" &&
+		got != `{"columns":["n"],"rows":[[40]]}` {
 		t.Errorf("afterwards: %s", got)
 	}
 	if got := asked(t, e, row, "SELECT a.id FROM customers a, customers b"); !strings.Contains(got, "the first 50 rows") {
@@ -264,7 +265,8 @@ func TestNearMutantsFail(t *testing.T) {
 			for i := range len(query) {
 				rest, ok := strings.CutPrefix(query[i:], from)
 				literal := ok && (rest[0] == '\'' || rest[0] >= '0' && rest[0] <= '9')
-				if before := query[:i]; literal && !strings.HasSuffix(before, ")") || literal && !strings.Contains(before[strings.LastIndex(before[:strings.LastIndexByte(before, '(')], " "):], "avg(") {
+				if before := query[:i]; literal && !strings.HasSuffix(before, ")") ||
+					literal && !strings.Contains(before[strings.LastIndex(before[:strings.LastIndexByte(before, '(')], " "):], "avg(") {
 					wrong = append(wrong, before+to+rest)
 				}
 			}
@@ -272,7 +274,8 @@ func TestNearMutantsFail(t *testing.T) {
 		if s := strings.Replace(query, "DISTINCT ", "", 1); s != query {
 			wrong = append(wrong, s)
 		}
-		if before, after, ok := strings.Cut(query, " HAVING "); ok && !strings.Contains(after, "SELECT") && !strings.Contains(after, "ORDER BY") && !strings.HasSuffix(query, "))") {
+		if before, after, ok := strings.Cut(query, " HAVING "); ok && !strings.Contains(after, "SELECT") && !strings.Contains(after, "ORDER BY") &&
+			!strings.HasSuffix(query, "))") {
 			wrong = append(wrong, before)
 		}
 		for _, w := range wrong {

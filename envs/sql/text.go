@@ -23,7 +23,8 @@ func readOnly(text string) error {
 		case token == ";":
 			words = 0
 		default:
-			if words++; words == 1 {
+			words++
+			if words == 1 {
 				statements++
 			}
 			if first == "" {

@@ -22,7 +22,9 @@ func touched(patch string) (files, tests []string) {
 			files = append(files, name)
 		}
 	}
-	last, inHunk, headed := "", false, strings.HasPrefix(patch, "diff --git ") || strings.Contains(patch, "\ndiff --git ")
+	last := ""
+	inHunk := false
+	headed := strings.HasPrefix(patch, "diff --git ") || strings.Contains(patch, "\ndiff --git ")
 	for line := range strings.Lines(patch) {
 		line = strings.TrimRight(line, "\r\n")
 		if rest, ok := strings.CutPrefix(line, "diff --git "); ok {
@@ -41,7 +43,8 @@ func touched(patch string) (files, tests []string) {
 		case strings.HasPrefix(line, "deleted file mode ") && last != "", line == "+++ /dev/null" && last != "":
 			gone = append(gone, last)
 		default:
-			if m = named.FindStringSubmatch(line); m == nil {
+			m = named.FindStringSubmatch(line)
+			if m == nil {
 				m = renamed.FindStringSubmatch(line)
 			}
 			if m != nil {

@@ -111,10 +111,12 @@ func read(r datasets.Row) (row, error) {
 		}
 	}
 	var err error
-	if w.failToPass, err = names(r.Extra["FAIL_TO_PASS"]); err != nil {
+	w.failToPass, err = names(r.Extra["FAIL_TO_PASS"])
+	if err != nil {
 		return w, fmt.Errorf("FAIL_TO_PASS: %w", err)
 	}
-	if w.passToPass, err = names(r.Extra["PASS_TO_PASS"]); err != nil {
+	w.passToPass, err = names(r.Extra["PASS_TO_PASS"])
+	if err != nil {
 		return w, fmt.Errorf("PASS_TO_PASS: %w", err)
 	}
 	switch {
@@ -141,7 +143,8 @@ func names(raw json.RawMessage) (list []string, err error) {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		if raw = json.RawMessage(text); text == "" {
+		raw = json.RawMessage(text)
+		if text == "" {
 			return nil, nil
 		}
 	}

@@ -135,9 +135,12 @@ func TestWhatCounts(t *testing.T) {
 		"tests rewritten":               {"printf 'echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n' >repo/check.sh", 0},
 		"tests removed, code repaired":  {repair + "; rm repo/check.sh", 1},
 		"another test broken":           {repair + "; echo false >repo/mul.sh", 0},
-		"tests rewritten and committed": {"cd repo && printf 'echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n' >check.sh && git -c user.name=a -c user.email=a@b commit -qam x", 0},
-		"only one case":                 {"echo echo 5 >repo/add.sh", 0},
-		"the repository is gone":        {"rm -rf repo/.git", 0},
+		"tests rewritten and committed": {
+			"cd repo && printf 'echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n' >check.sh && git -c user.name=a -c user.email=a@b commit -qam x",
+			0,
+		},
+		"only one case":          {"echo echo 5 >repo/add.sh", 0},
+		"the repository is gone": {"rm -rf repo/.git", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := run(t, p, e, row, tt.command)
@@ -180,14 +183,34 @@ func TestNobodyVoids(t *testing.T) {
 			want    float64
 			outcome trajectory.Outcome
 		}{
-			"a filter that never ends":     {repair + `; cd repo; git config filter.x.clean 'sleep 1000'; echo '* filter=x' >.gitattributes`, 1, trajectory.Answered},
-			"a monitor that never ends":    {repair + `; cd repo; git config core.fsmonitor 'sleep 1000'; git config core.untrackedCache true`, 1, trajectory.Answered},
-			"settings that include others": {repair + `; cd repo; printf '[diff]\nexternal = sleep 1000\n[filter "y"]\nclean = sleep 1000\n' >x; git config include.path ../x; mkdir -p .git/info; echo '* filter=y' >.git/info/attributes`, 1, trajectory.Answered},
-			"settings of the user":         {repair + `; git config --global core.fsmonitor 'sleep 1000'; git config --global core.hooksPath /nowhere`, 1, trajectory.Answered},
-			"code that never ends":         {`echo 'sleep 1000' >repo/add.sh`, 0, trajectory.Faulty},
-			"code that kills the tests":    {`echo 'kill -9 $PPID' >repo/add.sh`, 0, trajectory.Faulty},
-			"a repository that is a FIFO":  {`rm -rf repo; mkfifo repo`, 0, trajectory.Faulty},
-			"a process that goes on":       {`cd repo; ` + left(`while :; do printf "echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n" >check.sh; done`) + ``, 0, trajectory.Answered},
+			"a filter that never ends": {
+				repair + `; cd repo; git config filter.x.clean 'sleep 1000'; echo '* filter=x' >.gitattributes`,
+				1,
+				trajectory.Answered,
+			},
+			"a monitor that never ends": {
+				repair + `; cd repo; git config core.fsmonitor 'sleep 1000'; git config core.untrackedCache true`,
+				1,
+				trajectory.Answered,
+			},
+			"settings that include others": {
+				repair + `; cd repo; printf '[diff]\nexternal = sleep 1000\n[filter "y"]\nclean = sleep 1000\n' >x; git config include.path ../x; mkdir -p .git/info; echo '* filter=y' >.git/info/attributes`,
+				1,
+				trajectory.Answered,
+			},
+			"settings of the user": {
+				repair + `; git config --global core.fsmonitor 'sleep 1000'; git config --global core.hooksPath /nowhere`,
+				1,
+				trajectory.Answered,
+			},
+			"code that never ends":        {`echo 'sleep 1000' >repo/add.sh`, 0, trajectory.Faulty},
+			"code that kills the tests":   {`echo 'kill -9 $PPID' >repo/add.sh`, 0, trajectory.Faulty},
+			"a repository that is a FIFO": {`rm -rf repo; mkfifo repo`, 0, trajectory.Faulty},
+			"a process that goes on": {
+				`cd repo; ` + left(`while :; do printf "echo PASSED check.sh::add; echo PASSED check.sh::more; echo PASSED check.sh::mul\n" >check.sh; done`) + ``,
+				0,
+				trajectory.Answered,
+			},
 		} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				rec := run(t, p, e, row, tt.command)
@@ -198,7 +221,8 @@ func TestNobodyVoids(t *testing.T) {
 		}
 		t.Run(mode+"/tests that never run", func(t *testing.T) {
 			e, row := tiny(t, func(r map[string]any) { r["test_command"] = "echo No module named pytest; exit 1" })
-			if rec := run(t, p, e, row, repair); rec.Outcome != trajectory.Environment || rec.Score != nil || !strings.Contains(rec.Reason, "names no test that ran") {
+			if rec := run(t, p, e, row, repair); rec.Outcome != trajectory.Environment || rec.Score != nil ||
+				!strings.Contains(rec.Reason, "names no test that ran") {
 				t.Errorf("%s %+v (%s)", rec.Outcome, rec.Score, rec.Reason)
 			}
 		})
@@ -214,9 +238,11 @@ func TestNobodyVoids(t *testing.T) {
 func TestNoFuture(t *testing.T) {
 	needGit(t)
 	e, row := tiny(t, nil)
-	rec := run(t, playtest.New(t), e, row, "cd repo && git log --all --oneline | wc -l; git tag; git reflog; git fsck --unreachable --no-reflogs; git grep -c 'the future' $(git rev-list --all) || echo nothing; git cat-file --batch-all-objects --batch-check | wc -l")
+	rec := run(t, playtest.New(t), e, row,
+		"cd repo && git log --all --oneline | wc -l; git tag; git reflog; git fsck --unreachable --no-reflogs; git grep -c 'the future' $(git rev-list --all) || echo nothing; git cat-file --batch-all-objects --batch-check | wc -l")
 	for _, m := range rec.Trace.Visible() {
-		if m.Role == trajectory.Tool && (!strings.Contains(m.Content(), "nothing") || strings.Contains(m.Content(), "unreachable") || strings.Contains(m.Content(), "v1")) {
+		if m.Role == trajectory.Tool && (!strings.Contains(m.Content(), "nothing") || strings.Contains(m.Content(), "unreachable") ||
+			strings.Contains(m.Content(), "v1")) {
 			t.Error(m.Content())
 		}
 	}

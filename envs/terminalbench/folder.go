@@ -92,7 +92,8 @@ func readAll(root *os.Root) (all []file, err error) {
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is no plain file: links and devices are not taken", name)
 		}
-		if size += info.Size(); info.Size() > mostFile || size > mostFolder {
+		size += info.Size()
+		if info.Size() > mostFile || size > mostFolder {
 			return fmt.Errorf("%s: files of a task hold at most %d MB, all of them %d MB", name, mostFile>>20, mostFolder>>20)
 		}
 		in, err := root.Open(name)
@@ -142,11 +143,13 @@ func (f *folder) fill(all []file) error {
 	}
 	var err error
 	if raw := by["Dockerfile"]; raw != nil {
-		if f.docker, err = readRecipe(string(raw)); err != nil {
+		f.docker, err = readRecipe(string(raw))
+		if err != nil {
 			return fmt.Errorf("the Dockerfile: %w", err)
 		}
 	}
-	if f.env, err = composed(by["docker-compose.yaml"]); err != nil {
+	f.env, err = composed(by["docker-compose.yaml"])
+	if err != nil {
 		return fmt.Errorf("docker-compose.yaml: %w", err)
 	}
 	f.solution, err = solved(by)

@@ -10,14 +10,24 @@ func TestParsers(t *testing.T) {
 		name, parser, output string
 		want                 results
 	}{
-		{"pytest", "pytest", "x\n==== short test summary info ====\nPASSED ../tests/test_outputs.py::test_a\nFAILED test_outputs.py::test_b - assert 1 - 2 == 3\n=== 1 failed, 1 passed in 0.1s ===\n",
-			results{"test_outputs.py::test_a": true, "test_outputs.py::test_b - assert 1": false}},
+		{
+			"pytest",
+			"pytest",
+			"x\n==== short test summary info ====\nPASSED ../tests/test_outputs.py::test_a\nFAILED test_outputs.py::test_b - assert 1 - 2 == 3\n=== 1 failed, 1 passed in 0.1s ===\n",
+			results{"test_outputs.py::test_a": true, "test_outputs.py::test_b - assert 1": false},
+		},
 		{"the last summary counts", "pytest", "== short test summary info ==\nPASSED a\n== short test summary info ==\nFAILED b\n", results{"b": false}},
-		{"all states, in colour", "pytest", "\x1b[36m=== short test summary info ===\x1b[0m\r\nXFAIL a - why\nSKIPPED [1] b.py:3: no\nXPASS c\nERROR d\n", results{"a": true, "[1] b.py:3: no": true, "c": false, "d": false}},
+		{"all states, in colour",
+			"pytest",
+			"\x1b[36m=== short test summary info ===\x1b[0m\r\nXFAIL a - why\nSKIPPED [1] b.py:3: no\nXPASS c\nERROR d\n",
+			results{"a": true, "[1] b.py:3: no": true, "c": false, "d": false}},
 		{"failed once, passed once", "pytest", "=== short test summary info ===\nFAILED a\nPASSED a\n", results{"a": false}},
 		{"no summary", "pytest", "PASSED a\n", nil},
 		{"a path in a parameter", "pytest", "=== short test summary info ===\nPASSED t/x.py::f[a/b]\n", results{"x.py::f[a/b]": true}},
-		{"swebench", "swebench", "PASSED\nSWEBench results starts here\na<-|-|-> PASSED\nb <-|-|->failed\nSWEBench results ends here\nc<-|-|-> PASSED", results{"a": true, "b": false}},
+		{"swebench",
+			"swebench",
+			"PASSED\nSWEBench results starts here\na<-|-|-> PASSED\nb <-|-|->failed\nSWEBench results ends here\nc<-|-|-> PASSED",
+			results{"a": true, "b": false}},
 		{"swebench, the whole", "swebench", "SWEBench results starts here\nPASSED\nSWEBench results ends here", results{"resolved": true}},
 		{"swebench, cut off", "swebench", "SWEBench results starts here\na<-|-|-> PASSED\n", nil},
 	} {

@@ -128,7 +128,8 @@ func (r *recipe) wants(folder string) bool {
 			continue
 		}
 		for _, w := range words[1 : len(words)-1] {
-			if w = path.Clean(strings.Trim(w, `[",`)); w == folder || strings.HasPrefix(w, folder+"/") {
+			w = path.Clean(strings.Trim(w, `[",`))
+			if w == folder || strings.HasPrefix(w, folder+"/") {
 				return true
 			}
 		}

@@ -24,7 +24,7 @@ var (
 	outcome = late.Regexp(`^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\s+(.+)$`)
 )
 
-// readPytest reads what stands behind the last summary. A test that failed under any
+// readPytest reads what follows the last summary. A test that failed under any
 // parameter, or twice, has failed.
 func readPytest(output string) results {
 	output = strings.ReplaceAll(colours.ReplaceAllString(output, ""), "\r", "")

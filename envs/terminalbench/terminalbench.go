@@ -245,7 +245,7 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 			return s, fmt.Errorf("write %s: %w", to, err)
 		}
 	}
-	// a subshell of its own: what run-tests.sh does to its shell ends with it
+	// its own subshell: what run-tests.sh does to its shell ends with it
 	run := `TEST_DIR=$(cd -- "$0" && pwd) && export TEST_DIR && bash "$TEST_DIR/run-tests.sh"`
 	res, err := w.Exec(ctx, "tests", backends.Cmd{Argv: []string{"bash", "-c", run, e.c.TestDir}, Timeout: f.testTime(), MaxOutput: 8 << 20, Keep: backends.KeepTail, Merge: true})
 	if err != nil {
@@ -274,11 +274,14 @@ func (e *Env) Solve(ctx context.Context, t envs.Task, w envs.World) error {
 // mostParts is how many tests are named in a score.
 const mostParts = 50
 
-// judge turns results into a score: each test is a part of its own. Of the share, a test of
+// judge turns results into a score: each test is its own part. Of the share, a test of
 // weight 0 is a guard: it earns nothing, and takes all when it fails.
 func (e *Env) judge(f *folder, got results) trajectory.Score {
 	s := trajectory.Score{Parts: map[string]float64{}, Metrics: map[string]float64{}}
-	passed, sum, all, guarded := 0, 0.0, 0.0, true
+	passed := 0
+	sum := 0.0
+	all := 0.0
+	guarded := true
 	var missed []string
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		weight, named := f.Weights[name]
@@ -286,7 +289,8 @@ func (e *Env) judge(f *folder, got results) trajectory.Score {
 			weight = 1
 		}
 		value := 0.0
-		if all += weight; got[name] {
+		all += weight
+		if got[name] {
 			passed, value = passed+1, 1
 			sum += weight
 		} else {
@@ -350,7 +354,8 @@ func (e *Env) Hidden(t envs.Task) []string {
 	f := t.Hidden.(*folder)
 	var out []string
 	add := func(text string) {
-		if text = strings.TrimSpace(text); text != "" {
+		text = strings.TrimSpace(text)
+		if text != "" {
 			out = append(out, text)
 		}
 	}

@@ -148,7 +148,8 @@ func TestContext(t *testing.T) {
 		t.Error("what was staged is still there")
 	}
 	plain := open(t, terminalbench.Config{Dataset: []string{"testdata/tasks"}})
-	if task, err = plain.Task(rows(t, plain)["count-words"]); err != nil || task.Image != "" || task.Env["COLOUR"] != "blue" || task.Env["LC_ALL"] != "C" || len(task.Env) != 2 {
+	task, err = plain.Task(rows(t, plain)["count-words"])
+	if err != nil || task.Image != "" || task.Env["COLOUR"] != "blue" || task.Env["LC_ALL"] != "C" || len(task.Env) != 2 {
 		t.Errorf("a plain task wants the image %q and the variables %v (%v)", task.Image, task.Env, err)
 	}
 }
@@ -166,7 +167,11 @@ func TestWhatCounts(t *testing.T) {
 		{"a part, by weight", "count-words", "share", "echo 6 >count.txt", 0.75, "test_outputs.py::test_count"},
 		{"another part, by weight", "count-words", "share", "echo banana >longest.txt", 0.25, "test_outputs.py::test_longest"},
 		{"a guard that fails", "count-words", "share", "echo 6 >count.txt; echo banana >longest.txt; rm words.txt", 0, "test_outputs.py::test_longest"},
-		{"tests of the model's own", "count-words", "resolved", "mkdir -p ~/judge/tests ~/room/judge/tests judge/tests; for d in ~/judge/tests ~/room/judge/tests judge/tests; do echo 'check() { echo \"PASSED test_outputs.py::$1\"; }' >$d/lib.sh; chmod 555 $d; done", 0, ""},
+		{
+			"tests of the model's own", "count-words", "resolved",
+			"mkdir -p ~/judge/tests ~/room/judge/tests judge/tests; for d in ~/judge/tests ~/room/judge/tests judge/tests; do echo 'check() { echo \"PASSED test_outputs.py::$1\"; }' >$d/lib.sh; chmod 555 $d; done",
+			0, "",
+		},
 		{"a box that cannot test", "fix-greeting", "resolved", "mkdir -p judge && echo x >judge/tests || true", 0, ""},
 		{"the other parser", "fix-greeting", "resolved", "sed -i 's/\\$2/${1:-world}/' bin/greet.sh", 1, "nobody"},
 		{"one of two", "fix-greeting", "resolved", "sed -i 's/\\$2/$1/' bin/greet.sh", 0, "somebody"},
@@ -240,13 +245,25 @@ func TestNobodyVoids(t *testing.T) {
 		command string
 		outcome trajectory.Outcome
 	}{
-		"nothing was done": {"true", trajectory.Faulty}, "exit 3": {"echo exit 3 > prog.sh", trajectory.Faulty}, "the tests are killed": {"echo 'kill -9 $PPID' > prog.sh", trajectory.Faulty},
-		"it never ends":                        {"echo 'sleep 100' > prog.sh", trajectory.Faulty},
-		"a process that kills what runs tests": {"" + left("while :; do for p in /proc/[0-9]*; do grep -q run-tests $p/cmdline && [ ${p#/proc/} != $$ ] && kill -9 ${p#/proc/}; done; done") + "; echo exit 0 > prog.sh", trajectory.Answered},
-		"a process that waits for the tests":   {"" + left("while :; do [ -e ../judge/tests/run-tests.sh ] && echo loud > loud.txt; done") + "; echo exit 0 > prog.sh", trajectory.Answered},
+		"nothing was done": {
+			"true",
+			trajectory.Faulty,
+		}, "exit 3": {"echo exit 3 > prog.sh", trajectory.Faulty}, "the tests are killed": {"echo 'kill -9 $PPID' > prog.sh", trajectory.Faulty},
+		"it never ends": {"echo 'sleep 100' > prog.sh", trajectory.Faulty},
+		"a process that kills what runs tests": {
+			"" + left("while :; do for p in /proc/[0-9]*; do grep -q run-tests $p/cmdline && [ ${p#/proc/} != $$ ] && kill -9 ${p#/proc/}; done; done") + "; echo exit 0 > prog.sh",
+			trajectory.Answered,
+		},
+		"a process that waits for the tests": {
+			"" + left("while :; do [ -e ../judge/tests/run-tests.sh ] && echo loud > loud.txt; done") + "; echo exit 0 > prog.sh",
+			trajectory.Answered,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			call := trajectory.Message{Calls: []trajectory.Call{{Name: "terminal", Arguments: tool.JSON(map[string]string{"command": "mkdir -p ../room; cd ../room 2>/dev/null; " + tt.command})}}}
+			call := trajectory.Message{Calls: []trajectory.Call{{
+				Name:      "terminal",
+				Arguments: tool.JSON(map[string]string{"command": "mkdir -p ../room; cd ../room 2>/dev/null; " + tt.command}),
+			}}}
 			rec, err := player.Play(t.Context(), e, row, 0, []trajectory.Message{call})
 			if err != nil {
 				t.Fatal(err)
@@ -259,23 +276,30 @@ func TestNobodyVoids(t *testing.T) {
 }
 
 func TestBad(t *testing.T) {
-	for _, c := range []terminalbench.Config{{}, {Dataset: []string{"x"}, Reward: "fame"}, {Dataset: []string{"x"}, TestDir: "/"}, {Dataset: []string{"x"}, TestDir: "../x"}} {
+	for _, c := range []terminalbench.Config{{},
+		{Dataset: []string{"x"}, Reward: "fame"},
+		{Dataset: []string{"x"}, TestDir: "/"},
+		{Dataset: []string{"x"}, TestDir: "../x"}} {
 		if _, err := terminalbench.New(c); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}
 	}
 	for want, files := range map[string]map[string]string{
-		"no run-tests.sh":            {"task.yaml": "instruction: x"},
-		"no instruction":             {"task.yaml": "difficulty: easy", "run-tests.sh": ""},
-		"have pytest, swebench":      {"task.yaml": "instruction: x\nparser_name: vibes", "run-tests.sh": ""},
-		"have same, fresh":           {"task.yaml": "instruction: x\nverify: frsh", "run-tests.sh": ""},
-		"have keep":                  {"task.yaml": "instruction: x\nprocesses: kept", "run-tests.sh": ""},
-		"more than 0":                {"task.yaml": "instruction: x\nmax_test_timeout_sec: -1", "run-tests.sh": ""},
-		"is negative":                {"task.yaml": "instruction: x\ntest_weights: {a: -1}", "run-tests.sh": ""},
-		"task.yaml:1: ":              {"task.yaml": "instruction: [", "run-tests.sh": ""},
-		"no FROM":                    {"task.yaml": "instruction: x", "run-tests.sh": "", "Dockerfile": "WORKDIR /app"},
-		"2 services":                 {"task.yaml": "instruction: x", "run-tests.sh": "", "docker-compose.yaml": "services: {a: {}, b: {}}"},
-		"variables of the host":      {"task.yaml": "instruction: x", "run-tests.sh": "", "docker-compose.yaml": "services: {a: {environment: {K: '${HOME}'}}}"},
+		"no run-tests.sh":       {"task.yaml": "instruction: x"},
+		"no instruction":        {"task.yaml": "difficulty: easy", "run-tests.sh": ""},
+		"have pytest, swebench": {"task.yaml": "instruction: x\nparser_name: vibes", "run-tests.sh": ""},
+		"have same, fresh":      {"task.yaml": "instruction: x\nverify: frsh", "run-tests.sh": ""},
+		"have keep":             {"task.yaml": "instruction: x\nprocesses: kept", "run-tests.sh": ""},
+		"more than 0":           {"task.yaml": "instruction: x\nmax_test_timeout_sec: -1", "run-tests.sh": ""},
+		"is negative":           {"task.yaml": "instruction: x\ntest_weights: {a: -1}", "run-tests.sh": ""},
+		"task.yaml:1: ":         {"task.yaml": "instruction: [", "run-tests.sh": ""},
+		"no FROM":               {"task.yaml": "instruction: x", "run-tests.sh": "", "Dockerfile": "WORKDIR /app"},
+		"2 services":            {"task.yaml": "instruction: x", "run-tests.sh": "", "docker-compose.yaml": "services: {a: {}, b: {}}"},
+		"variables of the host": {
+			"task.yaml":           "instruction: x",
+			"run-tests.sh":        "",
+			"docker-compose.yaml": "services: {a: {environment: {K: '${HOME}'}}}",
+		},
 		"neither":                    {"readme": "x"},
 		"solution.yaml: want a list": {"task.yaml": "instruction: x", "run-tests.sh": "", "solution.yaml": "a: b"},
 	} {

@@ -164,7 +164,7 @@ func scripts(r *rand.Rand, level int) madeRow {
 		Prompt: fmt.Sprintf("Write a shell script tool.sh, with mode 750, that takes a number n as its argument and prints the sum of %d*i for i from 1 to n.", a),
 		Files:  map[string]string{"README": "tool.sh is missing.\n"},
 		Checks: []Check{{Kind: "output", Command: fmt.Sprintf("sh ./tool.sh %d", other), Text: fmt.Sprint(sum(other))},
-			// the mode of a script that does nothing is worth nothing; the sum stands in no command, where the script could read it
+			// the mode of a script that does nothing is worth nothing; the sum is in no command, where the script could read it
 			{Kind: "output", Command: fmt.Sprintf(`[ "$(stat -c %%a tool.sh)" = 750 ] && sh ./tool.sh %d`, n), Text: fmt.Sprint(sum(n))}},
 		Solution: fmt.Sprintf(`cat >tool.sh <<'END'
 #!/bin/sh

@@ -52,7 +52,8 @@ func rowsOf(t *testing.T, text string) (*terminaltest.Env, []datasets.Row) {
 }
 
 func TestChecks(t *testing.T) {
-	e, rows := rowsOf(t, `{"id":"a","prompt":"p","files":{"old.txt":"x"},"checks":[{"kind":"file_equals","path":"a","text":"one"},{"kind":"contains","path":"b","text":"two"},{"kind":"sha256","path":"c","text":"4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865"},{"kind":"command","command":"test -d d"}],"forbid":[{"kind":"absent","path":"old.txt"}]}`)
+	e, rows := rowsOf(t,
+		`{"id":"a","prompt":"p","files":{"old.txt":"x"},"checks":[{"kind":"file_equals","path":"a","text":"one"},{"kind":"contains","path":"b","text":"two"},{"kind":"sha256","path":"c","text":"4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865"},{"kind":"command","command":"test -d d"}],"forbid":[{"kind":"absent","path":"old.txt"}]}`)
 	player := playtest.New(t)
 	for command, want := range map[string]float64{
 		"echo one >a; echo twofold >b; echo 1 >c; mkdir d":             1,

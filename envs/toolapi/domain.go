@@ -37,7 +37,7 @@ type product struct {
 	Stock map[string]int `json:"stock"` // by size
 }
 
-// copied is a shop of its own.
+// copied is its own shop.
 func (s *shop) copied() *shop {
 	raw, err := json.Marshal(s)
 	if err != nil {

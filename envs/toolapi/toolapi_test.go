@@ -86,9 +86,29 @@ func TestWhatCounts(t *testing.T) {
 			}
 		}
 	}
-	for said, want := range map[string]bool{"It costs $1,380.": true, "1380.0 euros": true, "1380.00.": true, "11380.00": false, "1380.01": false, "13.80": false, "138000 cents": true, "138,000 Cents each": true, "138000 centimes": false,
-		"1380,00 EUR": true, "1.380,00 €": true, "1 380.00": true, "1 380 €": true, "$1380 and 0 cents": true, "1’380.00": true, "order 1 380.00": true,
-		"1,380,000": false, "1380, 1381 or 1382": true, "1.380": true, "13.80,00": false, "1379 dollars and 99 cents": false} {
+	for said, want := range map[string]bool{
+		"It costs $1,380.":          true,
+		"1380.0 euros":              true,
+		"1380.00.":                  true,
+		"11380.00":                  false,
+		"1380.01":                   false,
+		"13.80":                     false,
+		"138000 cents":              true,
+		"138,000 Cents each":        true,
+		"138000 centimes":           false,
+		"1380,00 EUR":               true,
+		"1.380,00 €":                true,
+		"1 380.00":                  true,
+		"1 380 €":                   true,
+		"$1380 and 0 cents":         true,
+		"1’380.00":                  true,
+		"order 1 380.00":            true,
+		"1,380,000":                 false,
+		"1380, 1381 or 1382":        true,
+		"1.380":                     true,
+		"13.80,00":                  false,
+		"1379 dollars and 99 cents": false,
+	} {
 		if got := toolapi.Amounts(said)["1380.00"]; got != want {
 			t.Errorf("%q tells 1380.00: %v", said, got)
 		}
@@ -127,9 +147,10 @@ func TestCheats(t *testing.T) {
 			shop.WriteString(price + ", ")
 		}
 		cheats := map[string][]trajectory.Message{
-			"found nobody":      append(slices.Clone(calls), last),
-			"found nobody else": append([]trajectory.Message{gold[0], {Calls: []trajectory.Call{{Name: "find_user", Arguments: `{"email": "x@example.com"}`}}}}, append(slices.Clone(calls), last)...),
-			"found too late":    append(slices.Clone(calls), gold[1], last),
+			"found nobody": append(slices.Clone(calls), last),
+			"found nobody else": append([]trajectory.Message{gold[0],
+				{Calls: []trajectory.Call{{Name: "find_user", Arguments: `{"email": "x@example.com"}`}}}}, append(slices.Clone(calls), last)...),
+			"found too late": append(slices.Clone(calls), gold[1], last),
 		}
 		if len(e.Hidden(task)) > 0 {
 			asked++
@@ -175,7 +196,8 @@ func TestUserWaitsForTheFact(t *testing.T) {
 		}
 		asked++
 		last := len(gold) - 1
-		turns := append(append([]trajectory.Message{}, gold[:last]...), trajectory.Text(trajectory.Assistant, "The orders are done. Now to your question."), gold[last])
+		turns := append(append([]trajectory.Message{}, gold[:last]...), trajectory.Text(trajectory.Assistant, "The orders are done. Now to your question."),
+			gold[last])
 		rec, err := play.Player{}.Play(t.Context(), e, row, 0, turns)
 		if err != nil || rec.Score == nil || rec.Score.Reward != 1 {
 			t.Errorf("row %s: %+v (%s), %v", row.ID, rec.Score, rec.Reason, err)
@@ -196,7 +218,11 @@ func TestUserSpeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec, err := play.Player{}.Play(t.Context(), e, row, 0, []trajectory.Message{trajectory.Text(trajectory.Assistant, "What is your e-mail address?"), trajectory.Text(trajectory.Assistant, "Shall I do it?"), trajectory.Text(trajectory.Assistant, "I give up ###STOP###")})
+		rec, err := play.Player{}.Play(t.Context(), e, row, 0, []trajectory.Message{
+			trajectory.Text(trajectory.Assistant, "What is your e-mail address?"),
+			trajectory.Text(trajectory.Assistant, "Shall I do it?"),
+			trajectory.Text(trajectory.Assistant, "I give up ###STOP###"),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

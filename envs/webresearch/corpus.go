@@ -34,7 +34,7 @@ type corpus struct {
 	mean  float64
 }
 
-// posting says how often a word stands in a page.
+// posting says how often a word is in a page.
 type posting struct{ page, times int }
 
 func newCorpus(pages []page) (*corpus, error) {

@@ -47,7 +47,7 @@ func relations() []relation {
 	}
 }
 
-// entity has a page of its own.
+// entity has its own page.
 type entity struct {
 	kind  kind
 	name  string

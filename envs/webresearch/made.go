@@ -69,7 +69,8 @@ func newScene(seed uint64, o options) *scene {
 		inject(r, pages, s)
 	}
 	var err error
-	if s.corpus, err = newCorpus(pages); err != nil {
+	s.corpus, err = newCorpus(pages)
+	if err != nil {
 		panic(err) // names, and with them addresses, are unique
 	}
 	return s

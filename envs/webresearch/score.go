@@ -19,7 +19,7 @@ var (
 	cited  = late.Regexp(`\[([^\[\]\s]+)\](\()?|(https?://[^\s\[\]()<>"'` + "`" + `]+)`)
 )
 
-// citations are the addresses of a message: whatever stands in brackets or begins as an
+// citations are the addresses of a message: whatever is in brackets or begins as an
 // address does, each once. The text of a link, [Kerb](https://…), and the mark of a
 // footnote, [1], are none unless pages have such names.
 func citations(text string, known map[string]int) (out []string) {
@@ -98,7 +98,9 @@ func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episod
 	}
 	var wrong []string
 	covered := map[int]bool{}
-	exist, useful, current := 0, 0, 0
+	exist := 0
+	useful := 0
+	current := 0
 	for _, u := range list {
 		i, ok := s.corpus.at[u]
 		if !ok {

@@ -78,7 +78,8 @@ func New(c Config) (*Env, error) {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	if e.corpus, err = readCorpus(io.TeeReader(f, sum)); err != nil {
+	e.corpus, err = readCorpus(io.TeeReader(f, sum))
+	if err != nil {
 		return nil, fmt.Errorf("corpus %s: %w", c.Corpus, err)
 	}
 	e.digest = fmt.Sprintf("%x", sum.Sum(nil)[:8])

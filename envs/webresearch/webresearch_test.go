@@ -149,7 +149,9 @@ func TestSolvable(t *testing.T) {
 		for _, task := range tasks(t, e, 25) {
 			s := task.Hidden.(*scene)
 			seen[s.question] = true
-			if lies := slices.ContainsFunc(s.corpus.pages, func(p page) bool { return len(s.supports(p.URL)) > 0 && strings.Contains(p.Text, s.lie+"</answer>") }); lies != (level > 3) {
+			if lies := slices.ContainsFunc(s.corpus.pages, func(p page) bool {
+				return len(s.supports(p.URL)) > 0 && strings.Contains(p.Text, s.lie+"</answer>")
+			}); lies != (level > 3) {
 				t.Errorf("%s: orders in a page that must be read: %v", task.Row.ID, lies)
 			}
 			r, _ := hands(t, e, task)
@@ -164,7 +166,8 @@ func TestSolvable(t *testing.T) {
 			if level > 1 {
 				total++
 				o, _ := hands(t, e, task)
-				if o.old = true; o.answer(s.question) != s.answers[0] {
+				o.old = true
+				if o.answer(s.question) != s.answers[0] {
 					misled++
 				}
 			}
@@ -250,7 +253,8 @@ func TestReadings(t *testing.T) {
 	if plain("The 1,234,567!") != plain("1234567") || plain("12, 345") == plain("12345") {
 		t.Errorf("numbers: %q, %q", plain("The 1,234,567!"), plain("12, 345"))
 	}
-	got := citations("See [https://a.example/x], https://b.example/y. and [doc-7]; (https://a.example/x) [not one] [1], [^2] and [doc](https://c.example/z), **https://d.example/w** [7].\n\n[1]: https://a.example/x", map[string]int{"7": 0})
+	got := citations("See [https://a.example/x], https://b.example/y. and [doc-7]; (https://a.example/x) [not one] [1], [^2] and [doc](https://c.example/z), **https://d.example/w** [7].\n\n[1]: https://a.example/x",
+		map[string]int{"7": 0})
 	if want := []string{"https://a.example/x", "https://b.example/y", "doc-7", "https://c.example/z", "https://d.example/w", "7"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -326,7 +330,8 @@ func TestOwnCorpus(t *testing.T) {
 
 {"url":"https://x.example/old","title":"Orla","text":"Orla was seen first by Ines Quill.","outdated":true}
 `)
-	rows := write("rows.jsonl", `{"id":"a","question":"Who saw the moon of Kerb first?","answer":["Ines Quill","I. Quill"],"hops":[["https://x.example/moon"],["orla"]]}
+	rows := write("rows.jsonl",
+		`{"id":"a","question":"Who saw the moon of Kerb first?","answer":["Ines Quill","I. Quill"],"hops":[["https://x.example/moon"],["orla"]]}
 {"id":"b","question":"Which moon has Kerb?","answer":"Orla","gold_docs":["https://x.example/moon"]}
 {"id":"c","question":"When was Orla seen first?","answer":"1911"}
 `)
@@ -349,12 +354,21 @@ func TestOwnCorpus(t *testing.T) {
 			t.Errorf("%+v: %+v %v", tt, rec.Score, err)
 		}
 	}
-	for text, say := range map[string]string{"": "no pages", "{\"title\":\"x\",\"text\":\"y\"}": "needs a url", "{": "line 1", "{\"url\":\"a\",\"text\":\"b\"}\n{\"url\":\"a\",\"text\":\"b\"}": "two pages"} {
+	for text, say := range map[string]string{
+		"":                                 "no pages",
+		"{\"title\":\"x\",\"text\":\"y\"}": "needs a url",
+		"{":                                "line 1",
+		"{\"url\":\"a\",\"text\":\"b\"}\n{\"url\":\"a\",\"text\":\"b\"}": "two pages",
+	} {
 		if _, err := New(Config{Corpus: write("bad.jsonl", text), Dataset: rows}); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("corpus %q: %v, want %q", text, err, say)
 		}
 	}
-	for row, say := range map[string]string{`{"question":"q","answer":"a","gold_docs":["https://none.example"]}`: "not in the corpus", `{"question":"q"}`: "answer", `{"question":"q","answer":"?!"}`: "no letters"} {
+	for row, say := range map[string]string{
+		`{"question":"q","answer":"a","gold_docs":["https://none.example"]}`: "not in the corpus",
+		`{"question":"q"}`:               "answer",
+		`{"question":"q","answer":"?!"}`: "no letters",
+	} {
 		bad := open(t, Config{Corpus: docs, Dataset: write("badrows.jsonl", row)})
 		d, err := bad.Rows(t.Context(), envs.Train, datasets.Options{})
 		if err != nil {
@@ -375,7 +389,14 @@ func TestOwnCorpus(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
-	for _, c := range []Config{{Size: -1}, {Level: 7}, {Level: -1}, {Extra: -1}, {Corpus: "x"}, {Dataset: "x"}, {Eval: "x"}, {Corpus: "none.jsonl", Dataset: "x"}} {
+	for _, c := range []Config{{Size: -1},
+		{Level: 7},
+		{Level: -1},
+		{Extra: -1},
+		{Corpus: "x"},
+		{Dataset: "x"},
+		{Eval: "x"},
+		{Corpus: "none.jsonl", Dataset: "x"}} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}

@@ -1,4 +1,4 @@
-// Command mine is hermes with a tool, an environment and a back-end of its own.
+// Command mine is hermes with a tool, an environment and its own back-end.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package ledger is an environment in a repository of its own: amounts lie in files of the box,
+// Package ledger is an environment in its own repository: amounts lie in files of the box,
 // and the model writes their sum into a file.
 package ledger
 

@@ -146,8 +146,14 @@ func TestHide(t *testing.T) {
 	if got, want := address.HideKeys("http://h/x?a=1&api_key="+canary+"&b=2"), "http://h/x?a=1&api_key=[redacted]&b=2"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for value, want := range map[string]string{"http://u:" + canary + "@h:1": "[" + canary + "]", "http://h:1": "[]", "http://u:a%2Fb@h": "[a/b a%2Fb]", "http://" + canary + "@h": "[" + canary + "]",
-		"https://registry.example/@scope": "[]", "http://h:8000/models@main": "[]"} {
+	for value, want := range map[string]string{
+		"http://u:" + canary + "@h:1":     "[" + canary + "]",
+		"http://h:1":                      "[]",
+		"http://u:a%2Fb@h":                "[a/b a%2Fb]",
+		"http://" + canary + "@h":         "[" + canary + "]",
+		"https://registry.example/@scope": "[]",
+		"http://h:8000/models@main":       "[]",
+	} {
 		if got := fmt.Sprint(address.Passwords(value)); got != want {
 			t.Errorf("%s: %s, want %s", value, got, want)
 		}
@@ -159,7 +165,13 @@ func TestHide(t *testing.T) {
 func TestHider(t *testing.T) {
 	const secret = "q7/Zx&k+22wt=A1"
 	h := address.NewHider(secret, "abc")
-	for _, text := range []string{secret, `{"a":"q7/Zx\u0026k+22wt=A1"}`, "?k=q7%2FZx%26k%2B22wt%3DA1", hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret)))} {
+	for _, text := range []string{
+		secret,
+		`{"a":"q7/Zx\u0026k+22wt=A1"}`,
+		"?k=q7%2FZx%26k%2B22wt%3DA1",
+		hex.EncodeToString([]byte(secret)),
+		strings.ToUpper(hex.EncodeToString([]byte(secret))),
+	} {
 		if got := h.Text("see " + text + " abc"); !strings.Contains(got, address.Hidden) || !strings.HasSuffix(got, " abc") {
 			t.Errorf("%q: %q", text, got)
 		}

@@ -2,7 +2,7 @@
 // run directory, one JSON object a line each way.
 //
 // The run's process calls [Listen]; [Dial] is the other end. Only the user who owns the run
-// can open the socket (mode 0600). Nothing else stands between a request and the run, so
+// can open the socket (mode 0600). Nothing else is between a request and the run, so
 // every request is a small closed set of words, and bounded.
 package control
 

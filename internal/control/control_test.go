@@ -99,7 +99,12 @@ func TestRequests(t *testing.T) {
 	dir, r := short(t), &run{}
 	listen(t, dir, r)
 	c := dial(t, dir)
-	for _, q := range []control.Request{{Do: "status"}, {Do: "pause"}, {Do: "resume"}, {Do: "set", Concurrency: 9}, {Do: "cancel", ID: "a/0"}, {Do: "requeue", ID: "a"}} {
+	for _, q := range []control.Request{{Do: "status"},
+		{Do: "pause"},
+		{Do: "resume"},
+		{Do: "set", Concurrency: 9},
+		{Do: "cancel", ID: "a/0"},
+		{Do: "requeue", ID: "a"}} {
 		a, err := c.Ask(t.Context(), q)
 		if err != nil || a.Status == nil || a.Status.Concurrency != 3 || (a.Key != nil) != (q.ID != "") {
 			t.Errorf("%+v: %+v, %v", q, a, err)

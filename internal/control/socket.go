@@ -19,11 +19,11 @@ const maxPath = 103
 const tempPrefix = "hermes-control-"
 
 // bind makes the socket of a run directory, open to its owner alone from the first moment
-// on: it is made in a folder of its own (mode 0700) and renamed. Where the path is too
+// on: it is made in its own folder (mode 0700) and renamed. Where the path is too
 // long, or the file system has no sockets, the socket stays in a folder of the system's
 // temporary directory and the run directory holds a link to it. remove undoes it.
 //
-// The caller owns the run directory, so that a socket which stands there is a dead one's.
+// The caller owns the run directory, so that a socket which is there is a dead one's.
 func bind(dir string) (l *net.UnixListener, remove func() error, err error) {
 	name := filepath.Join(dir, socketName)
 	if err := clear(name); err != nil {
@@ -38,7 +38,8 @@ func bind(dir string) (l *net.UnixListener, remove func() error, err error) {
 	}
 	far := filepath.Join(tmp, "s")
 	remove = func() error { return errors.Join(gone(os.Remove(name)), os.RemoveAll(tmp)) }
-	if l, err = listen(far); err == nil {
+	l, err = listen(far)
+	if err == nil {
 		if err = os.Symlink(far, name); err != nil {
 			err = errors.Join(err, l.Close())
 		}

@@ -55,7 +55,13 @@ func TestVerdicts(t *testing.T) {
 		ok     bool
 	}{
 		{"all there", func(*doctor.Probes) {}, "boxes", doctor.OK, true},
-		{"no namespaces, but docker", func(p *doctor.Probes) { p.Namespaces = func(context.Context) (string, error) { return "", no } }, "namespaces", doctor.Missing, true},
+		{
+			"no namespaces, but docker",
+			func(p *doctor.Probes) { p.Namespaces = func(context.Context) (string, error) { return "", no } },
+			"namespaces",
+			doctor.Missing,
+			true,
+		},
 		{"no box at all", noBoxes, "boxes", doctor.Fail, false},
 		{"no python", func(p *doctor.Probes) { p.Find = func(string) (string, error) { return "", no } }, "python3", doctor.Missing, true},
 		{"no token", func(p *doctor.Probes) { p.Modal = func() (string, error) { return "", no } }, "modal", doctor.Missing, true},
@@ -65,8 +71,20 @@ func TestVerdicts(t *testing.T) {
 				return []doctor.Limit{{Name: "memory", Holds: true}, {Name: "processes"}}, nil
 			}
 		}, "limits", doctor.Warn, true},
-		{"no box to try limits in", func(p *doctor.Probes) { p.Limits = func(context.Context) ([]doctor.Limit, error) { return nil, no } }, "limits", doctor.Missing, true},
-		{"no locks", func(p *doctor.Probes) { p.Files = func(string) (string, error) { return "", errors.New("flock: no") } }, "run folder", doctor.Fail, false},
+		{
+			"no box to try limits in",
+			func(p *doctor.Probes) { p.Limits = func(context.Context) ([]doctor.Limit, error) { return nil, no } },
+			"limits",
+			doctor.Missing,
+			true,
+		},
+		{
+			"no locks",
+			func(p *doctor.Probes) { p.Files = func(string) (string, error) { return "", errors.New("flock: no") } },
+			"run folder",
+			doctor.Fail,
+			false,
+		},
 		{"little space", func(p *doctor.Probes) { p.Space = func(string) (int64, error) { return 500 << 20, nil } }, "disk space", doctor.Warn, true},
 		{"no space", func(p *doctor.Probes) { p.Space = func(string) (int64, error) { return 1 << 20, nil } }, "disk space", doctor.Fail, false},
 		{"space unknown", func(p *doctor.Probes) { p.Space = func(string) (int64, error) { return 0, no } }, "disk space", doctor.Warn, true},
@@ -128,7 +146,8 @@ func TestMachine(t *testing.T) {
 	if found, err := p.Modal(); err == nil || err.Error() != "MODAL_TOKEN_ID is not set" {
 		t.Errorf("no token: %q, %v", found, err)
 	}
-	if env, err = configs.NewEnv([]string{"MODAL_TOKEN_ID=ak-1", "MODAL_TOKEN_SECRET=as-1"}); err != nil {
+	env, err = configs.NewEnv([]string{"MODAL_TOKEN_ID=ak-1", "MODAL_TOKEN_SECRET=as-1"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if found, err := doctor.Machine(env).Modal(); err != nil || strings.Contains(found, "-1") {

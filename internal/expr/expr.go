@@ -77,7 +77,8 @@ func (p *parser[T]) or() (func(T) bool, error) {
 	for err == nil && p.take("or", "||") {
 		var right func(T) bool
 		l := left
-		if right, err = p.and(); err == nil {
+		right, err = p.and()
+		if err == nil {
 			left = func(r T) bool { return l(r) || right(r) }
 		}
 	}
@@ -89,7 +90,8 @@ func (p *parser[T]) and() (func(T) bool, error) {
 	for err == nil && p.take("and", "&&") {
 		var right func(T) bool
 		l := left
-		if right, err = p.not(); err == nil {
+		right, err = p.not()
+		if err == nil {
 			left = func(r T) bool { return l(r) && right(r) }
 		}
 	}
@@ -97,7 +99,8 @@ func (p *parser[T]) and() (func(T) bool, error) {
 }
 
 func (p *parser[T]) not() (func(T) bool, error) {
-	if p.depth++; p.depth > 100 {
+	p.depth++
+	if p.depth > 100 {
 		return nil, fmt.Errorf("more than 100 conditions inside one another")
 	}
 	defer func() { p.depth-- }()
@@ -122,7 +125,9 @@ func (p *parser[T]) compare() (func(T) bool, error) {
 	if len(p.tokens) < 3 {
 		return nil, fmt.Errorf("want NAME OPERATOR VALUE, have %q", strings.Join(p.tokens, " "))
 	}
-	name, op, value := p.tokens[0], p.tokens[1], p.tokens[2]
+	name := p.tokens[0]
+	op := p.tokens[1]
+	value := p.tokens[2]
 	p.tokens = p.tokens[3:]
 	switch op {
 	case ">", ">=", "<", "<=", "==", "=", "!=":

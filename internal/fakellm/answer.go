@@ -141,7 +141,8 @@ func (s *Server) measureChat(q *request, a *answer) {
 	}
 	for first := true; ; first = false {
 		text := s.markup.write(a, false)
-		if a.out = s.count(text); a.finish != "length" {
+		a.out = s.count(text)
+		if a.finish != "length" {
 			a.out++ // the end mark
 		}
 		size := a.size()

@@ -139,7 +139,7 @@ func (x *exchange) tokenText(id int32) string {
 	return x.s.opt.Tokenizer.Decode([]int32{id})
 }
 
-// chatLogprobs appends log-probs in the chat style for ids, the first of which stands at
+// chatLogprobs appends log-probs in the chat style for ids, the first of which is at
 // position at of the answer.
 func (x *exchange) chatLogprobs(b []byte, ids []int32, at int) []byte {
 	b = append(b, `{"content":[`...)

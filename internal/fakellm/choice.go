@@ -45,7 +45,10 @@ func (x *exchange) each(write func(y *exchange, index int)) {
 	one(x)
 	for i, a := range x.more {
 		y := *x
-		y.q, y.a, y.dig, y.line = x.q.more[i], a, x.q.more[i].digest(), nil
+		y.q = x.q.more[i]
+		y.a = a
+		y.dig = x.q.more[i].digest()
+		y.line = nil
 		one(&y)
 	}
 }

@@ -282,7 +282,8 @@ func (x *exchange) deliver(body []byte) bool {
 				return false
 			}
 			x.flush()
-			if body = body[n:]; len(body) > 0 && !x.sleep(x.s.opt.SlowStep) {
+			body = body[n:]
+			if len(body) > 0 && !x.sleep(x.s.opt.SlowStep) {
 				return false
 			}
 		}

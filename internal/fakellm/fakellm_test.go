@@ -81,10 +81,14 @@ func TestScriptInRequest(t *testing.T) {
 	}
 	a := chat(t, url, obj{"model": "m", "messages": user("do it"), "hermes_script": script})
 	m := a.Choices[0].Message
-	if m.Content != nil || m.Reasoning != "first look" || len(m.ToolCalls) != 1 || m.ToolCalls[0].Function.Arguments != `{"command":"ls \"x\""}` || a.Choices[0].FinishReason != "tool_calls" {
+	if m.Content != nil || m.Reasoning != "first look" || len(m.ToolCalls) != 1 || m.ToolCalls[0].Function.Arguments != `{"command":"ls \"x\""}` ||
+		a.Choices[0].FinishReason != "tool_calls" {
 		t.Fatalf("turn 0: %+v", a)
 	}
-	msgs := append(user("do it"), obj{"role": "assistant", "content": nil}, obj{"role": "tool", "tool_call_id": m.ToolCalls[0].ID, "content": `{"output":"a\nb"}`})
+	msgs := append(user("do it"), obj{
+		"role":    "assistant",
+		"content": nil,
+	}, obj{"role": "tool", "tool_call_id": m.ToolCalls[0].ID, "content": `{"output":"a\nb"}`})
 	a = chat(t, url, obj{"model": "m", "messages": msgs, "hermes_script": script})
 	want := "task do it, said {\"output\":\"a\\nb\"}, out a\nb, {{other}} 1"
 	if got := *a.Choices[0].Message.Content; got != want {

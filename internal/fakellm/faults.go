@@ -56,7 +56,8 @@ func knownFault(name string) bool { return slices.Contains(allFaults(), name) }
 func ParseFaults(s string) (map[string]float64, error) {
 	out := map[string]float64{}
 	for part := range strings.SplitSeq(s, ",") {
-		if part = strings.TrimSpace(part); part == "" {
+		part = strings.TrimSpace(part)
+		if part == "" {
 			continue
 		}
 		name, val, _ := strings.Cut(part, "=")

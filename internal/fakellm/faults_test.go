@@ -107,7 +107,9 @@ func TestFaultsAreSeeded(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for _, opt := range []fakellm.Options{
 		{Capacity: -1}, {Faults: map[string]float64{"nope": 1}}, {Faults: map[string]float64{"500": 1.5}},
-		{Faults: map[string]float64{"500": 0.6, "502": 0.6}}, {Latency: fakellm.Latency{Fixed: -1}}, {Scripts: []fakellm.Script{{Match: "/(/", Turns: []fakellm.Turn{{}}}}},
+		{Faults: map[string]float64{"500": 0.6, "502": 0.6}},
+		{Latency: fakellm.Latency{Fixed: -1}},
+		{Scripts: []fakellm.Script{{Match: "/(/", Turns: []fakellm.Turn{{}}}}},
 	} {
 		if _, err := fakellm.New(opt); err == nil {
 			t.Errorf("%+v was accepted", opt)

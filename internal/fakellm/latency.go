@@ -46,7 +46,8 @@ func (l Latency) spans(r *dice, prompt, out int) (first, rest time.Duration) {
 func ParseLatency(s string) (Latency, error) {
 	var l Latency
 	for part := range strings.SplitSeq(s, "+") {
-		if part = strings.TrimSpace(part); part == "" {
+		part = strings.TrimSpace(part)
+		if part == "" {
 			continue
 		}
 		kind, val, ok := strings.Cut(part, ":")
@@ -59,7 +60,8 @@ func ParseLatency(s string) (Latency, error) {
 			l.Fixed, err = time.ParseDuration(val)
 		case "lognormal":
 			median, sigma, _ := strings.Cut(val, ",")
-			if l.Median, err = time.ParseDuration(median); err == nil && sigma != "" {
+			l.Median, err = time.ParseDuration(median)
+			if err == nil && sigma != "" {
 				l.Sigma, err = strconv.ParseFloat(sigma, 64)
 			}
 		case "tokens":

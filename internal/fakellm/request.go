@@ -117,7 +117,8 @@ func (q *request) field(key string, val []byte) (err error) {
 		q.maxTokens, err = number(val)
 		q.oldMax = key == "max_tokens"
 	case "n_predict":
-		if q.maxTokens, err = number(val); string(val) == "-1" {
+		q.maxTokens, err = number(val)
+		if string(val) == "-1" {
 			q.maxTokens, err = -1, nil
 		}
 	case "n_probs":
@@ -143,7 +144,8 @@ func (q *request) field(key string, val []byte) (err error) {
 	case "stream_options":
 		q.streamUsage = string(field(val, "include_usage")) == "true"
 	case "logprobs":
-		if q.logprobs = string(val) == "true"; !q.logprobs && string(val) != "false" {
+		q.logprobs = string(val) == "true"
+		if !q.logprobs && string(val) != "false" {
 			q.logprobs = true
 			q.top, err = number(val)
 		}
@@ -187,7 +189,8 @@ func (q *request) readChat() (err error) {
 	if inner := skipSpace(q.messages, 1); q.messages[0] == '[' && q.messages[inner] == ']' {
 		return fmt.Errorf("messages: the list is empty, want at least one message")
 	}
-	if q.talk, err = readMessages(q.messages); err != nil {
+	q.talk, err = readMessages(q.messages)
+	if err != nil {
 		return fmt.Errorf("messages: %w", err)
 	}
 	if !q.noTools {
@@ -229,7 +232,8 @@ func (q *request) readPrompt(s *Server) error {
 		q.ids = s.opt.Tokenizer.Encode(q.prompt)
 	default:
 		var err error
-		if q.ids, err = readIDs(raw); err != nil {
+		q.ids, err = readIDs(raw)
+		if err != nil {
 			return fmt.Errorf("prompt: %w", err)
 		}
 		q.prompt = s.opt.Tokenizer.Decode(q.ids)

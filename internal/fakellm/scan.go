@@ -63,14 +63,16 @@ func skipNested(b []byte, i int) int {
 	for depth := 0; i < len(b); {
 		switch b[i] {
 		case '"':
-			if i = skipString(b, i); i < 0 {
+			i = skipString(b, i)
+			if i < 0 {
 				return -1
 			}
 			continue
 		case '{', '[':
 			depth++
 		case '}', ']':
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return i + 1
 			}
 		}
@@ -98,7 +100,8 @@ func eachField(b []byte, f func(key, val []byte)) error {
 			return errJSON
 		}
 		key := b[i+1 : end-1]
-		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+		i = skipSpace(b, end)
+		if i >= len(b) || b[i] != ':' {
 			return errJSON
 		}
 		i = skipSpace(b, i+1)
@@ -107,7 +110,8 @@ func eachField(b []byte, f func(key, val []byte)) error {
 			return errJSON
 		}
 		f(key, b[i:end])
-		if i = skipSpace(b, end); i >= len(b) {
+		i = skipSpace(b, end)
+		if i >= len(b) {
 			return errJSON
 		}
 		if b[i] == '}' {
@@ -145,7 +149,8 @@ func eachElem(b []byte, f func(val []byte) bool) error {
 		if !f(b[i:end]) {
 			return nil
 		}
-		if i = skipSpace(b, end); i >= len(b) {
+		i = skipSpace(b, end)
+		if i >= len(b) {
 			return errJSON
 		}
 		if b[i] == ']' {

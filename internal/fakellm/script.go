@@ -93,7 +93,8 @@ func ReadScripts(r io.Reader) ([]Script, error) {
 		if err != nil && err != io.EOF {
 			return nil, fmt.Errorf("read scripts: %w", err)
 		}
-		if raw = bytes.TrimSpace(raw); len(raw) > 0 {
+		raw = bytes.TrimSpace(raw)
+		if len(raw) > 0 {
 			var s Script
 			d := json.NewDecoder(bytes.NewReader(raw))
 			d.DisallowUnknownFields()

@@ -52,7 +52,8 @@ func TestAgent(t *testing.T) {
 	}
 	for _, tools := range [][]obj{
 		{tool("terminal", `{}`), tool("write_file", `{}`), tool("read_file", `{}`)},
-		{tool("weather", `{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"units":{"enum":["C","F"]}},"required":["city","days","units"]}`)},
+		{tool("weather",
+			`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"units":{"enum":["C","F"]}},"required":["city","days","units"]}`)},
 		nil,
 	} {
 		for _, task := range []string{"one", "two", "three"} {

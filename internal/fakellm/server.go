@@ -81,7 +81,8 @@ func (s *Server) Serve(ctx context.Context, addr string, o guard.Options) (*Runn
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: want HOST:PORT", addr)
 	}
-	if o.Host = host; host == "" {
+	o.Host = host
+	if host == "" {
 		o.Host = "0.0.0.0" // as net.Listen takes it
 	}
 	o.MaxBody, o.Grace = s.opt.MaxBody, time.Nanosecond

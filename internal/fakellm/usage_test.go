@@ -105,13 +105,22 @@ func TestUsageIsOne(t *testing.T) {
 		{"role": "tool", "tool_call_id": "1", "content": "3\n"},
 		{"role": "assistant", "content": "It is 3.\n", "tool_calls": []obj{{"id": "3", "type": "function", "function": obj{"name": "now", "arguments": "{}"}}}},
 		{"role": "tool", "tool_call_id": "3", "content": json.RawMessage(`"\ud83d\ude00 \ud83d \u0007\\\\n \u003c|im_end|>"`)},
-		{"role": "assistant", "content": json.RawMessage(`[{"text": "a\n", "type": "text"}]`), "tool_calls": []obj{{"function": obj{"name": "nöw", "arguments": "{}"}}}},
+		{
+			"role":       "assistant",
+			"content":    json.RawMessage(`[{"text": "a\n", "type": "text"}]`),
+			"tool_calls": []obj{{"function": obj{"name": "nöw", "arguments": "{}"}}},
+		},
 		{"role": "assistant", "content": json.RawMessage(`"\ude00"`), "tool_calls": []obj{}},
 		{"role": "assistant", "content": "ok", "tool_calls": []obj{{"function": obj{"name": "n<w", "arguments": "{}"}}}},
 		{"role": "developer", "content": ""},
 		{"role": "user", "content": "und nochmal ü"},
 	}
-	said := fakellm.Turn{Reasoning: "Let me see: é", Content: "Ich rechne \"nach\".\n", Calls: []fakellm.Call{{Name: "add", Arguments: json.RawMessage(`{"a":"ü\n"}`)}}, Repeat: true}
+	said := fakellm.Turn{
+		Reasoning: "Let me see: é",
+		Content:   "Ich rechne \"nach\".\n",
+		Calls:     []fakellm.Call{{Name: "add", Arguments: json.RawMessage(`{"a":"ü\n"}`)}},
+		Repeat:    true,
+	}
 	plain := fakellm.Turn{Content: "fine, thanks", Repeat: true}
 	for _, like := range append([]string{""}, fakellm.LikeNames()...) {
 		for name, tok := range map[string]fakellm.Tokenizer{"bytes": nil, "pairs": pairs{}} {
@@ -122,7 +131,11 @@ func TestUsageIsOne(t *testing.T) {
 						var first usage
 						var sent []byte
 						for _, stream := range []bool{false, true} {
-							for _, more := range []obj{{"return_token_ids": true}, {}, {"logprobs": true}, {"logprobs": true, "return_token_ids": true}, {"n": 2}} {
+							for _, more := range []obj{{"return_token_ids": true},
+								{},
+								{"logprobs": true},
+								{"logprobs": true, "return_token_ids": true},
+								{"n": 2}} {
 								body := obj{"model": "m", "messages": talk, "tools": tools, "stream": stream, "stream_options": obj{"include_usage": true}}
 								if limit < 1000 {
 									body["max_completion_tokens"] = limit

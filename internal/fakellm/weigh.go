@@ -54,7 +54,9 @@ func (m Markup) weigh(messages, tools []byte) int {
 // weighSaid is the same for what an assistant said. What it can't tell from the raw JSON it
 // writes and counts.
 func (m Markup) weighSaid(content, reasoning, calls []byte) int {
-	n, line, plain := 0, true, true // line: what was written so far ends one
+	n := 0
+	line := true
+	plain := true // line: what was written so far ends one
 	if len(content) > 2 && content[0] != 'n' {
 		n, line = weighText(content), false
 		plain = content[0] == '"' && bytes.IndexByte(content[max(0, len(content)-len(`\u000a"`)):], '\\') < 0
@@ -76,7 +78,8 @@ func (m Markup) weighSaid(content, reasoning, calls []byte) int {
 					args = val
 				}
 			})
-			if plain = bare(name); !line {
+			plain = bare(name)
+			if !line {
 				n++
 			}
 			line = false

@@ -209,7 +209,13 @@ func TestRefusals(t *testing.T) {
 		{"empty messages", "secret", `{"model":"m","messages":[ ]}`, 400, "at least one message"},
 		{"a tool that is not there", "secret", `{"model":"m","messages":[{"role":"user","content":"hi"}],"tool_choice":"required"}`, 400, "tool_choice"},
 		{"too long", "secret", `{"model":"m","messages":[{"role":"user","content":"` + long + `"}]}`, 400, "maximum context length is 100 tokens"},
-		{"answer too long", "secret", `{"model":"m","max_tokens":90,"messages":[{"role":"user","content":"` + long[:80] + `"}]}`, 400, "context_length_exceeded"},
+		{
+			"answer too long",
+			"secret",
+			`{"model":"m","max_tokens":90,"messages":[{"role":"user","content":"` + long[:80] + `"}]}`,
+			400,
+			"context_length_exceeded",
+		},
 		{"bad script", "secret", `{"model":"m","messages":[{"role":"user","content":"hi"}],"hermes_script":[{"fault":"zzz"}]}`, 400, "unknown fault"},
 		{"good", "secret", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 200, `"finish_reason":"stop"`},
 	} {
@@ -268,7 +274,11 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %s", path, raw)
 		}
 	}
-	for body, want := range map[string]string{`{"prompt":"ab"}`: "[97,98]", `{"content":"ab"}`: "[97,98]", `{"messages":[{"role":"user","content":"a"}]}`: `"count":42`} {
+	for body, want := range map[string]string{
+		`{"prompt":"ab"}`:  "[97,98]",
+		`{"content":"ab"}`: "[97,98]",
+		`{"messages":[{"role":"user","content":"a"}]}`: `"count":42`,
+	} {
 		_, raw := post(t, url+"/tokenize", json.RawMessage(body))
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("tokenize %s: %s", body, raw)
@@ -282,8 +292,13 @@ func TestPages(t *testing.T) {
 // tool_choice is obeyed: no calls, at least one, one of a function.
 func TestToolChoice(t *testing.T) {
 	url, _ := start(t, fakellm.Options{})
-	tools := []obj{{"type": "function", "function": obj{"name": "ls", "parameters": obj{"type": "object", "properties": obj{"path": obj{"type": "string"}}, "required": []string{"path"}}}},
-		{"type": "function", "function": obj{"name": "pwd"}}}
+	tools := []obj{
+		{
+			"type":     "function",
+			"function": obj{"name": "ls", "parameters": obj{"type": "object", "properties": obj{"path": obj{"type": "string"}}, "required": []string{"path"}}},
+		},
+		{"type": "function", "function": obj{"name": "pwd"}},
+	}
 	calling := []obj{{"content": "so", "calls": []obj{{"name": "ls", "arguments": obj{"path": "/"}}}}}
 	silent := []obj{{"content": "so"}}
 	for _, tt := range []struct {
@@ -299,9 +314,17 @@ func TestToolChoice(t *testing.T) {
 		{obj{"type": "function", "function": obj{"name": "pwd"}}, calling, "pwd", "tool_calls"},
 	} {
 		for _, stream := range []bool{false, true} {
-			_, raw := post(t, url+"/v1/chat/completions", obj{"model": "m", "messages": user("hi"), "tools": tools, "tool_choice": tt.choice, "hermes_script": tt.script, "stream": stream})
+			_, raw := post(t, url+"/v1/chat/completions", obj{
+				"model":         "m",
+				"messages":      user("hi"),
+				"tools":         tools,
+				"tool_choice":   tt.choice,
+				"hermes_script": tt.script,
+				"stream":        stream,
+			})
 			has := strings.Contains(string(raw), `"tool_calls":[`)
-			if has != (tt.calls != "") || has && !strings.Contains(string(raw), `"name":"`+tt.calls+`"`) || !strings.Contains(string(raw), `"finish_reason":"`+tt.finish+`"`) {
+			if has != (tt.calls != "") || has && !strings.Contains(string(raw), `"name":"`+tt.calls+`"`) ||
+				!strings.Contains(string(raw), `"finish_reason":"`+tt.finish+`"`) {
 				t.Errorf("%v, stream %v: %s", tt.choice, stream, raw)
 			}
 		}
@@ -311,7 +334,9 @@ func TestToolChoice(t *testing.T) {
 // Completions take a list of prompts, each with its own answers, and say the prompt first
 // where that is asked for.
 func TestCompletionPrompts(t *testing.T) {
-	url, _ := start(t, fakellm.Options{Scripts: []fakellm.Script{{Match: "one", Turns: []fakellm.Turn{{Content: "1"}}}, {Match: "two", Turns: []fakellm.Turn{{Content: "2"}}}}})
+	url, _ := start(t,
+		fakellm.Options{Scripts: []fakellm.Script{{Match: "one", Turns: []fakellm.Turn{{Content: "1"}}},
+			{Match: "two", Turns: []fakellm.Turn{{Content: "2"}}}}})
 	type answer struct {
 		Choices []struct {
 			Index    int
@@ -337,14 +362,17 @@ func TestCompletionPrompts(t *testing.T) {
 		return a
 	}
 	a := ask(obj{"model": "m", "prompt": []string{"one", "two"}, "n": 2, "return_token_ids": true})
-	if len(a.Choices) != 4 || a.Choices[1].Text != "1" || a.Choices[2].Text != "2" || a.Choices[3].Index != 3 || a.Usage.Prompt != 6 || a.Usage.Completion != 4*len(a.Choices[0].IDs) {
+	if len(a.Choices) != 4 || a.Choices[1].Text != "1" || a.Choices[2].Text != "2" || a.Choices[3].Index != 3 || a.Usage.Prompt != 6 ||
+		a.Usage.Completion != 4*len(a.Choices[0].IDs) {
 		t.Errorf("%+v", a)
 	}
-	if a = ask(obj{"model": "m", "prompt": [][]int{{'o', 'n', 'e'}, {'t', 'w', 'o'}}}); len(a.Choices) != 2 || a.Choices[1].Text != "2" {
+	a = ask(obj{"model": "m", "prompt": [][]int{{'o', 'n', 'e'}, {'t', 'w', 'o'}}})
+	if len(a.Choices) != 2 || a.Choices[1].Text != "2" {
 		t.Errorf("lists of ids: %+v", a)
 	}
 	a = ask(obj{"model": "m", "prompt": "one", "echo": true, "logprobs": 1})
-	if l := a.Choices[0].Logprobs; a.Choices[0].Text != "one1" || len(l.Tokens) != 5 || l.Probs[0] != nil || l.Probs[1] == nil || !slices.Equal(l.Offsets, []int{0, 1, 2, 3, 4}) {
+	if l := a.Choices[0].Logprobs; a.Choices[0].Text != "one1" || len(l.Tokens) != 5 || l.Probs[0] != nil || l.Probs[1] == nil ||
+		!slices.Equal(l.Offsets, []int{0, 1, 2, 3, 4}) {
 		t.Errorf("echoed: %+v", a.Choices[0])
 	}
 	_, raw := post(t, url+"/v1/completions", obj{"model": "m", "prompt": []string{"one", "two"}, "stream": true, "echo": true})
@@ -360,7 +388,12 @@ func TestRealShapes(t *testing.T) {
 	url, s := start(t, fakellm.Options{Like: fakellm.LikeVLLM, Closed: []string{"/completion"}, Default: []fakellm.Turn{{Content: "é日"}}})
 	s.SetVersion("step-3")
 	_, raw := post(t, url+"/inference/v1/generate", obj{"model": "m", "token_ids": []int{'h', 'i'}, "sampling_params": obj{"logprobs": 1, "max_tokens": 9}})
-	for _, want := range []string{`{"token_id":195,"logprob":`, `"top_logprobs":[{"token_id":195,`, `"weight_versions":[{"version":"step-3","start":0,"end":6}]`, `"prompt_tokens":2`} {
+	for _, want := range []string{
+		`{"token_id":195,"logprob":`,
+		`"top_logprobs":[{"token_id":195,`,
+		`"weight_versions":[{"version":"step-3","start":0,"end":6}]`,
+		`"prompt_tokens":2`,
+	} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("/inference/v1/generate lacks %s: %s", want, raw)
 		}
@@ -375,7 +408,8 @@ func TestRealShapes(t *testing.T) {
 		Tokens []int
 		Probs  []struct{ ID int } `json:"completion_probabilities"`
 	}
-	if err := json.Unmarshal(raw, &a); err != nil || !slices.Equal(a.Tokens, []int{0xc3, 0xa9, 0xe6, 0x97, 0xa5, 256}) || len(a.Probs) != 3 || a.Probs[0].ID != 0xa9 || a.Probs[1].ID != 0xa5 || a.Probs[2].ID != 256 {
+	if err := json.Unmarshal(raw, &a); err != nil || !slices.Equal(a.Tokens, []int{0xc3, 0xa9, 0xe6, 0x97, 0xa5, 256}) || len(a.Probs) != 3 ||
+		a.Probs[0].ID != 0xa9 || a.Probs[1].ID != 0xa5 || a.Probs[2].ID != 256 {
 		t.Errorf("/completion: %s (%v)", raw, err)
 	}
 }

@@ -52,7 +52,8 @@ type pace struct {
 // pace puts a pace on a request's body. The caller calls end.
 func (g *Guard) pace(w http.ResponseWriter, r *http.Request) *pace {
 	p := &pace{ReadCloser: r.Body, window: g.opt.Window, left: wholeOf(g.opt.MaxBody)}
-	if p.guest, _ = r.Context().Value(guestKey{}).(*guest); p.guest != nil {
+	p.guest, _ = r.Context().Value(guestKey{}).(*guest)
+	if p.guest != nil {
 		p.set = p.guest.Conn.SetReadDeadline
 		p.guest.crowd.reads(p.guest)
 	} else {
@@ -63,7 +64,9 @@ func (g *Guard) pace(w http.ResponseWriter, r *http.Request) *pace {
 }
 
 func (p *pace) begin(now time.Time) {
-	p.begun, p.got, p.last = now, 0, now
+	p.begun = now
+	p.got = 0
+	p.last = now
 	_ = p.set(now.Add(p.window)) // a recorder in a test has no deadlines; then there is none
 }
 
@@ -80,7 +83,8 @@ func (p *pace) Read(b []byte) (int, error) {
 	p.got += n
 	p.last = time.Now()
 	p.left -= p.last.Sub(now)
-	if p.fresh += n; p.guest != nil && p.fresh >= quota/10 { // a drop is nothing
+	p.fresh += n
+	if p.guest != nil && p.fresh >= quota/10 { // a drop is nothing
 		p.fresh = 0
 		p.guest.hear()
 	}

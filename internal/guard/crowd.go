@@ -152,7 +152,8 @@ func (c *crowd) leave(g *guest) {
 	c.move(g, working)
 	g.gone = true
 	c.all--
-	if c.from[g.from]--; c.from[g.from] == 0 {
+	c.from[g.from]--
+	if c.from[g.from] == 0 {
 		delete(c.from, g.from)
 	}
 	c.change.Signal()

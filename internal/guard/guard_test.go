@@ -24,8 +24,12 @@ func TestBeyondTheLoopback(t *testing.T) {
 		{guard.Options{Host: "0.0.0.0", Token: "x"}, true}, {guard.Options{Host: "0.0.0.0", Allow: some}, true},
 		{guard.Options{Host: "0.0.0.0", Insecure: true}, true}, {guard.Options{Token: "a/b"}, false}, {guard.Options{Port: 70000}, false},
 		{guard.Options{Origins: []string{"http://a:3000", "https://b/"}}, true}, {guard.Options{Origins: []string{"*"}}, false},
-		{guard.Options{Origins: []string{"null"}}, false}, {guard.Options{Origins: []string{"http://a/page"}}, false}, {guard.Options{Origins: []string{"file:///a"}}, false},
-		{guard.Options{Names: []string{"box.example"}}, true}, {guard.Options{Names: []string{"http://box"}}, false}, {guard.Options{Names: []string{""}}, false},
+		{guard.Options{Origins: []string{"null"}}, false},
+		{guard.Options{Origins: []string{"http://a/page"}}, false},
+		{guard.Options{Origins: []string{"file:///a"}}, false},
+		{guard.Options{Names: []string{"box.example"}}, true},
+		{guard.Options{Names: []string{"http://box"}}, false},
+		{guard.Options{Names: []string{""}}, false},
 	}
 	for _, tt := range tests {
 		if _, err := guard.New(tt.o); (err == nil) != tt.ok {

@@ -35,12 +35,29 @@ func TestNames(t *testing.T) {
 		host string
 		in   bool
 	}{
-		{here, "127.0.0.1:8000", true}, {here, "localhost", true}, {here, "LOCALHOST.:1", true}, {here, "[::1]:8", true}, {here, "127.9.9.9", true}, {here, "", true},
-		{here, "evil.example", false}, {here, "evil", false}, {here, "a", false}, {here, "127.0.0.1.evil.example:80", false}, {here, "localhost.evil.example", false},
-		{here, "10.0.0.1:8000", false}, {here, "0.0.0.0:8000", false}, {here, "a.localhost", false}, {here, "evil@localhost", false}, {here, "localhost:8000:1", false},
+		{here, "127.0.0.1:8000", true},
+		{here, "localhost", true},
+		{here, "LOCALHOST.:1", true},
+		{here, "[::1]:8", true},
+		{here, "127.9.9.9", true},
+		{here, "", true},
+		{here, "evil.example", false},
+		{here, "evil", false},
+		{here, "a", false},
+		{here, "127.0.0.1.evil.example:80", false},
+		{here, "localhost.evil.example", false},
+		{here, "10.0.0.1:8000", false},
+		{here, "0.0.0.0:8000", false},
+		{here, "a.localhost", false},
+		{here, "evil@localhost", false},
+		{here, "localhost:8000:1", false},
 		{here, "localhost, evil", false}, {here, "box.internal", false},
 		{guard.Options{Names: []string{"Box.example"}}, "box.EXAMPLE:8000", true}, {guard.Options{Names: []string{"box.example"}}, "a.box.example", false},
-		{out, "10.0.0.1:8000", true}, {out, "[fd00::1]:8000", true}, {out, "run-api:8000", true}, {out, "api.team.svc.cluster.local:8000", true}, {out, "host.docker.internal", true},
+		{out, "10.0.0.1:8000", true},
+		{out, "[fd00::1]:8000", true},
+		{out, "run-api:8000", true},
+		{out, "api.team.svc.cluster.local:8000", true},
+		{out, "host.docker.internal", true},
 		{out, "evil.example", false}, {out, "10.0.0.1.evil.example", false}, {out, "evil.local.example", false}, {out, "local", true},
 		{guard.Options{Host: "box.example", Insecure: true}, "box.example:8000", true},
 	}
@@ -108,7 +125,8 @@ func TestPages(t *testing.T) {
 	}
 	// A browser asks before it sends JSON: the listed are answered, without the token that it keeps back.
 	listed.Token = "sesame"
-	w := asked(t, listed, "OPTIONS", "/x", host, "Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
+	w := asked(t, listed, "OPTIONS", "/x", host, "Origin", "http://localhost:3000", "Access-Control-Request-Method",
+		"POST", "Access-Control-Request-Headers", "content-type")
 	if w.Code != 200 || w.Body.String() != "OK" || w.Header().Get("Access-Control-Allow-Headers") != "content-type" {
 		t.Error(w.Code, w.Body, w.Header())
 	}
@@ -126,8 +144,12 @@ func TestFromPage(t *testing.T) {
 	}{
 		{nil, false}, {[]string{"User-Agent", "python-requests/2.32"}, false}, {[]string{"Sec-Fetch-Site", "none", "User-Agent", browser}, false},
 		{[]string{"Sec-Fetch-Site", "same-origin"}, true}, {[]string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"}, true},
-		{[]string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "none"}, false}, {[]string{"Sec-Fetch-Site", "same-site"}, true}, {[]string{"Sec-Fetch-Site", "cross-site"}, true},
-		{[]string{"Referer", "http://127.0.0.1/"}, true}, {[]string{"Origin", "http://127.0.0.1"}, true}, {[]string{"Sec-Fetch-Site", "none", "Referer", "x"}, true},
+		{[]string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "none"}, false},
+		{[]string{"Sec-Fetch-Site", "same-site"}, true},
+		{[]string{"Sec-Fetch-Site", "cross-site"}, true},
+		{[]string{"Referer", "http://127.0.0.1/"}, true},
+		{[]string{"Origin", "http://127.0.0.1"}, true},
+		{[]string{"Sec-Fetch-Site", "none", "Referer", "x"}, true},
 		{[]string{"User-Agent", browser}, true}, // a browser sends no Sec-Fetch-Site to an address beyond the loopback
 	}
 	for _, tt := range tests {

@@ -172,9 +172,13 @@ func (r *Repo) http() *http.Client {
 
 // download brings one file into blobs/ and returns its path there.
 func (r *Repo) download(ctx context.Context, commit string, e entry) (string, error) {
-	name, size, sum := e.OID, e.Size, gitSum(e.Size)
+	name := e.OID
+	size := e.Size
+	sum := gitSum(e.Size)
 	if e.LFS != nil {
-		name, size, sum = e.LFS.OID, e.LFS.Size, sha256.New
+		name = e.LFS.OID
+		size = e.LFS.Size
+		sum = sha256.New
 	}
 	if name == "" || strings.Trim(name, "0123456789abcdef") != "" {
 		return "", fmt.Errorf("the hub gives no checksum (%q)", name)

@@ -109,7 +109,8 @@ func (w *pusher) push(ctx context.Context, uploads []Upload) (done Pushed, err e
 		}
 		files = append(files, f)
 	}
-	if done.Created, err = w.create(ctx); err != nil {
+	done.Created, err = w.create(ctx)
+	if err != nil {
 		return done, fmt.Errorf("create %s: %w", w.r.name, err)
 	}
 	if err := w.modes(ctx, files); err != nil {
@@ -240,7 +241,8 @@ func (w *pusher) posted(ctx context.Context, address, form string, token bool, b
 	raw, ok := body.([]byte)
 	if !ok {
 		var err error
-		if raw, err = json.Marshal(body); err != nil {
+		raw, err = json.Marshal(body)
+		if err != nil {
 			return err
 		}
 	}

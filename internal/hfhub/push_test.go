@@ -16,7 +16,11 @@ import (
 // folder writes a card and two large files and returns their uploads.
 func folder(t *testing.T) (dir string, list []hfhub.Upload, want map[string][]byte) {
 	t.Helper()
-	dir, want = t.TempDir(), map[string][]byte{"README.md": []byte("# é\n"), "data/a.parquet": bytes.Repeat([]byte("row "), 700), "data/b.parquet": []byte("PAR1")}
+	dir, want = t.TempDir(), map[string][]byte{
+		"README.md":      []byte("# é\n"),
+		"data/a.parquet": bytes.Repeat([]byte("row "), 700),
+		"data/b.parquet": []byte("PAR1"),
+	}
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +64,8 @@ func TestPush(t *testing.T) {
 				t.Errorf("%v, private %v", commits, private)
 			}
 			sent := h.Puts()
-			if done, err = hfhub.Push(t.Context(), hfhub.Datasets, "me/rows", list, o, p); err != nil || done.Created || h.Puts() != sent {
+			done, err = hfhub.Push(t.Context(), hfhub.Datasets, "me/rows", list, o, p)
+			if err != nil || done.Created || h.Puts() != sent {
 				t.Errorf("again: %+v, %v; %d objects sent, %d before", done, err, h.Puts(), sent)
 			}
 		})
@@ -110,7 +115,8 @@ api = huggingface_hub.HfApi(endpoint=sys.argv[1], token="secret-token")
 api.create_repo("me/rows", repo_type="dataset", private=True, exist_ok=True)
 api.upload_folder(repo_id="me/rows", repo_type="dataset", folder_path=sys.argv[2], commit_message="Add rollouts")
 `, h.URL, dir)
-		c.Env = append(os.Environ(), "HF_HUB_DISABLE_XET=1", "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1", "HF_HOME="+t.TempDir(), "HF_ENDPOINT="+h.URL)
+		c.Env = append(os.Environ(), "HF_HUB_DISABLE_XET=1", "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1",
+			"HF_HOME="+t.TempDir(), "HF_ENDPOINT="+h.URL)
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s\n%v", err, out, h.Complaints())
 		}

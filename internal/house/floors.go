@@ -16,7 +16,7 @@ type floor struct {
 	each  bool // every folder in it is a room
 }
 
-// plan is who stands where; imports go down, or sideways inside a room.
+// plan is who is where; imports go down, or sideways inside a room.
 func plan() []floor {
 	return []floor{
 		{room: "examples", level: 11},

@@ -2,7 +2,7 @@ package house
 
 import "go/ast"
 
-// Sleeps finds tests that wait by the clock: time.Sleep stands only in functions that run
+// Sleeps finds tests that wait by the clock: time.Sleep is only in functions that run
 // a bubble of testing/synctest, where time is simulated.
 func Sleeps(t *Tree) []Finding {
 	var out []Finding

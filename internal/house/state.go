@@ -205,7 +205,7 @@ func target(e ast.Expr, f *File, names map[string]string, byDir map[string]map[s
 		case *ast.Ident:
 			g, ok := byDir[f.Dir()][x.Name]
 			// A resolved name is the variable only if its declaration is this one; an
-			// unresolved one stands in another file of the package.
+			// unresolved one is in another file of the package.
 			if ok && (x.Obj == nil && g.file != f || x.Obj != nil && x.Obj.Decl == g.spec) && g.file.AST.Name.Name == f.AST.Name.Name {
 				return g, true
 			}

@@ -196,7 +196,9 @@ func (s scope) stmt(n stmt) execFn {
 		in := s.inner()
 		in.sym.statements(n.body)
 		in.sym.expr(n.filter)
-		enter, body, filter := in.enter(), in.block(n.body), in.filterOn(n.filter)
+		enter := in.enter()
+		body := in.block(n.body)
+		filter := in.filterOn(n.filter)
 		return func(st *state, f *frame) signal {
 			st.at = n.pos
 			enter(st, f)
@@ -286,7 +288,9 @@ func (s scope) setBlock(n *setBlock) execFn {
 	if n.filter != nil {
 		in.sym.expr(n.filter)
 	}
-	enter, body, assign := in.enter(), in.block(n.body), s.assign(n.target)
+	enter := in.enter()
+	body := in.block(n.body)
+	assign := s.assign(n.target)
 	filter := func(_ *state, _ *frame, text any) any { return text }
 	if n.filter != nil {
 		filter = in.filterOn(n.filter)
@@ -356,7 +360,8 @@ func (s scope) assign(target expr) assignFn {
 		it := st.iterate(v)
 		got := make([]any, 0, len(parts))
 		for x, ok := it.next(); ok; x, ok = it.next() {
-			if got = append(got, x); len(got) > len(parts) {
+			got = append(got, x)
+			if len(got) > len(parts) {
 				panic(raisef("ValueError", "too many values to unpack (expected %d)", len(parts)))
 			}
 		}

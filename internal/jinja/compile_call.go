@@ -83,7 +83,7 @@ func (s scope) forStmt(n *forStmt) execFn {
 	}
 }
 
-// loopFilter compiles the condition of a for loop: a frame of its own, asked
+// loopFilter compiles the condition of a for loop: its own frame, asked
 // one item ahead of the loop.
 func (loop scope) loopFilter(s scope, n *forStmt) func(*state, *frame, iterator) iterator {
 	if n.test == nil {
@@ -92,7 +92,9 @@ func (loop scope) loopFilter(s scope, n *forStmt) func(*state, *frame, iterator)
 	in := s.function()
 	in.sym.params(n.target)
 	in.sym.expr(n.test)
-	enter, assign, test := in.enter(), in.assign(n.target), in.truth(n.test)
+	enter := in.enter()
+	assign := in.assign(n.target)
+	test := in.truth(n.test)
 	fn := in.sym.fn
 	return func(st *state, f *frame, it iterator) iterator {
 		inner := newFrame(len(fn.slots), f)

@@ -103,7 +103,9 @@ func (s scope) slice(n *sliceNode) evalFn {
 		}
 		return s.expr(e)
 	}
-	start, stop, inc := bound(n.start), bound(n.stop), bound(n.inc)
+	start := bound(n.start)
+	stop := bound(n.stop)
+	inc := bound(n.inc)
 	return func(st *state, f *frame) any {
 		v := of(st, f)
 		return st.slice(v, start(st, f), stop(st, f), inc(st, f))

@@ -364,7 +364,9 @@ func roundFilter(st *state, v any, a arguments) any {
 
 func truncate(st *state, v any, a arguments) any {
 	p := a.take("truncate", 0, "length", "killwords", "end", "leeway")
-	length, end, leeway := intArg(p[0], 255), "...", 5
+	length := intArg(p[0], 255)
+	end := "..."
+	leeway := 5
 	if p[2] != missing {
 		end = st.text(p[2])
 	}

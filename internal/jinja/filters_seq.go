@@ -165,7 +165,8 @@ func dictSort(st *state, v any, a arguments) any {
 	}
 	at := 0
 	if p[1] != missing && st.text(p[1]) != "key" {
-		if at = 1; st.text(p[1]) != "value" {
+		at = 1
+		if st.text(p[1]) != "value" {
 			panic(raisef("FilterArgumentError", "You can only sort by either \"key\" or \"value\""))
 		}
 	}
@@ -283,7 +284,8 @@ func batchFilter(st *state, v any, a arguments) any {
 			}
 			for p[1] != missing && p[1] != nil && len(row) < n {
 				st.size(16 * len(row) & 63)
-				if row = append(row, p[1]); 16*len(row) > st.maxBytes {
+				row = append(row, p[1])
+				if 16*len(row) > st.maxBytes {
 					panic(limitf("a list of %d items exceeds %d bytes", len(row), st.maxBytes))
 				}
 			}

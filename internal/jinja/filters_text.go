@@ -98,7 +98,9 @@ func wordWrap(st *state, v any, a arguments) any {
 
 func wrapLine(line string, width int, breakLong bool) []string {
 	var out []string
-	from, to, used := 0, 0, 0 // the open line is line[from:to], of so many characters
+	from := 0
+	to := 0
+	used := 0 // the open line is line[from:to], of so many characters
 	flush := func() {
 		if c := strings.TrimRight(line[from:to], " "); c != "" {
 			out = append(out, c)

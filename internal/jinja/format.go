@@ -64,7 +64,8 @@ func (st *state) printf(layout string, operand any) string {
 			}
 			return n
 		}
-		if s.width = number(); s.width < 0 {
+		s.width = number()
+		if s.width < 0 {
 			s.align, s.width = '<', -s.width
 		}
 		if i < len(layout) && layout[i] == '.' {

@@ -53,7 +53,8 @@ func closing(s string, open int) int {
 		case '{':
 			depth++
 		case '}':
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return i
 			}
 		}
@@ -126,7 +127,8 @@ func (st *state) fieldValue(name string, a arguments, auto *int) any {
 		} else {
 			v = st.item(v, path[1:end])
 		}
-		if path = path[end+1:]; path != "" && path[0] != '.' && path[0] != '[' {
+		path = path[end+1:]
+		if path != "" && path[0] != '.' && path[0] != '[' {
 			panic(raisef("ValueError", "Only '.' or '[' may follow ']' in format field specifier"))
 		}
 	}

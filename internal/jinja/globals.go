@@ -38,10 +38,14 @@ func rangeFunc(_ *state, a arguments) any {
 			panic(raisef("OverflowError", "range bound %s is too large", reprShort(v)))
 		}
 	}
-	start, stop, step := n[0], n[1], n[2]
+	start := n[0]
+	stop := n[1]
+	step := n[2]
 	switch len(a.pos) {
 	case 1:
-		start, stop, step = 0, n[0], 1
+		start = 0
+		stop = n[0]
+		step = 1
 	case 2:
 		step = 1
 	}

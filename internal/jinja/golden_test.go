@@ -114,7 +114,8 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tmpl, err = jinja.Parse(string(src), jinja.Options{}); err != nil {
+			tmpl, err = jinja.Parse(string(src), jinja.Options{})
+			if err != nil {
 				t.Errorf("%s: %v", g.Template, err)
 				continue
 			}

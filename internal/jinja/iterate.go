@@ -112,7 +112,8 @@ func (st *state) collect(v any) []any {
 	var out []any
 	for x, ok := it.next(); ok; x, ok = it.next() {
 		st.step(0)
-		if out = append(out, x); 16*len(out) > st.maxBytes {
+		out = append(out, x)
+		if 16*len(out) > st.maxBytes {
 			panic(limitf("a list of %d items exceeds %d bytes", len(out), st.maxBytes))
 		}
 	}

@@ -35,7 +35,8 @@ func (l *loopContext) advance() (any, bool) {
 	v := l.after
 	l.after = missing
 	if v == missing {
-		if v = l.pull(); v == missing {
+		v = l.pull()
+		if v == missing {
 			return nil, false
 		}
 	}

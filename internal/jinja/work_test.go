@@ -15,7 +15,10 @@ var (
 	filterArgs = map[string][]string{
 		"attr": {"'x'"}, "batch": {"3"}, "center": {"9"}, "default": {"'x', true"}, "format": {"1"}, "groupby": {"0"}, "indent": {"2", "2, true, true"},
 		"join": {"'-'"}, "map": {"'upper'", "'string'"}, "reject": {"'string'"}, "rejectattr": {"'x'"}, "replace": {"'a', 'b'", "'<', ''", "'zz', 'y'"},
-		"round": {"1"}, "select": {"'string'"}, "selectattr": {"'x'"}, "slice": {"3"}, "sum": {"start=''", "start=[]"}, "truncate": {"9", "9, true", "99999999"},
+		"round": {"1"}, "select": {"'string'"}, "selectattr": {"'x'"}, "slice": {"3"}, "sum": {
+			"start=''",
+			"start=[]",
+		}, "truncate": {"9", "9, true", "99999999"},
 		"wordwrap": {"3", "79", "79, false"}, "tojson": {"", "indent=2"}, "trim": {"", "'a'", "'aé <'"},
 	}
 	testArgs = map[string][]string{
@@ -23,10 +26,16 @@ var (
 		"lt": {"t"}, "<": {"t"}, "lessthan": {"t"}, "le": {"t"}, "<=": {"t"}, "in": {"t", "[t, t]"}, "sameas": {"t"},
 	}
 	methodArgs = map[string][]string{
-		"strip": {"", "'aé <'"}, "lstrip": {"", "'aé <'"}, "rstrip": {"", "'aé <'"}, "split": {"", "' '", "'zz'", "' ', 1"}, "rsplit": {"", "' '", "'zz'", "' ', 1"},
+		"strip": {
+			"",
+			"'aé <'",
+		}, "lstrip": {"", "'aé <'"}, "rstrip": {"", "'aé <'"}, "split": {"", "' '", "'zz'", "' ', 1"}, "rsplit": {"", "' '", "'zz'", "' ', 1"},
 		"startswith": {"t", "('a', t)"}, "endswith": {"t", "('a', t)"}, "replace": {"'a', 'b'", "' ', ''", "'zz', 'y'"},
 		"find": {"'zz'", "t"}, "rfind": {"'zz'", "t"}, "index": {"' '", "t"}, "rindex": {"' '", "t"}, "count": {"'zz'", "'a'"},
-		"encode": {"", "'utf-8'"}, "join": {"['x', 'y']", "[t, t]", "'xy' * 99999"}, "format": {"1"}, "center": {"9"}, "ljust": {"9"}, "rjust": {"9"}, "zfill": {"9"},
+		"encode": {
+			"",
+			"'utf-8'",
+		}, "join": {"['x', 'y']", "[t, t]", "'xy' * 99999"}, "format": {"1"}, "center": {"9"}, "ljust": {"9"}, "rjust": {"9"}, "zfill": {"9"},
 		"partition": {"'zz'", "' '"}, "rpartition": {"'zz'", "' '"}, "removeprefix": {"t"}, "removesuffix": {"t"},
 	}
 	operations = []string{

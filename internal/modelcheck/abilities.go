@@ -14,7 +14,7 @@ import (
 )
 
 // The probe conversation. The tool is spelled as templates print it (Python's JSON), so
-// that servers which copy it and servers which print it anew show the model the same.
+// that servers which copy it and servers which print it again show the model the same.
 const (
 	question  = "Look up what wörld means; use the tool if you have one."
 	probeTool = `{"type": "function", "function": {"name": "lookup", "description": "Looks a word up.", "parameters": {"type": "object", "properties": {"word": {"type": "string", "description": "The word."}}, "required": ["word"]}}}`
@@ -64,7 +64,8 @@ func (c *check) abilities(ctx context.Context) error {
 		c.add("/tokenize", false, reason(err))
 	}
 	if ids == nil { // any ids will do to see whether the door opens
-		if ids, err = c.someIDs(); err != nil {
+		ids, err = c.someIDs()
+		if err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,8 @@ func server(t *testing.T, change func(path string, answer map[string]any) bool) 
 			if !change(r.Request.URL.Path, answer) {
 				r.StatusCode = http.StatusNotFound
 			}
-			if raw, err = json.Marshal(answer); err != nil {
+			raw, err = json.Marshal(answer)
+			if err != nil {
 				return err
 			}
 		}
@@ -131,7 +132,10 @@ func TestProof(t *testing.T) {
 	if err != nil || !r.Exact() || r.Wire != "vllm" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	for _, name := range []string{"plain: prompt", "plain: answer", "plain: /generate", "plain: next turn", "with a tool: prompt", "with a tool: answer", "with a tool: next turn"} {
+	for _, name := range []string{
+		"plain: prompt", "plain: answer", "plain: /generate", "plain: next turn", "with a tool: prompt", "with a tool: answer",
+		"with a tool: next turn",
+	} {
 		if s := result(r, name); s.Result != modelcheck.Proved {
 			t.Errorf("%s: %+v", name, s)
 		}
@@ -149,8 +153,16 @@ func TestDifferences(t *testing.T) {
 			o.Template = parse(t, strings.ReplaceAll(template, "</tools>", "</tools>\n\n"))
 		},
 			step: "with a tool: prompt", note: "they part at token"},
-		"another parser":                 {option: func(o *modelcheck.Options) { o.Family = parsers.Qwen3Coder }, step: "with a tool: answer", note: "0 here, 1 there"},
-		"the template forgets reasoning": {option: func(o *modelcheck.Options) { o.Vars = map[string]any{"keep": false} }, step: "with a tool: next turn", note: "they part at token"},
+		"another parser": {
+			option: func(o *modelcheck.Options) { o.Family = parsers.Qwen3Coder },
+			step:   "with a tool: answer",
+			note:   "0 here, 1 there",
+		},
+		"the template forgets reasoning": {
+			option: func(o *modelcheck.Options) { o.Vars = map[string]any{"keep": false} },
+			step:   "with a tool: next turn",
+			note:   "they part at token",
+		},
 		"ids outside the vocabulary": {answer: func(path string, a map[string]any) bool {
 			if path == "/generate" {
 				a["output_ids"] = []trajectory.Token{999}
@@ -169,7 +181,8 @@ func TestDifferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := run(t, server(t, c.answer), c.option)
-			if s := result(r, c.step); !errors.Is(err, modelcheck.ErrDiffers) || s.Result != modelcheck.Differs || !strings.Contains(s.Note, c.note) || r.Exact() {
+			if s := result(r, c.step); !errors.Is(err, modelcheck.ErrDiffers) || s.Result != modelcheck.Differs ||
+				!strings.Contains(s.Note, c.note) || r.Exact() {
 				t.Errorf("%+v, %v, want a difference with %q", s, err, c.note)
 			}
 		})
@@ -233,7 +246,8 @@ func TestServerWithoutIDs(t *testing.T) {
 	if !errors.Is(err, modelcheck.ErrNoIDs) || !strings.Contains(err.Error(), "start vLLM") || r.Wire != "chat" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err = run(t, base, func(o *modelcheck.Options) { o.Template = nil }); err != nil || len(r.Proof) != 0 || r.Exact() {
+	r, err = run(t, base, func(o *modelcheck.Options) { o.Template = nil })
+	if err != nil || len(r.Proof) != 0 || r.Exact() {
 		t.Errorf("without a template nothing is proved: %+v, %v", r, err)
 	}
 	if _, err = run(t, base, func(o *modelcheck.Options) { o.Tokenizer = nil }); err == nil || !strings.Contains(err.Error(), "no --tokenizer") {

@@ -68,7 +68,8 @@ func (c *check) prompt(messages []message, tools bool) ([]trajectory.Token, erro
 	}
 	var offered any
 	if tools {
-		if offered, err = jinja.Decode([]byte("[" + probeTool + "]")); err != nil {
+		offered, err = jinja.Decode([]byte("[" + probeTool + "]"))
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +133,8 @@ func (c *check) sameAnswer(name string, got choice) error {
 		return nil
 	}
 	opt := parsers.ParseOptions{InReasoning: c.Thinking}
-	if opt.Tools, err = offered(); err != nil {
+	opt.Tools, err = offered()
+	if err != nil {
 		return err
 	}
 	read := func() parsers.Parsed {

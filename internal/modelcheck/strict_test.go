@@ -50,7 +50,15 @@ func TestStrictServer(t *testing.T) {
 	for _, a := range r.Abilities {
 		got[a.Name] = a
 	}
-	for name, want := range map[string]bool{"chat": true, "streaming": true, "tools": true, "token ids": false, "/inference/v1/generate": false, "/v1/completions": true, "/generate": false} {
+	for name, want := range map[string]bool{
+		"chat":                   true,
+		"streaming":              true,
+		"tools":                  true,
+		"token ids":              false,
+		"/inference/v1/generate": false,
+		"/v1/completions":        true,
+		"/generate":              false,
+	} {
 		if got[name].OK != want {
 			t.Errorf("%s: %+v, want %v", name, got[name], want)
 		}

@@ -129,7 +129,9 @@ func isLetter(c byte) bool {
 
 func (r *reader) items(closer byte, depth int) error {
 	r.i++
-	at, n, comma := len(r.out), 0, false
+	at := len(r.out)
+	n := 0
+	comma := false
 	r.out = append(r.out, '[')
 	for {
 		r.space()
@@ -169,7 +171,9 @@ func (r *reader) items(closer byte, depth int) error {
 // braces reads a dictionary or a set.
 func (r *reader) braces(depth int) error {
 	r.i++
-	at, n, set := len(r.out), 0, false
+	at := len(r.out)
+	n := 0
+	set := false
 	r.out = append(r.out, '{')
 	for {
 		r.space()

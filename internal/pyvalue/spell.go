@@ -74,7 +74,9 @@ func jsonNumber(s string) (string, bool) {
 
 func decimal(s string) (string, bool) {
 	i := span(s, 0)
-	whole, frac, exp := s[:i], "", ""
+	whole := s[:i]
+	frac := ""
+	exp := ""
 	dot := i < len(s) && s[i] == '.'
 	if dot {
 		j := span(s, i+1)

@@ -18,7 +18,11 @@ func TestFit(t *testing.T) {
 		{either, `{"v":{"n":"5","k":"1"}}`, `{"v":{"k":1,"n":"5"}}`}, // the first alternative, which does not fit, leaves no trace
 		{`{"type":"object","properties":{"n":{"type":"int"}}}`, `{"n":"5"}`, `{"n":5}`},
 		{`{"type":"object","properties":{"n":{"type":"integer","nullable":true}}}`, `{"n":null}`, `{"n":null}`},
-		{`{"type":"object","properties":{"n":{"type":"integer"},"p":{"type":"string","pattern":"(?!x)"}},"required":"n"}`, `{"n":"5","p":"x"}`, `{"n":5,"p":"x"}`},
+		{
+			`{"type":"object","properties":{"n":{"type":"integer"},"p":{"type":"string","pattern":"(?!x)"}},"required":"n"}`,
+			`{"n":"5","p":"x"}`,
+			`{"n":5,"p":"x"}`,
+		},
 		{`{"type":"object","properties":{"n":{"type":"integer","required":true}},"additionalProperties":false}`, `{"n":"x"}`, "n: expected integer"},
 		{`{"type":"object","properties":{"n":{"type":"strange"},"m":{"type":"integer"}}}`, `{"n":1,"m":"2"}`, `{"m":2,"n":1}`},
 		{`{"type":"object","properties":{"n":{"$ref":"#/$defs/none"},"m":{"type":"integer"}}}`, `{"n":1,"m":"2"}`, `{"m":2,"n":1}`},

@@ -80,7 +80,8 @@ func alternatives(s *jsonschema.Schema, p place, v any, depth int) error {
 	for _, list := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
 		var last error
 		for _, a := range list {
-			if last = explain(a, p.root, p.at, v, depth+1); last == nil {
+			last = explain(a, p.root, p.at, v, depth+1)
+			if last == nil {
 				break
 			}
 		}

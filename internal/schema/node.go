@@ -148,7 +148,8 @@ func (s Node) allowed(root Node, depth int) []string {
 	}
 	var out []string
 	add := func(t string) {
-		if t = typeName(t); !slices.Contains(out, t) {
+		t = typeName(t)
+		if !slices.Contains(out, t) {
 			out = append(out, t)
 		}
 	}

@@ -56,7 +56,8 @@ func value(d *json.Decoder) (any, error) {
 			} else {
 				seen[fold] = true
 			}
-			if o[name], err = value(d); err != nil {
+			o[name], err = value(d)
+			if err != nil {
 				return nil, err
 			}
 		}

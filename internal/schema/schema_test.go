@@ -28,7 +28,14 @@ func TestObjects(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	for raw, twice := range map[string]bool{`{"a":1,"a":2}`: true, `[{"b":{"a":1,"A":2}}]`: true, `{"a":{"a":1}}`: false, `[]`: false, `{}`: false, ` "x" `: false} {
+	for raw, twice := range map[string]bool{
+		`{"a":1,"a":2}`:         true,
+		`[{"b":{"a":1,"A":2}}]`: true,
+		`{"a":{"a":1}}`:         false,
+		`[]`:                    false,
+		`{}`:                    false,
+		` "x" `:                 false,
+	} {
 		if _, err := schema.Read([]byte(raw)); errors.Is(err, schema.ErrTwice) != twice || (err != nil) != twice {
 			t.Errorf("%s: %v", raw, err)
 		}

@@ -88,7 +88,8 @@ func list(l []any, f func(any) any) []any {
 func (c standard) types(s map[string]any) {
 	switch t := s["type"].(type) {
 	case string:
-		if t = c.name(t); t == "" {
+		t = c.name(t)
+		if t == "" {
 			delete(s, "type")
 		} else {
 			s["type"] = t
@@ -97,7 +98,8 @@ func (c standard) types(s map[string]any) {
 		var names []any
 		for _, x := range t {
 			name, ok := x.(string)
-			if name = c.name(name); !ok || name == "" {
+			name = c.name(name)
+			if !ok || name == "" {
 				if ok {
 					delete(s, "type") // "any" beside others
 				}
@@ -114,7 +116,8 @@ func (c standard) types(s map[string]any) {
 }
 
 func (c standard) name(t string) string {
-	if t = typeName(t); t == "any" {
+	t = typeName(t)
+	if t == "any" {
 		return c.anyType
 	}
 	return t

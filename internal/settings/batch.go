@@ -39,11 +39,13 @@ func (b Batch) Name() string {
 // RowOptions is how the rows are read, but for the hub and stdin.
 func (f RowFlags) RowOptions(seed int64) (o datasets.Options, err error) {
 	o = datasets.Options{PromptKey: f.PromptKey, Shuffle: f.Shuffle, Seed: uint64(seed), Limit: f.Limit}
-	if o.Map, err = datasets.ParseMap(strings.Join(f.Map, ",")); err != nil {
+	o.Map, err = datasets.ParseMap(strings.Join(f.Map, ","))
+	if err != nil {
 		return o, fmt.Errorf("--map: %w", err)
 	}
 	if f.Shard != "" {
-		if o.Shard, err = datasets.ParseShard(f.Shard); err != nil {
+		o.Shard, err = datasets.ParseShard(f.Shard)
+		if err != nil {
 			return o, fmt.Errorf("--shard: %w", err)
 		}
 	}
@@ -84,7 +86,8 @@ func (b Batch) Resolve(t Tasks) (Job, error) {
 	}
 	j.Run = cmp.Or(b.Run, t.Env)
 	if j.Run == "" {
-		if j.Run, err = stem(b.Datasets[0]); err != nil {
+		j.Run, err = stem(b.Datasets[0])
+		if err != nil {
 			return j, err
 		}
 	}
@@ -92,7 +95,8 @@ func (b Batch) Resolve(t Tasks) (Job, error) {
 	if err := j.check(); err != nil {
 		return j, err
 	}
-	if j.Parts, err = NewParts(b.PartsFlags, t.Env != ""); err != nil {
+	j.Parts, err = NewParts(b.PartsFlags, t.Env != "")
+	if err != nil {
 		return j, err
 	}
 	j.PartsFlags = j.Parts.PartsFlags
@@ -102,13 +106,16 @@ func (b Batch) Resolve(t Tasks) (Job, error) {
 	j.Parts.Watch = true
 	j.Parts.Seed = b.Seed
 	j.Parts.Usual = t.Toolsets
-	if j.Calls, err = rollout.ParseRunCalls(cmp.Or(b.RunCalls, rollout.DefaultRunCalls().String())); err != nil {
+	j.Calls, err = rollout.ParseRunCalls(cmp.Or(b.RunCalls, rollout.DefaultRunCalls().String()))
+	if err != nil {
 		return j, fmt.Errorf("--run-calls: %w", err)
 	}
-	if j.Allowed, err = parseTolerance(b.FailOnError); err != nil {
+	j.Allowed, err = parseTolerance(b.FailOnError)
+	if err != nil {
 		return j, err
 	}
-	if j.Roles, err = b.RoleFlags.Roles(); err != nil {
+	j.Roles, err = b.RoleFlags.Roles()
+	if err != nil {
 		return j, err
 	}
 	if t.Env != "" {
@@ -156,12 +163,14 @@ func (j *Job) check() error {
 func (j *Job) readPrompts() error {
 	var err error
 	for _, p := range []*string{&j.System, &j.EphemeralSystem} {
-		if *p, err = SystemText(*p); err != nil {
+		*p, err = SystemText(*p)
+		if err != nil {
 			return err
 		}
 	}
 	if j.Prefill != "" {
-		if j.Opening, err = readPrefill(j.Prefill); err != nil {
+		j.Opening, err = readPrefill(j.Prefill)
+		if err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,12 @@ func TestEmbeddedModels(t *testing.T) {
 // TestResolveLeavesTheFlags: a job is made of a copy; the batch can be resolved again.
 func TestResolveLeavesTheFlags(t *testing.T) {
 	b := settings.Batch{Datasets: []string{"data/rows.jsonl.gz"}}
-	b.Out, b.Rollouts, b.Concurrency, b.Accept, b.FailOnError, b.Model = t.TempDir(), 1, 2, "all", "0.5", "oracle"
+	b.Out = t.TempDir()
+	b.Rollouts = 1
+	b.Concurrency = 2
+	b.Accept = "all"
+	b.FailOnError = "0.5"
+	b.Model = "oracle"
 	for range 2 {
 		j, err := b.Resolve(settings.Tasks{Env: "gsm8k", Toolsets: []string{"todo"}, Suite: true})
 		if err != nil {

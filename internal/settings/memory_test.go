@@ -16,13 +16,54 @@ func TestBudgetFollowsTheMachine(t *testing.T) {
 		want  int64
 	}{
 		{name: "no figures", want: 0},
-		{name: "the machine", files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n"}, want: 8000000 << 9},
-		{name: "a group", files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "2000000000\n"}, want: 1e9},
-		{name: "a group above", files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": "1000000000\n"}, want: 5e8},
-		{name: "a container", files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/../../x\n", "sys/fs/cgroup/memory.max": "1000000000\n"}, want: 5e8},
-		{name: "a generous group", files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "900000000000\n"}, want: 8000000 << 9},
-		{name: "version 1", files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "5:cpu,cpuacct:/x\n4:memory:/x\n", "sys/fs/cgroup/memory/x/memory.limit_in_bytes": "600000000\n"}, want: 3e8},
-		{name: "no limit of version 1", files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, want: 8000000 << 9},
+		{
+			name:  "the machine",
+			files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n"},
+			want:  8000000 << 9,
+		},
+		{
+			name:  "a group",
+			files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "2000000000\n"},
+			want:  1e9,
+		},
+		{
+			name: "a group above",
+			files: map[string]string{
+				"proc/meminfo":                 meminfo,
+				"proc/self/cgroup":             "0::/a/b\n",
+				"sys/fs/cgroup/a/b/memory.max": "max\n",
+				"sys/fs/cgroup/a/memory.max":   "1000000000\n",
+			},
+			want: 5e8,
+		},
+		{
+			name:  "a container",
+			files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/../../x\n", "sys/fs/cgroup/memory.max": "1000000000\n"},
+			want:  5e8,
+		},
+		{
+			name:  "a generous group",
+			files: map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "900000000000\n"},
+			want:  8000000 << 9,
+		},
+		{
+			name: "version 1",
+			files: map[string]string{
+				"proc/meminfo":     meminfo,
+				"proc/self/cgroup": "5:cpu,cpuacct:/x\n4:memory:/x\n",
+				"sys/fs/cgroup/memory/x/memory.limit_in_bytes": "600000000\n",
+			},
+			want: 3e8,
+		},
+		{
+			name: "no limit of version 1",
+			files: map[string]string{
+				"proc/meminfo":     meminfo,
+				"proc/self/cgroup": "4:memory:/\n",
+				"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+			},
+			want: 8000000 << 9,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -261,7 +261,7 @@ func (v *Viewer) record(r *http.Request) (any, error) {
 	return s.recordView(e, rec)
 }
 
-// recordView is a record with what stands beside it.
+// recordView is a record with what is beside it.
 func (s *opened) recordView(e journal.Entry, rec *trajectory.Record) (*recordView, error) {
 	var decode Decoder
 	var problem error
@@ -280,7 +280,8 @@ func (s *opened) recordView(e journal.Entry, rec *trajectory.Record) (*recordVie
 	}
 	out.Scorer = s.scorer(rec)
 	var err error
-	if out.Files, err = s.artifacts(rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	out.Files, err = s.artifacts(rec)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	return out, nil

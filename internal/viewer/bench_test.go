@@ -45,7 +45,8 @@ func BenchmarkOpen(b *testing.B) {
 			bigRun(b, dir, *benchRows, size, segment)
 			begun := time.Now()
 			open(b, dir) // builds the list
-			b.Logf("%d records of %d bytes were listed in %.1f s; the list has %d bytes", *benchRows, size, time.Since(begun).Seconds(), fileSize(b, filepath.Join(dir, listing.FileName)))
+			b.Logf("%d records of %d bytes were listed in %.1f s; the list has %d bytes", *benchRows, size,
+				time.Since(begun).Seconds(), fileSize(b, filepath.Join(dir, listing.FileName)))
 			b.Run("list", func(b *testing.B) { benchList(b, dir) })
 			b.Run("search", func(b *testing.B) { benchSearch(b, dir) })
 			b.Run("record", func(b *testing.B) { benchRecord(b, dir) })

@@ -296,7 +296,9 @@ func TestChromiumMarkdown(t *testing.T) {
 	texts := []string{
 		"# Title\n\nSome **bold**, *soft*, `code` and ~~gone~~ a_b_c.\n\n- one\n  - inner\n- two\n\n1. first\n2. second\n\n> quoted\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n```go\nx := <b>1</b>\n```\n\n---\n",
 		"[good](https://example.org/a) [bad](javascript:alert(1)) [data](data:text/html,x) ![i](https://example.org/i.png) <https://example.org/c> http://example.org/d. [f](file:///etc/passwd) [r](/local) <img src=x>",
-		strings.Repeat("*", 90000), strings.Repeat("**a ", 20000), strings.Repeat("[a](", 20000), strings.Repeat("`", 50001) + "a", strings.Repeat("> ", 40000), strings.Repeat("- a\n", 20000),
+		strings.Repeat("*",
+			90000), strings.Repeat("**a ",
+			20000), strings.Repeat("[a](", 20000), strings.Repeat("`", 50001) + "a", strings.Repeat("> ", 40000), strings.Repeat("- a\n", 20000),
 	}
 	for i, text := range texts {
 		if _, err := d.Journal.Append(t.Context(), textRecord(t, i, 0, text)); err != nil {

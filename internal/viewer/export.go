@@ -144,7 +144,7 @@ type bundledRun struct {
 	TaskLists int `json:"task_chunks"`
 }
 
-// run writes one run, which stands at a place, and returns how many records it wrote.
+// run writes one run, which is at a place, and returns how many records it wrote.
 func (b bundle) run(ctx context.Context, place int, o *opened) (n int, line runLine, err error) {
 	at := strconv.Itoa(place)
 	o.index.mu.RLock()

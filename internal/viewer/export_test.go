@@ -45,7 +45,7 @@ func data(t testing.TB, file string, into any) {
 	}
 }
 
-// A bundle has every sample, what models wrote stands in it as JSON within a text, and no file
+// A bundle has every sample, what models wrote is in it as JSON within a text, and no file
 // of it but the page is a page.
 func TestExport(t *testing.T) {
 	dir, out := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "out")

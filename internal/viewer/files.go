@@ -48,7 +48,8 @@ func (s *opened) artifacts(rec *trajectory.Record) (list []file, err error) {
 		if err != nil {
 			return err
 		}
-		if list = append(list, file{path, info.Size()}); len(list) >= mostFiles {
+		list = append(list, file{path, info.Size()})
+		if len(list) >= mostFiles {
 			return fs.SkipAll
 		}
 		return nil

@@ -68,17 +68,42 @@ func key(i, sample int) trajectory.Key { return trajectory.NewKey(fmt.Sprint("ro
 func textRecord(t testing.TB, i, s int, answer string) *trajectory.Record {
 	t.Helper()
 	tr := trajectory.New(trajectory.ModeText, nil)
-	call := trajectory.Message{Role: trajectory.Assistant, Reasoning: fmt.Sprint("thinking about ", i), Calls: []trajectory.Call{{ID: "c1", Name: "terminal", Arguments: `{"command":"ls"}`}}}
-	commit(t, tr, trajectory.Turn{Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.System, "You work.")}, {Message: trajectory.Text(trajectory.User, fmt.Sprint("Task number ", i, "."))}},
-		Sampled: trajectory.Delta{Message: call}, Finish: trajectory.FinishCalls})
+	call := trajectory.Message{
+		Role:      trajectory.Assistant,
+		Reasoning: fmt.Sprint("thinking about ", i),
+		Calls:     []trajectory.Call{{ID: "c1", Name: "terminal", Arguments: `{"command":"ls"}`}},
+	}
+	commit(t, tr, trajectory.Turn{
+		Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.System, "You work.")},
+			{Message: trajectory.Text(trajectory.User, fmt.Sprint("Task number ", i, "."))}},
+		Sampled: trajectory.Delta{Message: call},
+		Finish:  trajectory.FinishCalls,
+	})
 	result := trajectory.Text(trajectory.Tool, "note.txt")
 	result.CallID, result.Name = "c1", "terminal"
-	commit(t, tr, trajectory.Turn{Given: []trajectory.Delta{{Message: result}}, Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, answer)},
-		Finish: trajectory.FinishStop, Usage: trajectory.Usage{Prompt: int64(100 * i), Completion: 7, Cost: float64(i), CostKnown: true}})
+	commit(t, tr, trajectory.Turn{
+		Given:   []trajectory.Delta{{Message: result}},
+		Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, answer)},
+		Finish:  trajectory.FinishStop,
+		Usage:   trajectory.Usage{Prompt: int64(100 * i), Completion: 7, Cost: float64(i), CostKnown: true},
+	})
 	tr.Finish(nil)
-	return &trajectory.Record{Key: key(i, s), Group: fmt.Sprint("row", i), Row: fmt.Sprint("row", i), Sample: s, Attempt: 1, Outcome: trajectory.Answered, Stop: trajectory.Stop{Reason: trajectory.StopAnswer},
-		Score: &trajectory.Score{Reward: float64(i) / 10}, Started: time.Unix(int64(i), 0).UTC(), Seconds: float64(i), Model: "m", Usage: tr.Usage, Trace: tr,
-		ToolStats: map[string]trajectory.ToolCount{"terminal": {Count: 1, Success: 1}}}
+	return &trajectory.Record{
+		Key:       key(i, s),
+		Group:     fmt.Sprint("row", i),
+		Row:       fmt.Sprint("row", i),
+		Sample:    s,
+		Attempt:   1,
+		Outcome:   trajectory.Answered,
+		Stop:      trajectory.Stop{Reason: trajectory.StopAnswer},
+		Score:     &trajectory.Score{Reward: float64(i) / 10},
+		Started:   time.Unix(int64(i), 0).UTC(),
+		Seconds:   float64(i),
+		Model:     "m",
+		Usage:     tr.Usage,
+		Trace:     tr,
+		ToolStats: map[string]trajectory.ToolCount{"terminal": {Count: 1, Success: 1}},
+	}
 }
 
 // exactRecord is a sample with tokens, an abandoned branch and two versions of weights.
@@ -87,7 +112,12 @@ func exactRecord(t testing.TB, i int) *trajectory.Record {
 	tr := trajectory.New(trajectory.ModeExact, nil)
 	user := trajectory.Delta{Message: trajectory.Text(trajectory.User, "Say hello."), Tokens: letters("U:hello?"), Given: 8}
 	sampled := func(text string) trajectory.Delta {
-		d := trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, text), Tokens: append(letters("A:"), letters(text)...), Given: 2, Versions: []trajectory.Span{{From: 0, Version: "v1"}}}
+		d := trajectory.Delta{
+			Message:  trajectory.Text(trajectory.Assistant, text),
+			Tokens:   append(letters("A:"), letters(text)...),
+			Given:    2,
+			Versions: []trajectory.Span{{From: 0, Version: "v1"}},
+		}
 		for n := range text {
 			d.LogProbs = append(d.LogProbs, -float32(n)/2)
 		}
@@ -120,7 +150,10 @@ func makeRun(t testing.TB, dir string) {
 		r := textRecord(t, i, 0, fmt.Sprint("The answer is ", i, "."))
 		switch i {
 		case 3:
-			r.Outcome, r.Score, r.Reason, r.Cause = trajectory.Sandbox, nil, "the box was lost", "box_lost"
+			r.Outcome = trajectory.Sandbox
+			r.Score = nil
+			r.Reason = "the box was lost"
+			r.Cause = "box_lost"
 		case 4:
 			r = textRecord(t, i, 0, hostile)
 		}

@@ -21,13 +21,13 @@ const (
 
 // index is the list of a run. One goroutine, follow, makes it grow; others read it.
 type index struct {
-	run   *runs.Run
-	clerk *sink.Clerk
-	log   *slog.Logger
-	poke  chan struct{} // somebody looks
-	ours  bool          // the process of the run keeps no list; it is ours to keep one
-	saved time.Time     // follow's alone
-	dirty bool          // follow's alone: there are rows that are not in the file
+	run    *runs.Run
+	sorter *sink.Sorter
+	log    *slog.Logger
+	poke   chan struct{} // somebody looks
+	ours   bool          // the process of the run keeps no list; it is ours to keep one
+	saved  time.Time     // follow's alone
+	dirty  bool          // follow's alone: there are rows that are not in the file
 
 	mu      sync.RWMutex
 	list    *listing.List
@@ -50,7 +50,8 @@ func openRun(dir string) (*runs.Run, kept, error) {
 	go func() {
 		var k kept
 		m, err := rundir.Read(journal.OS{}, dir)
-		if k.err = err; err == nil {
+		k.err = err
+		if err == nil {
 			k.list, k.by, k.err = listing.Read(dir, m.Created)
 		}
 		read <- k
@@ -61,11 +62,11 @@ func openRun(dir string) (*runs.Run, kept, error) {
 
 // openIndex takes the list that was kept, where it is that of the run's log.
 func openIndex(r *runs.Run, k kept, log *slog.Logger) (*index, error) {
-	clerk, err := sink.NewClerk(r.Journal, r.Manifest)
+	sorter, err := sink.NewSorter(r.Journal, r.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	x := &index{run: r, clerk: clerk, log: log, poke: make(chan struct{}, 1), list: &listing.List{}, changed: make(chan struct{}), end: r.Journal.Synced()}
+	x := &index{run: r, sorter: sorter, log: log, poke: make(chan struct{}, 1), list: &listing.List{}, changed: make(chan struct{}), end: r.Journal.Synced()}
 	if k.err == nil && !r.Fits(k.list) {
 		k.err = errors.New("it is one of another log")
 	}
@@ -131,7 +132,9 @@ func (x *index) look() {
 func (x *index) wait(ctx context.Context) error {
 	for {
 		x.mu.RLock()
-		done, err, changed := x.settled >= x.end, x.err, x.changed
+		done := x.settled >= x.end
+		err := x.err
+		changed := x.changed
 		x.mu.RUnlock()
 		if done || err != nil {
 			return err
@@ -165,14 +168,16 @@ func (x *index) step(ctx context.Context) error {
 		if err := x.add(e); err != nil {
 			return err
 		}
-		if x.dirty = true; time.Since(begun) > saveEvery && time.Since(x.saved) > saveEvery {
+		x.dirty = true
+		if time.Since(begun) > saveEvery && time.Since(x.saved) > saveEvery {
 			x.save()
 		}
 	}
 	x.mu.Lock()
 	x.list.Next = max(x.list.Next, end) // what lies between holds no records
 	x.mu.Unlock()
-	if x.dirty = true; time.Since(x.saved) > saveEvery {
+	x.dirty = true
+	if time.Since(x.saved) > saveEvery {
 		x.save()
 	}
 	x.mu.Lock()
@@ -182,7 +187,7 @@ func (x *index) step(ctx context.Context) error {
 }
 
 // save keeps the index in the run directory, unless the process of the run does. Where it
-// cannot be written it is made anew next time.
+// cannot be written it is made again next time.
 func (x *index) save() {
 	x.saved, x.dirty = time.Now(), false
 	if !x.ours {
@@ -197,7 +202,7 @@ func (x *index) save() {
 
 // add takes in one entry of the log.
 func (x *index) add(e journal.Entry) error {
-	w, ok, err := runs.RowOf(x.clerk, e)
+	w, ok, err := runs.RowOf(x.sorter, e)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func (v *Viewer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Indexed returns when everything that stands in the logs now is in the indexes.
+// Indexed returns when everything that is in the logs now is in the indexes.
 func (v *Viewer) Indexed(ctx context.Context) error {
 	for _, s := range v.runs {
 		o, err := s.get()

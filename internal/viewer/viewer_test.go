@@ -107,7 +107,8 @@ func TestList(t *testing.T) {
 		State            string
 	}
 	ask(t, url+"/api/runs", &all)
-	if len(all) != 1 || all[0].Planned != 12 || all[0].Records != 12 || all[0].Books["accepted"] != 11 || all[0].Books["failed.sandbox"] != 1 || all[0].Indexed != 1 || all[0].State != "" {
+	if len(all) != 1 || all[0].Planned != 12 || all[0].Records != 12 || all[0].Books["accepted"] != 11 || all[0].Books["failed.sandbox"] != 1 ||
+		all[0].Indexed != 1 || all[0].State != "" {
 		t.Errorf("%+v", all)
 	}
 }
@@ -122,7 +123,14 @@ func TestTasks(t *testing.T) {
 		Samples, Failed, Scored  int
 		Mean, Low, High, Seconds *float64
 	}
-	for query, want := range map[string]string{"": "row0", "sort=samples&desc=1": "row1", "sort=mean&desc=1": "row10", "sort=failed&desc=1": "row3", "sort=id&offset=10": "row9", "q=number+7": "row7"} {
+	for query, want := range map[string]string{
+		"":                    "row0",
+		"sort=samples&desc=1": "row1",
+		"sort=mean&desc=1":    "row10",
+		"sort=failed&desc=1":  "row3",
+		"sort=id&offset=10":   "row9",
+		"q=number+7":          "row7",
+	} {
 		var got struct {
 			Total int
 			Rows  []task
@@ -131,7 +139,8 @@ func TestTasks(t *testing.T) {
 		if len(got.Rows) == 0 || got.Rows[0].ID != want || got.Total != 11 && query != "q=number+7" {
 			t.Errorf("%q: %+v, want %s", query, got, want)
 		}
-		if want == "row1" && (got.Rows[0].Samples != 2 || *got.Rows[0].Low > *got.Rows[0].High) || want == "row3" && (got.Rows[0].Mean != nil || got.Rows[0].Failed != 1) {
+		if want == "row1" && (got.Rows[0].Samples != 2 || *got.Rows[0].Low > *got.Rows[0].High) ||
+			want == "row3" && (got.Rows[0].Mean != nil || got.Rows[0].Failed != 1) {
 			t.Errorf("%q: %+v", query, got.Rows[0])
 		}
 	}
@@ -148,7 +157,8 @@ func TestTasks(t *testing.T) {
 		Settings []struct{ Name, Value string }
 	}
 	ask(t, url+"/api/run?run=0", &r)
-	if r.Tasks != 11 || r.Scored != 11 || r.Failed != 1 || len(r.Causes) != 1 || r.Causes[0].Example != "the box was lost" || r.Causes[0].Count != 1 || r.Rewards[10] != 1 || r.Settings[0].Value != "m" {
+	if r.Tasks != 11 || r.Scored != 11 || r.Failed != 1 || len(r.Causes) != 1 || r.Causes[0].Example != "the box was lost" || r.Causes[0].Count != 1 ||
+		r.Rewards[10] != 1 || r.Settings[0].Value != "m" {
 		t.Errorf("%+v", r)
 	}
 	var one listed
@@ -207,7 +217,13 @@ func TestSearchWholeText(t *testing.T) {
 	dir := t.TempDir()
 	makeRun(t, dir)
 	url := open(t, dir).URL
-	for query, want := range map[string]string{"thinking+about+8": "row8/0", "ls+another": "row1/1", "hello+there": "row10/0", "garbled": "row10/0", "absent": ""} {
+	for query, want := range map[string]string{
+		"thinking+about+8": "row8/0",
+		"ls+another":       "row1/1",
+		"hello+there":      "row10/0",
+		"garbled":          "row10/0",
+		"absent":           "",
+	} {
 		var found []string
 		for from := 0; from >= 0; {
 			got := listed{Next: -2}
@@ -259,7 +275,8 @@ func TestRecord(t *testing.T) {
 	url := open(t, dir).URL
 	var r recorded
 	ask(t, url+"/api/record?run=0&key="+key(1, 0).String(), &r)
-	if r.Row != "row1" || r.Mode != "text" || r.Book != "accepted" || len(r.Nodes) != 5 || r.Nodes[2].Reasoning != "thinking about 1" || r.Nodes[2].Calls[0].Arguments != "{\n  \"command\": \"ls\"\n}" {
+	if r.Row != "row1" || r.Mode != "text" || r.Book != "accepted" || len(r.Nodes) != 5 || r.Nodes[2].Reasoning != "thinking about 1" ||
+		r.Nodes[2].Calls[0].Arguments != "{\n  \"command\": \"ls\"\n}" {
 		t.Errorf("%+v", r)
 	}
 	if len(r.Samples) != 1 || r.Samples[0].Sample != 1 || len(r.Artifacts) != 1 || r.Artifacts[0].Name != "workspace.diff" {
@@ -267,10 +284,12 @@ func TestRecord(t *testing.T) {
 	}
 	r = recorded{}
 	ask(t, url+"/api/record?run=0&key="+key(10, 0).String(), &r)
-	if len(r.Branches) != 2 || !r.Branches[0].Head || !slices.Equal(r.Branches[0].Path, []int{0, 2, 3, 4}) || !r.Branches[1].Abandoned || !slices.Equal(r.Branches[1].Path, []int{0, 1}) {
+	if len(r.Branches) != 2 || !r.Branches[0].Head || !slices.Equal(r.Branches[0].Path, []int{0, 2, 3, 4}) || !r.Branches[1].Abandoned ||
+		!slices.Equal(r.Branches[1].Path, []int{0, 1}) {
 		t.Errorf("branches %+v", r.Branches)
 	}
-	if n := r.Nodes[2]; n.Given != 2 || strings.Join(n.Texts, "") != "A:hello there" || len(n.LogProbs) != 11 || n.LogProbs[2] != -1 || n.Versions[0].Version != "v1" || r.Decoded != "" {
+	if n := r.Nodes[2]; n.Given != 2 || strings.Join(n.Texts, "") != "A:hello there" || len(n.LogProbs) != 11 || n.LogProbs[2] != -1 ||
+		n.Versions[0].Version != "v1" || r.Decoded != "" {
 		t.Errorf("%+v, %q", n, r.Decoded)
 	}
 	_, body := get(t, url+"/api/record?run=0&key="+key(10, 0).String())
@@ -312,7 +331,14 @@ func TestWhatIsServed(t *testing.T) {
 			t.Errorf("blob %q: %d", name, status)
 		}
 	}
-	for host, want := range map[string]int{"localhost:80": 200, "127.0.0.1": 200, "[::1]:99": 200, "evil.example": 403, "127.0.0.1.evil.example:80": 403, "10.0.0.1": 403} {
+	for host, want := range map[string]int{
+		"localhost:80":              200,
+		"127.0.0.1":                 200,
+		"[::1]:99":                  200,
+		"evil.example":              403,
+		"127.0.0.1.evil.example:80": 403,
+		"10.0.0.1":                  403,
+	} {
 		q, err := http.NewRequest(http.MethodGet, s.URL+"/", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -389,7 +415,7 @@ func TestGrowingRun(t *testing.T) {
 	}
 }
 
-// The index is kept, used, and made anew where it is not that of the log.
+// The index is kept, used, and made again where it is not that of the log.
 func TestIndexIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	makeRun(t, dir)
@@ -488,7 +514,7 @@ func TestRunKeepsItsList(t *testing.T) {
 	}
 }
 
-// TestRunsOfOneName: runs in folders of the same name are told apart by their paths.
+// TestRunsOfOneName: runs in folders of the same name are distinguished by their paths.
 func TestRunsOfOneName(t *testing.T) {
 	parent := t.TempDir()
 	one, two := filepath.Join(parent, "x", "demo"), filepath.Join(parent, "y", "demo")

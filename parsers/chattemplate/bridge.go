@@ -58,7 +58,7 @@ type bridged struct {
 	rendering
 	first         int    // index of the first message of the tail
 	at            int    // the first byte after the answer and its closing token
-	closer        string // the closing token that stands before at; empty if the turn stays open
+	closer        string // the closing token that is before at; empty if the turn stays open
 	dropsThinking bool
 }
 
@@ -76,7 +76,7 @@ func (b bridged) pieces(last string, isStop func(string) bool) []Piece {
 	return b.rendering.pieces(at, b.first)
 }
 
-// past is what stands in a probe conversation before the answer: rounds of a
+// past is what is in a probe conversation before the answer: rounds of a
 // question and an answer, and calls that are done.
 type past struct{ rounds, calls int }
 
@@ -271,7 +271,7 @@ func (r rendering) specialAt(at int) (int, bool) {
 	return r.special[i][1], true
 }
 
-// nextIsSpecial reports whether a control token stands at byte at, after white space.
+// nextIsSpecial reports whether a control token is at byte at, after white space.
 func (r rendering) nextIsSpecial(at int) bool {
 	rest := r.text[at:]
 	_, ok := r.specialAt(at + len(rest) - len(strings.TrimLeft(rest, blank)))

@@ -22,8 +22,16 @@ func joined(pieces []chattemplate.Piece) string {
 // weatherTools are the tools of the conversations below.
 func weatherTools() []trajectory.ToolSpec {
 	return []trajectory.ToolSpec{
-		{Name: "get_weather", Description: "Weather of a city.", Parameters: json.RawMessage(`{"type": "object", "properties": {"city": {"type": "string", "description": "City"}, "days": {"type": "integer", "description": "Days"}}, "required": ["city"]}`)},
-		{Name: "now", Description: "The time.", Parameters: json.RawMessage(`{"type": "object", "properties": {"zone": {"type": "string", "description": "Zone"}}, "required": []}`)},
+		{
+			Name:        "get_weather",
+			Description: "Weather of a city.",
+			Parameters:  json.RawMessage(`{"type": "object", "properties": {"city": {"type": "string", "description": "City"}, "days": {"type": "integer", "description": "Days"}}, "required": ["city"]}`),
+		},
+		{
+			Name:        "now",
+			Description: "The time.",
+			Parameters:  json.RawMessage(`{"type": "object", "properties": {"zone": {"type": "string", "description": "Zone"}}, "required": []}`),
+		},
 	}
 }
 
@@ -61,12 +69,14 @@ func scripts() []script {
 	opening := []trajectory.Message{trajectory.Text(trajectory.System, "Be brief."), asks("How is Zürich — 天気?")}
 	return []script{
 		{"loop", opening, []turn{
-			{says("", call(1, "get_weather", `{"city": "Zürich", "days": 3}`)), []trajectory.Message{result(1, "get_weather", `{"temp": 21.5, "sky": "½ blue"}`)}},
+			{says("", call(1, "get_weather", `{"city": "Zürich", "days": 3}`)),
+				[]trajectory.Message{result(1, "get_weather", `{"temp": 21.5, "sky": "½ blue"}`)}},
 			{says("", call(2, "now", `{"zone": "CET"}`)), []trajectory.Message{result(2, "now", "12:00\nCET")}},
 			{says("", call(3, "now", `{"zone": "UTC"}`)), []trajectory.Message{result(3, "now", "")}},
 		}},
 		{"parallel", opening, []turn{
-			{says("", call(1, "get_weather", `{"city": "Bern"}`), call(2, "now", `{"zone": "UTC"}`)), []trajectory.Message{result(1, "get_weather", "rain"), result(2, "now", "11:00")}},
+			{says("", call(1, "get_weather", `{"city": "Bern"}`), call(2, "now", `{"zone": "UTC"}`)),
+				[]trajectory.Message{result(1, "get_weather", "rain"), result(2, "now", "11:00")}},
 			{says("", call(3, "now", `{"zone": "CET"}`)), []trajectory.Message{result(3, "now", "12:00")}},
 		}},
 		{"chat", opening, []turn{
@@ -146,7 +156,9 @@ func common(a, b string) int {
 // writes after the answer.
 func TestBridgesOfPublicTemplates(t *testing.T) {
 	counts := map[string]map[string]int{}
-	loops, results, users := 0, 0, 0
+	loops := 0
+	results := 0
+	users := 0
 	for _, s := range sources(t) {
 		tmpl := open(t, s)
 		v := tmpl.Verdict()

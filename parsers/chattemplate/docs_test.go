@@ -51,7 +51,10 @@ func row(name string, tmpl *chattemplate.Template) string {
 	for _, n := range []struct {
 		on   bool
 		note string
-	}{{v.ParallelRefused, "one call a turn"}, {v.ArgumentsAsText, "arguments as text"}, {v.CountsCalls, "counts calls"}, {v.ReasoningField == "inline", "thinking inside the content"}} {
+	}{{v.ParallelRefused, "one call a turn"},
+		{v.ArgumentsAsText, "arguments as text"},
+		{v.CountsCalls, "counts calls"},
+		{v.ReasoningField == "inline", "thinking inside the content"}} {
 		if n.on {
 			notes = append(notes, n.note)
 		}
@@ -60,14 +63,17 @@ func row(name string, tmpl *chattemplate.Template) string {
 	if n := len(stops); n > 1 && stops[n-1] == "</s>" { // the tokenizer's own
 		stops = stops[:len(stops)-1]
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", name, v.Family, code(append([]string(nil), stops...)...), yes(v.OpensThink, "yes"), drops,
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", name, v.Family, code(append([]string(nil), stops...)...), yes(v.OpensThink, "yes"),
+		drops,
 		classes[0], classes[1], yes(v.BridgesResults, "results")+" "+yes(v.BridgesUser, "questions"), strings.Join(notes, ", "))
 }
 
 // TestDocs keeps the table of verdicts true.
 func TestDocs(t *testing.T) {
 	var table strings.Builder
-	loops, results, users := 0, 0, 0
+	loops := 0
+	results := 0
+	users := 0
 	for _, s := range sources(t) {
 		tmpl := open(t, s)
 		table.WriteString(row(s.name, tmpl))
@@ -81,7 +87,8 @@ func TestDocs(t *testing.T) {
 			}
 		}
 	}
-	want := fmt.Sprintf("%d of 120 templates can express a tool loop; %d of these bridge results; %d of the 120 bridge a further question.\n\n", loops, results, users) +
+	want := fmt.Sprintf("%d of 120 templates can express a tool loop; %d of these bridge results; %d of the 120 bridge a further question.\n\n",
+		loops, results, users) +
 		"| template | family | stops | opens think | drops thinking | tool loop | conversation | bridges | |\n|---|---|---|---|---|---|---|---|---|\n" + table.String()
 	file := filepath.Join("..", "..", "docs", "chat-templates.md")
 	raw, err := os.ReadFile(file)

@@ -6,7 +6,7 @@ import (
 	"hermes/trajectory"
 )
 
-// mark stands in probe messages where a model would write; no template knows it.
+// mark is in probe messages where a model would write; no template knows it.
 const mark = "hermesprobeword"
 
 func user(text string) trajectory.Message { return trajectory.Text(trajectory.User, text) }

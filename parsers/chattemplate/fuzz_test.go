@@ -27,7 +27,15 @@ func FuzzTemplate(f *testing.F) {
 		if len(src) > 4096 || strings.Contains(said+answered+src, secret) {
 			return
 		}
-		tmpl, err := chattemplate.New(chattemplate.Options{Source: src, EOS: "<|im_end|>", Special: chatmlTokens, Now: frozen, MaxDepth: 50, MaxBytes: 1 << 16, MaxSteps: 5000})
+		tmpl, err := chattemplate.New(chattemplate.Options{
+			Source:   src,
+			EOS:      "<|im_end|>",
+			Special:  chatmlTokens,
+			Now:      frozen,
+			MaxDepth: 50,
+			MaxBytes: 1 << 16,
+			MaxSteps: 5000,
+		})
 		if err != nil {
 			return
 		}

@@ -19,7 +19,10 @@ func TestLongConversations(t *testing.T) {
 		said := fmt.Sprintf("<think>\n%d %s</think>\n\n%s", i, words[:500], words[:500])
 		talk = append(talk, says(said, call(i, "get_weather", `{"city": "Bern"}`)), result(i, "get_weather", words))
 	}
-	names := []string{"Qwen-Qwen3-0.6B", "Qwen-QwQ-32B", "trl_qwen3_5_think", "deepseek-ai-DeepSeek-V3.1", "vllm_tool_deepseekr1", "trl_glm4moe", "axolotl_exaone4", "trl_nemotron_3_nano"}
+	names := []string{
+		"Qwen-Qwen3-0.6B", "Qwen-QwQ-32B", "trl_qwen3_5_think", "deepseek-ai-DeepSeek-V3.1", "vllm_tool_deepseekr1", "trl_glm4moe",
+		"axolotl_exaone4", "trl_nemotron_3_nano",
+	}
 	all := map[string]source{}
 	for _, s := range sources(t) {
 		all[s.name] = s

@@ -32,7 +32,8 @@ func newMatcher(tokens []string) *matcher {
 		}
 	}
 	for _, tok := range tokens {
-		if m.only = int(tok[0]); m.only != int(tokens[0][0]) {
+		m.only = int(tok[0])
+		if m.only != int(tokens[0][0]) {
 			m.only = -1
 			break
 		}
@@ -70,7 +71,8 @@ func (m *matcher) match(s string) (n int, partial bool) {
 		if c == 0 {
 			return n, false
 		}
-		if at = int(m.next[at*m.width+c]); at == 0 {
+		at = int(m.next[at*m.width+c])
+		if at == 0 {
 			return n, false
 		}
 		if m.next[at*m.width] != 0 {

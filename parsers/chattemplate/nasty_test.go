@@ -15,8 +15,16 @@ import (
 
 func nastyTools() []trajectory.ToolSpec {
 	return []trajectory.ToolSpec{
-		{Name: "write", Description: "Writes.", Parameters: json.RawMessage(`{"type": "object", "properties": {"path": {"type": "string", "description": "p"}, "text": {"type": "string", "description": "t"}}, "required": ["text"]}`)},
-		{Name: "calc", Description: "Computes.", Parameters: json.RawMessage(`{"type": "object", "properties": {"n": {"type": "integer", "description": "n"}, "x": {"type": "number", "description": "x"}, "on": {"type": "boolean", "description": "b"}, "o": {"type": "object", "description": "o"}, "l": {"type": "array", "items": {"type": "string"}, "description": "l"}, "m": {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "m"}}, "required": []}`)},
+		{
+			Name:        "write",
+			Description: "Writes.",
+			Parameters:  json.RawMessage(`{"type": "object", "properties": {"path": {"type": "string", "description": "p"}, "text": {"type": "string", "description": "t"}}, "required": ["text"]}`),
+		},
+		{
+			Name:        "calc",
+			Description: "Computes.",
+			Parameters:  json.RawMessage(`{"type": "object", "properties": {"n": {"type": "integer", "description": "n"}, "x": {"type": "number", "description": "x"}, "on": {"type": "boolean", "description": "b"}, "o": {"type": "object", "description": "o"}, "l": {"type": "array", "items": {"type": "string"}, "description": "l"}, "m": {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "m"}}, "required": []}`),
+		},
 	}
 }
 
@@ -34,7 +42,8 @@ func nastyCalls(t testing.TB) [][]trajectory.Call {
 	var out [][]trajectory.Call
 	for _, s := range nasty.Texts {
 		q, _ := json.Marshal(s)
-		out = append(out, []trajectory.Call{call(1, "write", `{"text": `+string(q)+`}`)}, []trajectory.Call{call(1, "write", `{"path": "a", "text": `+string(q)+`}`)})
+		out = append(out, []trajectory.Call{call(1, "write", `{"text": `+string(q)+`}`)},
+			[]trajectory.Call{call(1, "write", `{"path": "a", "text": `+string(q)+`}`)})
 	}
 	for _, a := range nasty.Objects {
 		out = append(out, []trajectory.Call{call(1, "calc", a)})
@@ -107,7 +116,8 @@ func TestNastyRoundTrip(t *testing.T) {
 			default:
 				c.wrong++
 				total.wrong++
-				if shown++; shown < 60 {
+				shown++
+				if shown < 60 {
 					t.Errorf("%s (%s): %.400q: %.300s, want %.200s", s.name, v.Family, text, why, calls[0].Arguments)
 				}
 			}

@@ -116,7 +116,7 @@ func toolsForPython(specs []trajectory.ToolSpec) (out []any) {
 // TestTransformers asks Hugging Face's apply_chat_template for the whole of every
 // conversation of [TestBridgesOfPublicTemplates]. Where the template only appends,
 // prompt, answers and bridges together must be that text; where it renders the
-// past anew, prompts must be equal, and the difference of the history is counted.
+// past again, prompts must be equal, and the difference of the history is counted.
 func TestTransformers(t *testing.T) {
 	type expectation struct {
 		name, class, seq, whole string
@@ -176,7 +176,8 @@ func TestTransformers(t *testing.T) {
 func long() []trajectory.Message {
 	msgs := []trajectory.Message{trajectory.Text(trajectory.System, "Be brief."), asks("How is the weather in all the cities of the country?")}
 	for i := range 14 {
-		msgs = append(msgs, says("", call(i, "get_weather", `{"city": "City `+strconv.Itoa(i)+`", "days": 3}`)), result(i, "get_weather", `{"temp": 21.5, "sky": "blue and clear"}`))
+		msgs = append(msgs, says("", call(i, "get_weather", `{"city": "City `+strconv.Itoa(i)+`", "days": 3}`)),
+			result(i, "get_weather", `{"temp": 21.5, "sky": "blue and clear"}`))
 	}
 	return msgs
 }
@@ -194,7 +195,10 @@ func cpu(b *testing.B) time.Duration {
 // BenchmarkPrompt renders 30 messages; Python's renderings per second stand
 // beside it where the oracle is.
 func BenchmarkPrompt(b *testing.B) {
-	for _, name := range []string{"Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B", "meta-llama-Llama-3.1-8B-Instruct", "trl_glm4moe", "trl_qwen3_6", "openai-gpt-oss-120b"} {
+	for _, name := range []string{
+		"Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B", "meta-llama-Llama-3.1-8B-Instruct", "trl_glm4moe", "trl_qwen3_6",
+		"openai-gpt-oss-120b",
+	} {
 		for _, s := range sources(b) {
 			if s.name != name {
 				continue

@@ -90,7 +90,7 @@ func (t *Template) StopTokens(id func(string) (trajectory.Token, bool)) []trajec
 func (t *Template) isStop(tok string) bool { return tok != "" && slices.Contains(t.probe.stops, tok) }
 
 // Deviation says in a sentence how a conversation that is extended by bridges
-// differs from what the template would render anew; empty if it does not. It is
+// differs from what the template would render again; empty if it does not. It is
 // for the record of the run.
 func (t *Template) Deviation() string {
 	v := t.probe.verdict
@@ -273,7 +273,7 @@ func (t *Template) findStops(p *probe) {
 	p.verdict.Stops = p.stops
 }
 
-// alwaysGenerates reports whether a prompt ends with what stands before an
+// alwaysGenerates reports whether a prompt ends with what is before an
 // answer, although no generation prompt was asked for.
 func (t *Template) alwaysGenerates(beforeAnswer []string) bool {
 	const asked = "hermesprobeasks"

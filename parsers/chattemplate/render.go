@@ -51,7 +51,8 @@ func (t *Template) render(msgs []trajectory.Message, tools []trajectory.ToolSpec
 	}
 	for _, spare := range t.spares(g) {
 		again := &guard{specials: t.specials, base: g.base, spare: spare}
-		if guarded, err = t.run(msgs, tools, generate, again); err == nil && again.restore(guarded.Text) == plain.Text {
+		guarded, err = t.run(msgs, tools, generate, again)
+		if err == nil && again.restore(guarded.Text) == plain.Text {
 			r := t.marked(guarded, again, plain)
 			r.disown(spare, msgs, tools)
 			return r, nil
@@ -128,7 +129,9 @@ func (t *Template) toolList(v values, tools []trajectory.ToolSpec, g *guard) (an
 	var before guard
 	if g != nil {
 		before = *g
-		g.used, g.found, g.saw = 0, nil, [2]bool{}
+		g.used = 0
+		g.found = nil
+		g.saw = [2]bool{}
 	}
 	list, err := v.tools(tools)
 	if err != nil {

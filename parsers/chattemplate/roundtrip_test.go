@@ -85,7 +85,8 @@ func differs(got parsers.Parsed, want []trajectory.Call) string {
 	}
 	for i, c := range got.Calls {
 		var a, b any
-		if json.Unmarshal([]byte(c.Arguments), &a) != nil || json.Unmarshal([]byte(want[i].Arguments), &b) != nil || c.Name != want[i].Name || !reflect.DeepEqual(a, b) {
+		if json.Unmarshal([]byte(c.Arguments), &a) != nil || json.Unmarshal([]byte(want[i].Arguments), &b) != nil || c.Name != want[i].Name ||
+			!reflect.DeepEqual(a, b) {
 			return "call " + c.Name + c.Arguments
 		}
 	}

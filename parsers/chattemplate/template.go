@@ -95,10 +95,12 @@ func New(o Options) (*Template, error) {
 		tmpl: tmpl, opt: o, specials: newMatcher(special), tools: &toolCache{}, answered: &lastAlone{},
 		limits: jinja.RenderOptions{Now: o.Now, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxSteps: o.MaxSteps},
 	}
-	if t.vars, err = o.variables(); err != nil {
+	t.vars, err = o.variables()
+	if err != nil {
 		return nil, err
 	}
-	if t.family, err = o.guess(); err != nil {
+	t.family, err = o.guess()
+	if err != nil {
 		return nil, err
 	}
 	t.form = t.findForm()

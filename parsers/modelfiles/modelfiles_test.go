@@ -98,11 +98,15 @@ func TestOpenFetchesPartsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(h.given)
-	want := []string{"additional_chat_templates/tool_use.jinja", "chat_template.jinja", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}
+	want := []string{
+		"additional_chat_templates/tool_use.jinja", "chat_template.jinja", "config.json", "generation_config.json",
+		"tokenizer.json", "tokenizer_config.json",
+	}
 	if !slices.Equal(h.given, want) {
 		t.Errorf("fetched %v, want %v", h.given, want)
 	}
-	if f.Commit != commit || f.EOS != "<|im_end|>" || f.BOS != "" || !slices.Equal(f.EndIDs, []int64{2, 7}) || f.Context != 4096 || f.Vocab != 320 || string(f.Response) != `{"fields": {}}` {
+	if f.Commit != commit || f.EOS != "<|im_end|>" || f.BOS != "" || !slices.Equal(f.EndIDs, []int64{2, 7}) || f.Context != 4096 || f.Vocab != 320 ||
+		string(f.Response) != `{"fields": {}}` {
 		t.Errorf("%+v", f)
 	}
 	if got := filepath.Join(cache, "models--org--net", "snapshots", commit); f.Dir != got || f.Tokenizer != filepath.Join(got, "tokenizer.json") {
@@ -147,7 +151,8 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 	o.Token = "wrong"
-	if _, err := modelfiles.Open(t.Context(), "hf:org/net", o); err == nil || !strings.Contains(err.Error(), "restricted") || strings.Contains(err.Error(), "wrong") {
+	if _, err := modelfiles.Open(t.Context(), "hf:org/net", o); err == nil || !strings.Contains(err.Error(), "restricted") ||
+		strings.Contains(err.Error(), "wrong") {
 		t.Errorf("wrong token: %v", err)
 	}
 }
@@ -168,12 +173,17 @@ func folder(t *testing.T, files map[string]string) string {
 }
 
 func TestFolderWithTheOlderList(t *testing.T) {
-	f, err := modelfiles.Open(t.Context(), folder(t, map[string]string{"qwen.tiktoken": "YQ== 0", "tokenizer_config.json": `{"model_max_length": 512, "eos_token": "</s>",
-		"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "tools"}]}`, "config.json": `{"eos_token_id": 2}`}), hfhub.Options{})
+	f, err := modelfiles.Open(t.Context(), folder(t, map[string]string{
+		"qwen.tiktoken": "YQ== 0",
+		"tokenizer_config.json": `{"model_max_length": 512, "eos_token": "</s>",
+		"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "tools"}]}`,
+		"config.json": `{"eos_token_id": 2}`,
+	}), hfhub.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(f.Templates(), []string{"default", "tool_use"}) || filepath.Base(f.Tokenizer) != "qwen.tiktoken" || f.Context != 512 || !slices.Equal(f.EndIDs, []int64{2}) {
+	if !slices.Equal(f.Templates(), []string{"default", "tool_use"}) || filepath.Base(f.Tokenizer) != "qwen.tiktoken" || f.Context != 512 ||
+		!slices.Equal(f.EndIDs, []int64{2}) {
 		t.Errorf("%+v, templates %v", f, f.Templates())
 	}
 }
@@ -181,16 +191,20 @@ func TestFolderWithTheOlderList(t *testing.T) {
 func TestDetect(t *testing.T) {
 	f := &modelfiles.Files{EOS: "<|endoftext|>"}
 	got, err := f.Detect(chatml, nil)
-	if err != nil || got.Family != "hermes" || got.Think != modelfiles.ThinkOpen || got.Tag != "<think>" || !slices.Equal(got.Stops, []string{"<|im_end|>", "<|endoftext|>"}) {
+	if err != nil || got.Family != "hermes" || got.Think != modelfiles.ThinkOpen || got.Tag != "<think>" ||
+		!slices.Equal(got.Stops, []string{"<|im_end|>", "<|endoftext|>"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err = f.Detect(chatml, map[string]any{"enable_thinking": false}); err != nil || got.Think != modelfiles.ThinkClosed {
+	got, err = f.Detect(chatml, map[string]any{"enable_thinking": false})
+	if err != nil || got.Think != modelfiles.ThinkClosed {
 		t.Errorf("thinking off: %+v, %v", got, err)
 	}
-	if got, err = f.Detect("{{ messages[0].content }} [/INST]</think>", nil); err != nil || got.Think != modelfiles.ThinkClosed || got.Family != "" {
+	got, err = f.Detect("{{ messages[0].content }} [/INST]</think>", nil)
+	if err != nil || got.Think != modelfiles.ThinkClosed || got.Family != "" {
 		t.Errorf("closed alone: %+v, %v", got, err)
 	}
-	if got, err = f.Detect("{% if not tools %}{{ raise_exception('tools only') }}{% endif %}{{ messages[0].content }}", nil); err != nil || got.Think != modelfiles.ThinkNone {
+	got, err = f.Detect("{% if not tools %}{{ raise_exception('tools only') }}{% endif %}{{ messages[0].content }}", nil)
+	if err != nil || got.Think != modelfiles.ThinkNone {
 		t.Errorf("tools only: %+v, %v", got, err)
 	}
 	_, err = f.Detect("one\n{% if %}", nil)

@@ -60,13 +60,16 @@ func (m *matcher) add(pattern string, t addedToken) {
 
 // longest returns the token that begins at text[i:] and its length.
 func (m *matcher) longest(text string, i int) (int32, int) {
-	at, best, size := int32(0), int32(-1), 0
+	at := int32(0)
+	best := int32(-1)
+	size := 0
 	for k := i; k < len(text); k++ {
 		to, ok := m.nodes[at].next[text[k]]
 		if !ok {
 			break
 		}
-		if at = to; m.nodes[at].token >= 0 {
+		at = to
+		if m.nodes[at].token >= 0 {
 			best, size = m.nodes[at].token, k+1-i
 		}
 	}
@@ -161,7 +164,8 @@ func (e *engine) install(tokens []addedToken) error {
 		pattern := t.Content
 		for _, n := range e.normal {
 			var err error
-			if pattern, _, err = n.apply(pattern, true); err != nil {
+			pattern, _, err = n.apply(pattern, true)
+			if err != nil {
 				return err
 			}
 		}

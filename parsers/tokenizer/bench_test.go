@@ -84,12 +84,18 @@ func BenchmarkEncode(b *testing.B) {
 	}
 	files["qwen-nfc"] = byteLevel(tokenizer.Qwen, words, obj{"normalizer": obj{"type": "NFC"}})
 	files["deepseek3"] = byteLevel("", words, obj{"pre_tokenizer": obj{"type": "Sequence", "pretokenizers": []obj{
-		{"type": "Split", "pattern": obj{"Regex": `\p{N}{1,3}`}, "behavior": "Isolated"}, {"type": "Split", "pattern": obj{"Regex": `[一-龥぀-ゟ゠-ヿ]+`}, "behavior": "Isolated"},
-		{"type": "Split", "pattern": obj{"Regex": `[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" + `{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`}, "behavior": "Isolated"},
+		{"type": "Split", "pattern": obj{"Regex": `\p{N}{1,3}`}, "behavior": "Isolated"},
+		{"type": "Split", "pattern": obj{"Regex": `[一-龥぀-ゟ゠-ヿ]+`}, "behavior": "Isolated"},
+		{
+			"type":     "Split",
+			"pattern":  obj{"Regex": `[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" + `{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
+			"behavior": "Isolated",
+		},
 		{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}}}})
-	files["falcon"] = byteLevel("", words, obj{"pre_tokenizer": obj{"type": "Sequence", "pretokenizers": []obj{{"type": "Punctuation", "behavior": "Contiguous"},
-		{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}, {"type": "Digits", "individual_digits": false},
-		{"type": "Split", "pattern": obj{"Regex": "[0-9][0-9][0-9]"}, "behavior": "Isolated"}}}})
+	files["falcon"] = byteLevel("", words,
+		obj{"pre_tokenizer": obj{"type": "Sequence", "pretokenizers": []obj{{"type": "Punctuation", "behavior": "Contiguous"},
+			{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}, {"type": "Digits", "individual_digits": false},
+			{"type": "Split", "pattern": obj{"Regex": "[0-9][0-9][0-9]"}, "behavior": "Isolated"}}}})
 	files["metaspace"] = metaspaced(words, true)
 	files["metaspace-uncut"] = metaspaced(words, false)
 	for name, file := range files {
@@ -147,7 +153,9 @@ func BenchmarkAgainstLibrary(b *testing.B) {
 	if python == "" {
 		b.Skip("ORACLE_PYTHON names no Python that has the tokenizers package")
 	}
-	dir, raw, text := b.TempDir(), byteLevel(llama3, corpusWords(4000), nil), prose(1<<18)
+	dir := b.TempDir()
+	raw := byteLevel(llama3, corpusWords(4000), nil)
+	text := prose(1 << 18)
 	file, prose := filepath.Join(dir, "tokenizer.json"), filepath.Join(dir, "text")
 	for name, content := range map[string][]byte{file: raw, prose: []byte(text)} {
 		if err := os.WriteFile(name, content, 0o644); err != nil {

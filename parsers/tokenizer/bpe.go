@@ -80,7 +80,8 @@ func (m *bpe) encode(out []trajectory.Token, word string, s *scratch) ([]traject
 	var err error
 	for begin := 0; begin < len(word); {
 		end := m.nextCut(word, begin)
-		if out, err = m.word(out, word[begin:end], s); err != nil {
+		out, err = m.word(out, word[begin:end], s)
+		if err != nil {
 			return out, err
 		}
 		begin = end
@@ -170,14 +171,17 @@ func (m *bpe) symbols(word string, s *scratch) error {
 		return nil
 	}
 	for i := 0; i < len(word); {
-		size, id, piece := 1, none, ""
+		size := 1
+		id := none
+		piece := ""
 		if m.bytewise {
 			id = m.bytes[word[i]]
 		} else {
 			if word[i] >= utf8.RuneSelf {
 				_, size = utf8.DecodeRuneInString(word[i:])
 			}
-			if id = m.lookup(word, i, size); id == none {
+			id = m.lookup(word, i, size)
+			if id == none {
 				piece = m.affix(word, i, size)
 			}
 		}

@@ -91,7 +91,9 @@ func lossy(out *strings.Builder, b []byte, end bool) []byte {
 // subpart returns the length of the maximal subpart at the beginning of b, which does not
 // begin with a character; whole is false if more bytes could complete it.
 func subpart(b []byte) (n int, whole bool) {
-	lo, hi, need := byte(0x80), byte(0xBF), 0
+	lo := byte(0x80)
+	hi := byte(0xBF)
+	need := 0
 	switch c := b[0]; {
 	case 0xC2 <= c && c <= 0xDF:
 		need = 1

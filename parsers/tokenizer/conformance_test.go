@@ -42,7 +42,8 @@ func TestWindow(t *testing.T) {
 				got += part
 			}
 			want, err := tok.Decode(ids)
-			if got += s.Finish(); err != nil || got != want {
+			got += s.Finish()
+			if err != nil || got != want {
 				t.Errorf("%s: %q, want %q (%v)", name, got, want, err)
 			}
 			if most := 64 * (len(ids) + 1); calls > most && len(ids) > 1000 {

@@ -41,8 +41,12 @@ func byteLevel(pattern string, corpus []string, extra obj) []byte {
 	if pattern != "" {
 		pre = append([]obj{{"type": "Split", "pattern": obj{"Regex": pattern}, "behavior": "Isolated", "invert": false}}, pre...)
 	}
-	file := obj{"version": "1.0", "pre_tokenizer": obj{"type": "Sequence", "pretokenizers": pre}, "decoder": obj{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
-		"model": obj{"type": "BPE", "vocab": vocab, "merges": merges}}
+	file := obj{
+		"version":       "1.0",
+		"pre_tokenizer": obj{"type": "Sequence", "pretokenizers": pre},
+		"decoder":       obj{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+		"model":         obj{"type": "BPE", "vocab": vocab, "merges": merges},
+	}
 	maps.Copy(file, extra)
 	b, err := json.Marshal(file)
 	if err != nil {
@@ -116,11 +120,21 @@ func fallback() []byte {
 		vocab[s] = len(vocab)
 	}
 	b, _ := json.Marshal(obj{
-		"added_tokens":   []obj{special(1, "<s>"), special(2, "</s>")},
-		"normalizer":     obj{"type": "Sequence", "normalizers": []obj{{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": obj{"String": " "}, "content": "▁"}}},
-		"post_processor": obj{"type": "TemplateProcessing", "single": []obj{{"SpecialToken": obj{"id": "<s>", "type_id": 0}}, {"Sequence": obj{"id": "A", "type_id": 0}}}, "special_tokens": obj{"<s>": obj{"id": "<s>", "ids": []int{1}, "tokens": []string{"<s>"}}}},
-		"decoder": obj{"type": "Sequence", "decoders": []obj{{"type": "Replace", "pattern": obj{"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
-			{"type": "Strip", "content": " ", "start": 1, "stop": 0}}},
+		"added_tokens": []obj{special(1, "<s>"), special(2, "</s>")},
+		"normalizer": obj{
+			"type":        "Sequence",
+			"normalizers": []obj{{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": obj{"String": " "}, "content": "▁"}},
+		},
+		"post_processor": obj{
+			"type":           "TemplateProcessing",
+			"single":         []obj{{"SpecialToken": obj{"id": "<s>", "type_id": 0}}, {"Sequence": obj{"id": "A", "type_id": 0}}},
+			"special_tokens": obj{"<s>": obj{"id": "<s>", "ids": []int{1}, "tokens": []string{"<s>"}}},
+		},
+		"decoder": obj{
+			"type": "Sequence",
+			"decoders": []obj{{"type": "Replace", "pattern": obj{"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+				{"type": "Strip", "content": " ", "start": 1, "stop": 0}},
+		},
 		"model": obj{"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true, "vocab": vocab,
 			"merges": []string{"h e", "l l", "he ll", "hell o", "▁ hello", "▁ ▁"}}})
 	return b

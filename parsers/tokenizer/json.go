@@ -115,7 +115,8 @@ func FromJSON(b []byte) (Tokenizer, error) {
 	if n := len(e.pre); n > 0 {
 		_, bytewise = e.pre[n-1].(spelled)
 	}
-	if e.model, err = newBPE(&f, bytewise); err != nil {
+	e.model, err = newBPE(&f, bytewise)
+	if err != nil {
 		return nil, err
 	}
 	if e.model.bytewise {
@@ -148,7 +149,8 @@ type growth int
 // by counts a replacement of what is at least from bytes long by to bytes.
 func (g *growth) by(from, to int) error {
 	factor := max(1, (to+from-1)/from)
-	if *g = max(*g, 1); factor > maxGrowth || int(*g)*factor > maxGrowth {
+	*g = max(*g, 1)
+	if factor > maxGrowth || int(*g)*factor > maxGrowth {
 		return unsupported("replacements that may make more than %d bytes of one", maxGrowth)
 	}
 	*g *= growth(factor)
@@ -380,7 +382,8 @@ func (e *engine) postprocessors(c *component, depth int) error {
 		}
 	case "TemplateProcessing":
 		var err error
-		if before, after, err = e.template(c); err != nil {
+		before, after, err = e.template(c)
+		if err != nil {
 			return err
 		}
 	default:

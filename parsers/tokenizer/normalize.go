@@ -13,7 +13,7 @@ import (
 )
 
 // normalizer rewrites text before it is split. first says that the text begins the input;
-// the answer's first, that its beginning still stands for the input's.
+// the answer's first, that its beginning is still there for the input's.
 type normalizer interface {
 	apply(text string, first bool) (string, bool, error)
 }
@@ -41,7 +41,8 @@ func (r replacing) apply(text string, first bool) (string, bool, error) {
 	err := r.find.All(text, func(start, end int) {
 		b.WriteString(text[at:start])
 		b.WriteString(r.with)
-		if at = end; start == 0 && end > 0 && r.with == "" {
+		at = end
+		if start == 0 && end > 0 && r.with == "" {
 			first = false
 		}
 	})
@@ -140,7 +141,10 @@ func form(f norm.Form, text string) string {
 		}
 		if f.PropertiesString(text[i:]).BoundaryBefore() {
 			marks = 0
-		} else if marks++; marks > 9 { // one code point decomposes to at most three marks
+			continue
+		}
+		marks++
+		if marks > 9 { // one code point decomposes to at most three marks
 			return longForm(f, text)
 		}
 	}
@@ -201,7 +205,8 @@ func composed(in []marked) []marked {
 				}
 			}
 		}
-		if out = append(out, m); m.ccc == 0 {
+		out = append(out, m)
+		if m.ccc == 0 {
 			starter = len(out) - 1
 		}
 	}

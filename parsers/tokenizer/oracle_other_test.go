@@ -38,7 +38,8 @@ func TestOracleOther(t *testing.T) {
 				cases++
 				ids, err := tok.Encode(c.Text, tokenizer.Options{})
 				if err != nil || !slices.Equal(ids, c.IDs) {
-					if bad++; bad < 6 {
+					bad++
+					if bad < 6 {
 						t.Errorf("%.300q:\n%q, %v\nwant %q", c.Text, spellings(tok, ids), err, spellings(tok, c.IDs))
 					}
 					continue

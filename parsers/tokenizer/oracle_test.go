@@ -60,13 +60,16 @@ func compare(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases, tokens, bad := 0, 0, 0
+	cases := 0
+	tokens := 0
+	bad := 0
 	for c := range oracleCases(t, file+"l") {
 		cases++
 		ids, err := tok.Encode(c.Text, tokenizer.Options{Special: c.Special, Add: c.Add})
 		tokens += len(ids)
 		if err != nil || !slices.Equal(ids, c.IDs) {
-			if bad++; bad < 6 {
+			bad++
+			if bad < 6 {
 				t.Errorf("%.300q special %v add %v:\n%v, %v\nwant %v", c.Text, c.Special, c.Add, spellings(tok, ids), err, spellings(tok, c.IDs))
 			}
 			continue
@@ -96,7 +99,8 @@ func sameText(t *testing.T, tok tokenizer.Tokenizer, c oracleCase) {
 		}
 		got += part
 	}
-	if got += s.Finish(); got != *c.Decoded {
+	got += s.Finish()
+	if got != *c.Decoded {
 		t.Errorf("decode %v:\n%q\nwant %q", spellings(tok, c.IDs), got, *c.Decoded)
 	}
 }

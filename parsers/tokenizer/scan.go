@@ -174,7 +174,8 @@ func (s *scanner) number(limit int) (int, error) {
 	start, v := s.at, 0
 	for ; '0' <= c && c <= '9' && v <= limit; c = s.b[s.at] {
 		v = v*10 + int(c-'0')
-		if s.at++; s.at == len(s.b) {
+		s.at++
+		if s.at == len(s.b) {
 			break
 		}
 	}

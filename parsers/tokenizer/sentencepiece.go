@@ -50,12 +50,14 @@ func fields(b []byte, f func(num int, v uint64, data []byte) error) error {
 		var data []byte
 		switch size := 0; key & 7 {
 		case 0:
-			if v, n = binary.Uvarint(b); n <= 0 {
+			v, n = binary.Uvarint(b)
+			if n <= 0 {
 				return malformed("protobuf number")
 			}
 			b = b[n:]
 		case 1, 5:
-			if size = 8; key&7 == 5 {
+			size = 8
+			if key&7 == 5 {
 				size = 4
 			}
 			if len(b) < size {
@@ -94,7 +96,8 @@ func (s *spModel) read(b []byte) error {
 				}
 				return nil
 			})
-			if s.pieces = append(s.pieces, p); len(s.pieces) > maxVocabulary {
+			s.pieces = append(s.pieces, p)
+			if len(s.pieces) > maxVocabulary {
 				return malformed("more than %d pieces", maxVocabulary)
 			}
 			return err
@@ -187,7 +190,9 @@ func FromSentencePiece(b []byte) (Tokenizer, error) {
 
 func (s *spModel) bpe() (*bpe, *userPieces, error) {
 	m := emptyBPE()
-	m.fuse, m.flush, m.ids = true, true, make(map[string]int32, len(s.pieces))
+	m.fuse = true
+	m.flush = true
+	m.ids = make(map[string]int32, len(s.pieces))
 	m.tokens, m.present = make([]string, len(s.pieces)), make([]bool, len(s.pieces))
 	var users *userPieces
 	var scores []float32

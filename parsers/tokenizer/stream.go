@@ -44,7 +44,8 @@ func (e *engine) Stream(o StreamOptions) *Stream {
 	return chained(func(id trajectory.Token) (string, error) {
 		text, ok := e.shown[id]
 		if !ok {
-			if text, ok = e.Token(id); !ok {
+			text, ok = e.Token(id)
+			if !ok {
 				return "", fmt.Errorf("decode id %d of %d: %w", id, e.size, ErrUnknownID)
 			}
 		}

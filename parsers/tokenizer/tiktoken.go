@@ -62,7 +62,9 @@ func knownRanks(n int) (string, bool) {
 // FromTiktoken reads lines of a base64 token, a space and its rank.
 func FromTiktoken(b []byte, o TiktokenOptions) (Tokenizer, error) {
 	m := emptyBPE()
-	m.bytewise, m.wholes, m.spelling = true, true, true
+	m.bytewise = true
+	m.wholes = true
+	m.spelling = true
 	rank, err := m.rankFile(b)
 	if err != nil {
 		return nil, err
@@ -99,7 +101,8 @@ func (m *bpe) rankFile(b []byte) (map[string]uint32, error) {
 	top, n := 0, 0
 	for line := range bytes.Lines(b) {
 		n++
-		if line = bytes.TrimSpace(line); len(line) == 0 {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
 			continue
 		}
 		token, number, _ := bytes.Cut(line, []byte(" "))

@@ -63,7 +63,7 @@ type Tokenizer interface {
 	Specials() []Special
 }
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrUnsupported = errors.New("not supported by this tokenizer reader")
 	ErrMalformed   = errors.New("malformed tokenizer file")
@@ -158,7 +158,8 @@ func (r *run) piece(text string, first bool) {
 		return
 	}
 	for _, n := range r.e.normal {
-		if text, first, r.err = n.apply(text, first); r.err != nil {
+		text, first, r.err = n.apply(text, first)
+		if r.err != nil {
 			return
 		}
 	}

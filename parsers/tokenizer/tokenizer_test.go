@@ -43,11 +43,13 @@ func streamed(t *testing.T, name string, tok tokenizer.Tokenizer, ids []trajecto
 			if err != nil || !utf8.ValidString(part) || strings.ContainsRune(part, utf8.RuneError) {
 				t.Fatalf("%s: part %q, %v", name, part, err)
 			}
-			if got += part; !strings.HasPrefix(want, got) {
+			got += part
+			if !strings.HasPrefix(want, got) {
 				t.Fatalf("%s: %q is no beginning of %q", name, got, want)
 			}
 		}
-		if got += s.Finish(); cut == len(ids) && got != want {
+		got += s.Finish()
+		if cut == len(ids) && got != want {
 			t.Fatalf("%s: stream %q, whole %q", name, got, want)
 		}
 	}
@@ -175,10 +177,14 @@ func TestRefusals(t *testing.T) {
 		"added id":     {with("added_tokens", []obj{special(3, "<x>")}), "id 3", tokenizer.ErrMalformed},
 		"cut off":      {byteLevel("", nil, nil)[:500], "", tokenizer.ErrMalformed},
 		"growth":       {with("normalizer", obj{"type": "Sequence", "normalizers": []obj{blow(9), blow(9)}}), "more than 64 bytes", tokenizer.ErrUnsupported},
-		"regex growth": {with("normalizer", obj{"type": "Replace", "pattern": obj{"Regex": ""}, "content": strings.Repeat("a", 99)}), "more than 64 bytes", tokenizer.ErrUnsupported},
-		"prepending":   {with("normalizer", obj{"type": "Prepend", "prepend": strings.Repeat("a", 99)}), "more than 64 bytes", tokenizer.ErrUnsupported},
-		"decoded":      {with("decoder", obj{"type": "Sequence", "decoders": []obj{blow(9), blow(9)}}), "more than 64 bytes", tokenizer.ErrUnsupported},
-		"deep":         {[]byte(`{"version":` + strings.Repeat("[", 1e6)), "deep", tokenizer.ErrMalformed},
+		"regex growth": {
+			with("normalizer", obj{"type": "Replace", "pattern": obj{"Regex": ""}, "content": strings.Repeat("a", 99)}),
+			"more than 64 bytes",
+			tokenizer.ErrUnsupported,
+		},
+		"prepending": {with("normalizer", obj{"type": "Prepend", "prepend": strings.Repeat("a", 99)}), "more than 64 bytes", tokenizer.ErrUnsupported},
+		"decoded":    {with("decoder", obj{"type": "Sequence", "decoders": []obj{blow(9), blow(9)}}), "more than 64 bytes", tokenizer.ErrUnsupported},
+		"deep":       {[]byte(`{"version":` + strings.Repeat("[", 1e6)), "deep", tokenizer.ErrMalformed},
 	} {
 		_, err := tokenizer.FromJSON(tt.file)
 		if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
@@ -195,7 +201,10 @@ func TestTiktoken(t *testing.T) {
 	for i, w := range []string{"ab", "bc", "abc", " x"} {
 		fmt.Fprintf(&b, "%s %d\n", base64.StdEncoding.EncodeToString([]byte(w)), 256+i)
 	}
-	tok, err := tokenizer.FromTiktoken(b.Bytes(), tokenizer.TiktokenOptions{Pattern: llama3, Specials: []tokenizer.Special{{ID: 300, Text: "<e>", Special: true}}})
+	tok, err := tokenizer.FromTiktoken(b.Bytes(), tokenizer.TiktokenOptions{
+		Pattern:  llama3,
+		Specials: []tokenizer.Special{{ID: 300, Text: "<e>", Special: true}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

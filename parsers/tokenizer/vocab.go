@@ -75,7 +75,9 @@ func newBPE(f *modelFile, bytewise bool) (*bpe, error) {
 		return nil, unsupported("BPE dropout %v", *f.Dropout)
 	}
 	m := emptyBPE()
-	m.wholes, m.fallback, m.fuse = f.IgnoreMerges, f.Fallback, f.Fuse
+	m.wholes = f.IgnoreMerges
+	m.fallback = f.Fallback
+	m.fuse = f.Fuse
 	if f.Prefix != nil {
 		m.prefix = *f.Prefix
 	}
@@ -90,7 +92,8 @@ func newBPE(f *modelFile, bytewise bool) (*bpe, error) {
 		return nil, err
 	}
 	m.ids = spelled
-	if m.byteIDs, err = fallbackIDs(spelled); err != nil {
+	m.byteIDs, err = fallbackIDs(spelled)
+	if err != nil {
 		return nil, err
 	}
 	if f.Unk != nil {
@@ -117,7 +120,8 @@ func emptyBPE() *bpe {
 func fallbackIDs(ids map[string]int32) (out [256]int32, err error) {
 	for b := range out {
 		id, ok := ids[fmt.Sprintf("<0x%02X>", b)]
-		if out[b] = id; !ok {
+		out[b] = id
+		if !ok {
 			out[b] = none
 		}
 	}
@@ -204,7 +208,8 @@ func (s *scanner) merge() (a, b string, err error) {
 	n := 0
 	err = s.array(func() error {
 		t, err := s.text()
-		if n++; n == 1 {
+		n++
+		if n == 1 {
 			a = t
 		} else {
 			b = t
@@ -228,14 +233,17 @@ func (m *bpe) toBytes() {
 			m.extra[id] = token
 		}
 	}
-	m.ids, m.bytewise, m.spelling = raw, true, true
+	m.ids = raw
+	m.bytewise = true
+	m.spelling = true
 }
 
 // index prepares look-ups of single symbols and the places where words may be cut.
 func (m *bpe) index() {
 	for b := range m.bytes {
 		id, ok := m.ids[string([]byte{byte(b)})]
-		if m.bytes[b] = id; !ok {
+		m.bytes[b] = id
+		if !ok {
 			m.bytes[b] = none
 		}
 	}
@@ -296,7 +304,8 @@ func (m *bpe) fromRanks(rank map[string]uint32) (names map[int32]string, err err
 	var all []pair
 	work := 0
 	for token, r := range rank {
-		if work += len(token) * len(token); len(token) > maxToken || work > maxSplits {
+		work += len(token) * len(token)
+		if len(token) > maxToken || work > maxSplits {
 			return nil, malformed("token of %d bytes, or too many long ones", len(token))
 		}
 		for i := 1; i < len(token); i++ {

@@ -51,7 +51,9 @@ func (w *window) push(id trajectory.Token) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("token %d: %q became %q: %w", id, w.given, text, ErrUnstable)
 	}
-	w.ids, w.text, w.given = ids, text, text
+	w.ids = ids
+	w.text = text
+	w.given = text
 	if len(ids) >= maxWindow {
 		return out, w.cut()
 	}
@@ -63,7 +65,9 @@ func (w *window) cut() error {
 	rest := slices.Clone(w.ids[len(w.ids)-keepWindow:])
 	text, err := w.decode(rest)
 	if err == nil && text != "" && strings.HasSuffix(w.text, text) {
-		w.ids, w.text, w.given = rest, text, text
+		w.ids = rest
+		w.text = text
+		w.given = text
 	}
 	return err
 }

@@ -134,7 +134,8 @@ func (k *Keeper) Keep(ctx context.Context, s Scene) error {
 	if s.Box != nil {
 		w := workspace{Scene: s, o: k.o}
 		d, err := w.diff(ctx)
-		if errs = append(errs, err); len(d) > 0 {
+		errs = append(errs, err)
+		if len(d) > 0 {
 			write("workspace.diff", d)
 		}
 		errs = append(errs, w.declared(ctx, func(name string, data []byte) { write(filepath.Join("files", folder(name)), data) }))

@@ -45,7 +45,10 @@ func shell(t *testing.T, x backends.Sandbox, script string) {
 func scene(reward float64) artifact.Scene {
 	tr := trajectory.New(trajectory.ModeText, nil)
 	tr.Finish(nil)
-	return artifact.Scene{Record: &trajectory.Record{Row: "a/b", Attempt: 1, Outcome: trajectory.Answered, Score: &trajectory.Score{Reward: reward}, Trace: tr}, Since: time.Now()}
+	return artifact.Scene{
+		Record: &trajectory.Record{Row: "a/b", Attempt: 1, Outcome: trajectory.Answered, Score: &trajectory.Score{Reward: reward}, Trace: tr},
+		Since:  time.Now(),
+	}
 }
 
 // read returns all files below dir.
@@ -76,16 +79,27 @@ func TestKeep(t *testing.T) {
 	home := strings.TrimSpace(string(pwd.Stdout))
 	s := scene(0)
 	s.Box = x
-	s.Task.Files = map[string]string{"same.txt": "same\n", "edit.txt": "one\ntwo\nthree\n", "gone.txt": "bye\n", home + "/abs.txt": "abs\n", "data.bin": "a\x00b"}
+	s.Task.Files = map[string]string{
+		"same.txt":        "same\n",
+		"edit.txt":        "one\ntwo\nthree\n",
+		"gone.txt":        "bye\n",
+		home + "/abs.txt": "abs\n",
+		"data.bin":        "a\x00b",
+	}
 	s.Task.Artifacts = []string{"out", "out/deep/log.txt", "missing.txt"}
-	s.Exhibits = []envs.Exhibit{{Name: "checker", Cmd: backends.Cmd{Shell: "exit 3"}, Result: backends.Result{Code: 3, Stdout: []byte("said\n"), Stderr: []byte("oh\n")},
-		Files: map[string][]byte{"reward.txt": []byte("0.5")}}}
+	s.Exhibits = []envs.Exhibit{{
+		Name:   "checker",
+		Cmd:    backends.Cmd{Shell: "exit 3"},
+		Result: backends.Result{Code: 3, Stdout: []byte("said\n"), Stderr: []byte("oh\n")},
+		Files:  map[string][]byte{"reward.txt": []byte("0.5")},
+	}}
 	for name, text := range s.Task.Files {
 		if err := x.WriteFile(t.Context(), name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shell(t, x, `printf 'one\nTWO\nthree\n' >edit.txt; rm gone.txt; printf 'a\000c' >data.bin; mkdir -p out/deep; echo new >out/deep/log.txt; : >empty; head -c 3000 /dev/zero | tr '\0' x >big.txt; printf '\377\000' >new.bin`)
+	shell(t, x,
+		`printf 'one\nTWO\nthree\n' >edit.txt; rm gone.txt; printf 'a\000c' >data.bin; mkdir -p out/deep; echo new >out/deep/log.txt; : >empty; head -c 3000 /dev/zero | tr '\0' x >big.txt; printf '\377\000' >new.bin`)
 	k, err := artifact.New(t.TempDir(), artifact.Failed, artifact.Options{MaxFile: 2000})
 	if err != nil {
 		t.Fatal(err)
@@ -136,12 +150,14 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestImage: of a box with files of its own, only what was written since is named.
+// TestImage: of its own box with files, only what was written since is named.
 func TestImage(t *testing.T) {
 	x := box(t)
 	shell(t, x, "echo old >old.txt; touch -d '2001-01-01' old.txt; echo new >new.txt")
 	s := scene(0)
-	s.Box, s.Images, s.Since = x, true, time.Now().Add(-time.Minute)
+	s.Box = x
+	s.Images = true
+	s.Since = time.Now().Add(-time.Minute)
 	k, err := artifact.New(t.TempDir(), artifact.All, artifact.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -189,8 +205,11 @@ func TestSpecialFiles(t *testing.T) {
 	if err == nil || ctx.Err() != nil {
 		t.Fatalf("%v, %v", err, ctx.Err())
 	}
-	for _, want := range []string{"read given: ", "not compared: 4 FIFOs, sockets or devices (in all was left out: .gitignore, d/ff, ff, given, zero)", "keep ff: ", "FIFO",
-		"keep d: not kept: 1 FIFOs, sockets or devices (in all was left out: d/ff)", "keep zero: ", "device"} {
+	for _, want := range []string{
+		"read given: ", "not compared: 4 FIFOs, sockets or devices (in all was left out: .gitignore, d/ff, ff, given, zero)",
+		"keep ff: ", "FIFO",
+		"keep d: not kept: 1 FIFOs, sockets or devices (in all was left out: d/ff)", "keep zero: ", "device",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in %v", want, err)
 		}
@@ -225,8 +244,12 @@ func TestBoundOfSearch(t *testing.T) {
 }
 
 func TestWhich(t *testing.T) {
-	zero, half, one := scene(0), scene(0.5), scene(1)
-	unscored, broken, truncated := scene(0), scene(0), scene(1)
+	zero := scene(0)
+	half := scene(0.5)
+	one := scene(1)
+	unscored := scene(0)
+	broken := scene(0)
+	truncated := scene(1)
 	unscored.Record.Score, broken.Record.Score = nil, nil
 	broken.Err = errors.New("exit 127")
 	truncated.Record.Outcome = trajectory.Truncated

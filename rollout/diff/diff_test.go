@@ -76,7 +76,8 @@ func apply(t *testing.T, before, patch string) string {
 			if at >= len(old) || old[at] != text {
 				t.Fatalf("line %d of the old version is not %q in\n%s", at+1, text, patch)
 			}
-			if at++; l[0] == ' ' {
+			at++
+			if l[0] == ' ' {
 				out.WriteString(text)
 			}
 		}

@@ -303,7 +303,8 @@ func (e *Engine) one(ctx context.Context, j rollout.Job) *trajectory.Record {
 	for try := 1; ; try++ {
 		j.Attempt = before + try
 		var err error
-		if j.Tape, err = e.log.Tape(j.Key, j.Attempt); err != nil {
+		j.Tape, err = e.log.Tape(j.Key, j.Attempt)
+		if err != nil {
 			e.stop(fmt.Errorf("%w: %w", ErrLog, err))
 			return nil
 		}
@@ -403,7 +404,9 @@ func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
 		return
 	}
 	if cause != e.cause {
-		e.streak, e.before, e.cause = nil, nil, cause
+		e.streak = nil
+		e.before = nil
+		e.cause = cause
 	}
 	e.streak = append(e.streak, rec.Key)
 	if n := len(e.streak); n >= e.o.StopAfter {
@@ -420,11 +423,14 @@ func (e *Engine) final(ctx context.Context, rec *trajectory.Record) {
 // answered before: the failures on the other side of it belong to the same outage, unless
 // more samples have succeeded than there were in flight.
 func (e *Engine) succeededLate() {
-	if e.before, e.streak = append(e.before, e.streak...), nil; len(e.before) > 0 {
+	e.before, e.streak = append(e.before, e.streak...), nil
+	if len(e.before) > 0 {
 		e.late++
 	}
 	if len(e.before) == 0 || e.late > e.o.InFlight {
-		e.before, e.cause, e.late = nil, "", 0
+		e.before = nil
+		e.cause = ""
+		e.late = 0
 	}
 }
 

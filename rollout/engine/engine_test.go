@@ -178,10 +178,32 @@ func TestStops(t *testing.T) {
 		{name: "wrong key: nothing is recorded", run: answer(trajectory.Provider, "auth"), want: engine.ErrRefused},
 		{name: "unknown model", run: answer(trajectory.Provider, "no_model"), want: engine.ErrRefused},
 		{name: "budget: the sample stays pending", run: answer(trajectory.Provider, "budget"), want: engine.ErrBudget},
-		{name: "failures in a row", run: answer(trajectory.Sandbox, "image"), o: engine.Options{StopAfter: 3, InFlight: 1}, want: engine.ErrFailures, recorded: 3},
-		{name: "a provider that is down", run: answer(trajectory.Provider, "unavailable"), o: engine.Options{StopAfter: 3, InFlight: 1, Tries: 1}, want: engine.ErrFailures},
-		{name: "many at once while it is down", run: answer(trajectory.Provider, "unavailable"), o: engine.Options{StopAfter: 3, InFlight: 30}, want: engine.ErrFailures},
-		{name: "a provider that went down later", run: downAfter(5), o: engine.Options{StopAfter: 3, InFlight: 1, Tries: 1}, want: engine.ErrFailures, recorded: 5},
+		{
+			name:     "failures in a row",
+			run:      answer(trajectory.Sandbox, "image"),
+			o:        engine.Options{StopAfter: 3, InFlight: 1},
+			want:     engine.ErrFailures,
+			recorded: 3,
+		},
+		{
+			name: "a provider that is down",
+			run:  answer(trajectory.Provider, "unavailable"),
+			o:    engine.Options{StopAfter: 3, InFlight: 1, Tries: 1},
+			want: engine.ErrFailures,
+		},
+		{
+			name: "many at once while it is down",
+			run:  answer(trajectory.Provider, "unavailable"),
+			o:    engine.Options{StopAfter: 3, InFlight: 30},
+			want: engine.ErrFailures,
+		},
+		{
+			name:     "a provider that went down later",
+			run:      downAfter(5),
+			o:        engine.Options{StopAfter: 3, InFlight: 1, Tries: 1},
+			want:     engine.ErrFailures,
+			recorded: 5,
+		},
 		{name: "the log is full", run: answer(trajectory.Answered, ""), full: errors.New("disk full"), want: engine.ErrLog},
 		{name: "a bad row", run: answer(trajectory.Answered, ""), want: errBadRow, rows: func(yield func(datasets.Row, error) bool) {
 			_ = yield(datasets.Row{ID: "a"}, nil) && yield(datasets.Row{}, errBadRow)
@@ -225,7 +247,9 @@ func TestDrain(t *testing.T) {
 	}{{"rollouts may finish", 10 * time.Second, 4}, {"but not for ever", time.Hour, 0}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, drain, begun := newBook(), make(chan struct{}), make(chan struct{}, 4)
+				b := newBook()
+				drain := make(chan struct{})
+				begun := make(chan struct{}, 4)
 				r := run(func(ctx context.Context, j rollout.Job) (*trajectory.Record, error) {
 					begun <- struct{}{}
 					select {
@@ -250,7 +274,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A group shares its toolsets, whatever else runs, wherever it stands in the dataset.
+// A group shares its toolsets, whatever else runs, wherever it is in the dataset.
 func TestToolsetsFollowTheRowAlone(t *testing.T) {
 	draw := func(r *rand.Rand) []string { return []string{fmt.Sprint(r.IntN(1000))} }
 	drawn := func(list ...int) map[string][]string {

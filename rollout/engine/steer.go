@@ -50,7 +50,7 @@ type Steering struct {
 // It is safe for concurrent use.
 type steer struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew by each change
+	changed chan struct{} // closed and made again by each change
 	paused  bool
 	limit   int
 	flying  map[trajectory.Key]*flight
@@ -124,7 +124,8 @@ func (s *steer) end(j rollout.Job, rec *trajectory.Record) (cancelled bool) {
 }
 
 func (s *steer) hold(h held) {
-	if s.held = append(s.held, h); len(s.held) > mostHeld {
+	s.held = append(s.held, h)
+	if len(s.held) > mostHeld {
 		s.held = slices.Delete(s.held, 0, len(s.held)-mostHeld)
 	}
 }
@@ -289,6 +290,8 @@ func (e *Engine) Steering() Steering {
 	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out.Planned, out.Skipped, out.Ended = e.summary.Planned, e.summary.Skipped, e.summary.Ended
+	out.Planned = e.summary.Planned
+	out.Skipped = e.summary.Skipped
+	out.Ended = e.summary.Ended
 	return out
 }

@@ -117,7 +117,8 @@ func TestCancelLeavesPending(t *testing.T) {
 				t.Errorf("a sample that was not begun: %v", err)
 			}
 			var err error
-			if key, err = e.Cancel("1/0"); err != nil {
+			key, err = e.Cancel("1/0")
+			if err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

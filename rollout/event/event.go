@@ -25,7 +25,7 @@ type (
 		Key       trajectory.Key
 		Content   string
 		Reasoning string
-		Restart   bool // the answer begins anew: forget what was shown of it
+		Restart   bool // the answer starts again: forget what was shown of it
 	}
 	// TurnEnded is told after each committed model answer.
 	TurnEnded struct {

@@ -177,7 +177,8 @@ func check(t *testing.T, name string, j *journal.Journal, lives map[int]*life) {
 		if n := finals[key(i)]; n > 1 || (n == 1) != done {
 			t.Errorf("%s: key %d has %d final records in force, done %v", name, i, n, done)
 		}
-		if l.sure = ""; done {
+		l.sure = ""
+		if done {
 			l.sure, l.answers = "done", nil
 		}
 		l.maybe = l.sure

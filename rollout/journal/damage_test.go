@@ -235,7 +235,8 @@ func realFiles(t testing.TB, dir string) map[string][]byte {
 	}
 	files := map[string][]byte{}
 	for _, n := range names {
-		if files["/j/"+n], err = journal.ReadFile(journal.OS{}, filepath.Join(dir, n)); err != nil {
+		files["/j/"+n], err = journal.ReadFile(journal.OS{}, filepath.Join(dir, n))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -236,7 +236,8 @@ func readFrame(r io.ReaderAt, base Offset, at, limit int64, buf []byte, group bo
 		return f, badFrame("checksum of the header")
 	}
 	var err error
-	if f.Header, err = parseHeader(b[prefixLen:end], group); err != nil {
+	f.Header, err = parseHeader(b[prefixLen:end], group)
+	if err != nil {
 		return f, err
 	}
 	if base != anywhere && f.form != oldForm && f.place != base+Offset(at) {

@@ -54,7 +54,10 @@ func FuzzLog(f *testing.F) {
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if again, ok := contents(t, disk, journal.Options{FS: disk, ReadOnly: true}); !ok || len(again) < len(first) || len(first) > 0 && !reflect.DeepEqual(first, again[:len(first)]) {
+		if again, ok := contents(t, disk, journal.Options{
+			FS:       disk,
+			ReadOnly: true,
+		}); !ok || len(again) < len(first) || len(first) > 0 && !reflect.DeepEqual(first, again[:len(first)]) {
 			t.Fatalf("%d records became %d", len(first), len(again))
 		}
 	})

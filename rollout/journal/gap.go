@@ -36,7 +36,8 @@ func newGap(place Offset, n int64, number uint64) (g gap, ok bool) {
 		h.form, least = oldForm, leastOldGap
 		h.synced = place // so that no two of them are the same
 	}
-	if g.zeros = n - least; g.zeros < 0 || g.zeros > maxPayload {
+	g.zeros = n - least
+	if g.zeros < 0 || g.zeros > maxPayload {
 		return g, false
 	}
 	h.raw = uint32(g.zeros)
@@ -62,7 +63,8 @@ func (j *Journal) bridge(f File, seg *segment, size int64) (more bool, err error
 	find := finder{r: f, limit: size}
 	head := make([]byte, headBuf)
 	for pos := seg.size; ; {
-		if pos, err = find.next(pos + 1); err != nil || pos >= size {
+		pos, err = find.next(pos + 1)
+		if err != nil || pos >= size {
 			return false, err
 		}
 		fr, err := readFrame(f, seg.base, pos, size, head, false)

@@ -119,7 +119,8 @@ func Open(dir string, o Options) (*Journal, error) {
 		if !o.ReadOnly {
 			return nil, fmt.Errorf("journal %s: salvaging is for reading", dir)
 		}
-		if o.FS, err = salvaged(o.FS, dir, c); err != nil {
+		o.FS, err = salvaged(o.FS, dir, c)
+		if err != nil {
 			return nil, fmt.Errorf("salvage journal %s: %w", dir, err)
 		}
 	}
@@ -230,7 +231,8 @@ func (j *Journal) load(base Offset, last bool) error {
 	torn, err := j.loadOpen(f, seg, size)
 	for err == nil && torn != nil && last && !j.opt.ReadOnly {
 		var more bool
-		if more, err = j.bridge(f, seg, size); !more {
+		more, err = j.bridge(f, seg, size)
+		if !more {
 			break
 		}
 		torn, err = j.loadOpen(f, seg, size)

@@ -24,7 +24,8 @@ func appendJSON(b []byte, r *trajectory.Record) ([]byte, error) {
 	}
 	b = b[:len(b)-1] // the brace
 	if trace != nil {
-		if b, err = appendTrace(append(b, `,"trace":`...), trace); err != nil {
+		b, err = appendTrace(append(b, `,"trace":`...), trace)
+		if err != nil {
 			return b, err
 		}
 	}
@@ -65,7 +66,8 @@ func appendTrace(b []byte, t *trajectory.Trace) (_ []byte, err error) {
 	}
 	for i := range t.Nodes {
 		b = append(b, either(i == 0, "[", ",")...)
-		if b, err = appendNode(b, &t.Nodes[i]); err != nil {
+		b, err = appendNode(b, &t.Nodes[i])
+		if err != nil {
 			return b, err
 		}
 	}
@@ -74,11 +76,13 @@ func appendTrace(b []byte, t *trajectory.Trace) (_ []byte, err error) {
 	}
 	b = strconv.AppendInt(append(b, `,"head":`...), int64(t.Head), 10)
 	if len(t.Pending) > 0 {
-		if b, err = appendAny(append(b, `,"pending":`...), t.Pending); err != nil {
+		b, err = appendAny(append(b, `,"pending":`...), t.Pending)
+		if err != nil {
 			return b, err
 		}
 	}
-	if b, err = appendAny(append(b, `,"usage":`...), t.Usage); err != nil {
+	b, err = appendAny(append(b, `,"usage":`...), t.Usage)
+	if err != nil {
 		return b, err
 	}
 	return append(b, either(t.Sealed, `,"sealed":true}`, "}")...), nil
@@ -86,14 +90,16 @@ func appendTrace(b []byte, t *trajectory.Trace) (_ []byte, err error) {
 
 func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 	b = strconv.AppendInt(append(b, `{"parent":`...), int64(n.Parent), 10)
-	if b, err = appendMessage(append(b, `,"delta":{"message":`...), &n.Delta.Message); err != nil {
+	b, err = appendMessage(append(b, `,"delta":{"message":`...), &n.Delta.Message)
+	if err != nil {
 		return b, err
 	}
 	if n.Delta.Given != 0 {
 		b = strconv.AppendInt(append(b, `,"given":`...), int64(n.Delta.Given), 10)
 	}
 	if len(n.Delta.Masked) > 0 {
-		if b, err = appendAny(append(b, `,"masked":`...), n.Delta.Masked); err != nil {
+		b, err = appendAny(append(b, `,"masked":`...), n.Delta.Masked)
+		if err != nil {
 			return b, err
 		}
 	}
@@ -106,14 +112,16 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 		b = append(b, ']')
 	}
 	if len(n.Delta.Extras) > 0 {
-		if b, err = appendAny(append(b, `,"extras":`...), n.Delta.Extras); err != nil {
+		b, err = appendAny(append(b, `,"extras":`...), n.Delta.Extras)
+		if err != nil {
 			return b, err
 		}
 	}
 	b = append(b, '}')
 	b = appendField(b, `,"finish":`, string(n.Finish))
 	if len(n.Faults) > 0 {
-		if b, err = appendAny(append(b, `,"faults":`...), n.Faults); err != nil {
+		b, err = appendAny(append(b, `,"faults":`...), n.Faults)
+		if err != nil {
 			return b, err
 		}
 	}
@@ -138,14 +146,16 @@ func appendMessage(b []byte, m *trajectory.Message) (_ []byte, err error) {
 	}
 	b = appendField(b, `,"reasoning":`, m.Reasoning)
 	if len(m.Calls) > 0 {
-		if b, err = appendAny(append(b, `,"calls":`...), m.Calls); err != nil {
+		b, err = appendAny(append(b, `,"calls":`...), m.Calls)
+		if err != nil {
 			return b, err
 		}
 	}
 	b = appendField(b, `,"call_id":`, m.CallID)
 	b = appendField(b, `,"name":`, m.Name)
 	if len(m.Opaque) > 0 {
-		if b, err = appendAny(append(b, `,"opaque":`...), m.Opaque); err != nil {
+		b, err = appendAny(append(b, `,"opaque":`...), m.Opaque)
+		if err != nil {
 			return b, err
 		}
 	}

@@ -54,8 +54,12 @@ func TestAppendJSON(t *testing.T) {
 func BenchmarkRecordJSON(b *testing.B) {
 	t := trajectory.New(trajectory.ModeText, nil)
 	for range 20 {
-		if _, err := t.Commit(trajectory.Turn{Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.User, strings.Repeat("all work and no play\n", 45))}},
-			Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, strings.Repeat("dull ", 40))}, Finish: trajectory.FinishStop, Model: "m"}); err != nil {
+		if _, err := t.Commit(trajectory.Turn{
+			Given:   []trajectory.Delta{{Message: trajectory.Text(trajectory.User, strings.Repeat("all work and no play\n", 45))}},
+			Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, strings.Repeat("dull ", 40))},
+			Finish:  trajectory.FinishStop,
+			Model:   "m",
+		}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -149,7 +153,10 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 }
 
 func someText(r *rand.Rand) string {
-	pieces := []string{"a", "<b>&", "\"", "\\", "\n", "\r\t", "\b\f", "\x00\x1f\x7f", "é", "世界", "\u2028", "\u2029", "\xff", "\xe4\xb8", "\U0001F600", "\ufffd", strings.Repeat("word ", 20)}
+	pieces := []string{
+		"a", "<b>&", "\"", "\\", "\n", "\r\t", "\b\f", "\x00\x1f\x7f", "é", "世界", "\u2028", "\u2029", "\xff", "\xe4\xb8",
+		"\U0001F600", "\ufffd", strings.Repeat("word ", 20),
+	}
 	var b strings.Builder
 	for range r.IntN(6) {
 		b.WriteString(pieces[r.IntN(len(pieces))])

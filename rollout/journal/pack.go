@@ -137,12 +137,14 @@ func readBlocks(b []byte, r *trajectory.Record) ([]byte, error) {
 		for i := range r.Trace.Nodes {
 			d := &r.Trace.Nodes[i].Delta
 			var err error
-			if b, err = readBlock(b, func(n int) { d.Tokens = make([]trajectory.Token, n) },
-				func(i int, v uint32) { d.Tokens[i] = trajectory.Token(v) }); err != nil {
+			b, err = readBlock(b, func(n int) { d.Tokens = make([]trajectory.Token, n) },
+				func(i int, v uint32) { d.Tokens[i] = trajectory.Token(v) })
+			if err != nil {
 				return nil, err
 			}
-			if b, err = readBlock(b, func(n int) { d.LogProbs = make([]float32, n) },
-				func(i int, v uint32) { d.LogProbs[i] = math.Float32frombits(v) }); err != nil {
+			b, err = readBlock(b, func(n int) { d.LogProbs = make([]float32, n) },
+				func(i int, v uint32) { d.LogProbs[i] = math.Float32frombits(v) })
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -152,7 +154,8 @@ func readBlocks(b []byte, r *trajectory.Record) ([]byte, error) {
 			return nil, badFrame("record: a child is null")
 		}
 		var err error
-		if b, err = readBlocks(b, child); err != nil {
+		b, err = readBlocks(b, child)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ type Entry struct {
 	Header
 	At   Offset
 	Next Offset // where the next entry begins
-	// Current says that no later record or reopen of the key stands in the log.
+	// Current says that no later record or reopen of the key is in the log.
 	Current bool
 
 	load func() ([]byte, error)
@@ -128,7 +128,9 @@ func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := j.stats
-	s.Segments, s.Bytes, s.Closed = len(j.segs), int64(j.end()), j.clean
+	s.Segments = len(j.segs)
+	s.Bytes = int64(j.end())
+	s.Closed = j.clean
 	return s
 }
 
@@ -226,7 +228,8 @@ func (j *Journal) payloadAt(at Offset) (Header, []byte, error) {
 	fr, err := readFrame(f, seg.base, int64(at-seg.base), seg.size, make([]byte, headBuf), true)
 	if err == nil {
 		var b []byte
-		if b, err = j.codec.read(f, fr); err == nil {
+		b, err = j.codec.read(f, fr)
+		if err == nil {
 			return fr.Header, b, nil
 		}
 	}
@@ -302,7 +305,8 @@ func (j *Journal) readSegment(ctx context.Context, seg segment, at Offset, turns
 func (j *Journal) entry(f File, seg segment, fr frame) Entry {
 	e := Entry{Header: fr.Header, At: seg.base + Offset(fr.at), Next: seg.base + Offset(fr.next())}
 	j.mu.Lock()
-	if e.Current = j.keys[fr.Key].at == e.At; fr.Kind == KindCursor {
+	e.Current = j.keys[fr.Key].at == e.At
+	if fr.Kind == KindCursor {
 		e.Current = j.cursor == e.At
 	}
 	j.mu.Unlock()
@@ -383,7 +387,8 @@ func (j *Journal) verify(ctx context.Context, seg segment, limit int64) error {
 		b, err := j.codec.read(f, fr)
 		if err == nil && (fr.Kind == KindFinal || fr.Kind == KindAttempt) {
 			var r *trajectory.Record
-			if r, err = decodeRecord(b); err == nil && (r.Key != fr.Key || r.Outcome != fr.Outcome) {
+			r, err = decodeRecord(b)
+			if err == nil && (r.Key != fr.Key || r.Outcome != fr.Outcome) {
 				err = badFrame("header of %s, %s; record of %s, %s", fr.Key, fr.Outcome, r.Key, r.Outcome)
 			}
 		}

@@ -95,7 +95,8 @@ func (s *survey) write(fsys FS) (aside string, err error) {
 	case err == nil:
 		m.file = old
 		defer func() { err = errors.Join(err, old.Close()) }()
-		if aside, err = unusedName(fsys, s.name+".damaged"); err == nil {
+		aside, err = unusedName(fsys, s.name+".damaged")
+		if err == nil {
 			err = copyTo(fsys, aside, old, s.size)
 		}
 	case errors.Is(err, fs.ErrNotExist):

@@ -98,10 +98,12 @@ func (s *survey) search(fsys FS, c codec) error {
 		return err
 	}
 	defer f.Close()
-	if s.size, err = f.Size(); err != nil {
+	s.size, err = f.Size()
+	if err != nil {
 		return err
 	}
-	if _, s.trailer, err = findFooter(f, anywhere, s.size); err != nil {
+	_, s.trailer, err = findFooter(f, anywhere, s.size)
+	if err != nil {
 		return err
 	}
 	head, find := make([]byte, headBuf), finder{r: f, limit: s.size}
@@ -118,14 +120,16 @@ func (s *survey) search(fsys FS, c codec) error {
 			}
 			s.frames = append(s.frames, x)
 			if x.whole {
-				if pos = fr.next(); fr.Kind == kindFooter {
+				pos = fr.next()
+				if fr.Kind == kindFooter {
 					s.footer(x, payload)
 				}
 				continue
 			}
 		}
 		chained = false
-		if pos, err = find.next(pos + 1); err != nil {
+		pos, err = find.next(pos + 1)
+		if err != nil {
 			return err
 		}
 	}
@@ -139,14 +143,16 @@ func (s *survey) judge(f File, fr frame, c codec) (found, []byte, error) {
 	payload, err := c.read(f, fr)
 	if err == nil && (fr.Kind == KindFinal || fr.Kind == KindAttempt) {
 		var r *trajectory.Record
-		if r, err = decodeRecord(payload); err == nil && r.Key != fr.Key {
+		r, err = decodeRecord(payload)
+		if err == nil && r.Key != fr.Key {
 			err = badFrame("record of %s", r.Key)
 		}
 	}
 	if err != nil && !errors.Is(err, errFrame) {
 		return x, nil, err
 	}
-	if x.whole = err == nil; x.whole {
+	x.whole = err == nil
+	if x.whole {
 		var end [4]byte
 		if err := readFull(f, end[:], fr.next()-4); err != nil {
 			return x, nil, err
@@ -384,7 +390,8 @@ func (s *survey) missEnd(end int64) {
 		}
 	}
 	if s.foot == nil {
-		if to = s.size; s.next > 0 {
+		to = s.size
+		if s.next > 0 {
 			to = int64(s.next - s.base)
 		}
 		for _, x := range s.frames {

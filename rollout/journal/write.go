@@ -108,7 +108,7 @@ func (j *Journal) Reopen(ctx context.Context, keys []trajectory.Key) error {
 	return nil
 }
 
-// Cursor keeps the place of a reader of its own (a trainer's step); the last one counts.
+// Cursor keeps the place of its own reader (a trainer's step); the last one counts.
 func (j *Journal) Cursor(ctx context.Context, data []byte) error {
 	if _, err := j.durable(ctx, Header{Kind: KindCursor}, data); err != nil {
 		return fmt.Errorf("cursor: %w", explain(err))
@@ -181,7 +181,8 @@ func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool,
 	}
 	h.raw = uint32(len(raw))
 	stored, flags := j.codec.pack(raw, s.packed)
-	if h.flags = flags; flags&flagZstd != 0 {
+	h.flags = flags
+	if flags&flagZstd != 0 {
 		s.packed = stored
 	}
 	if err := j.makeRoom(); err != nil {
@@ -249,7 +250,9 @@ func (j *Journal) onDisk(end Offset) bool {
 // syncHeld makes the log durable; the caller holds j.sync.
 func (j *Journal) syncHeld(end Offset) error {
 	j.mu.Lock()
-	upTo, file, err := j.end(), j.file, j.broken
+	upTo := j.end()
+	file := j.file
+	err := j.broken
 	done := j.synced >= end
 	j.mu.Unlock()
 	if done {
@@ -345,7 +348,8 @@ func (j *Journal) Close() error {
 		// The close frame is written when all before it is on disk, and says so:
 		// later damage before it cannot pass for a torn tail.
 		if err = j.flush(end); err == nil {
-			if _, end, err = j.write(context.Background(), Header{Kind: kindClose}, nil, true, &scratch{}); err == nil {
+			_, end, err = j.write(context.Background(), Header{Kind: kindClose}, nil, true, &scratch{})
+			if err == nil {
 				err = j.flush(end)
 			}
 		}

@@ -84,7 +84,7 @@ func AppendRow(b []byte, w Row, next journal.Offset) []byte {
 	return seal(b, start)
 }
 
-// AppendReopen appends the frame of a reopen that stands at an offset.
+// AppendReopen appends the frame of a reopen that is at an offset.
 func AppendReopen(b []byte, k trajectory.Key, at, next journal.Offset) []byte {
 	start := len(b)
 	return seal(appendBody(b, journal.KindReopen, k, at, next), start)
@@ -124,7 +124,8 @@ func Read(dir string, created time.Time) (l *List, by Keeper, err error) {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
-	if by = Keeper(head[len(magic)]); n < headerLen || !bytes.Equal(head, Header(by, created)) {
+	by = Keeper(head[len(magic)])
+	if n < headerLen || !bytes.Equal(head, Header(by, created)) {
 		return nil, 0, fmt.Errorf("%s: %w", FileName, ErrOther)
 	}
 	l = &List{}
@@ -191,11 +192,16 @@ func (l *List) take(body []byte, text string) bool {
 	if len(body) < rowHead {
 		return false
 	}
-	w.Sample, w.Attempt, w.Turns = u32(), u32(), u32()
-	w.Reward, w.Cost, w.Seconds = math.Float64frombits(u64()), math.Float64frombits(u64()), math.Float64frombits(u64())
+	w.Sample = u32()
+	w.Attempt = u32()
+	w.Turns = u32()
+	w.Reward = math.Float64frombits(u64())
+	w.Cost = math.Float64frombits(u64())
+	w.Seconds = math.Float64frombits(u64())
 	w.Tokens, w.Started = int64(u64()), int64(u64())
 	outcome, book := int(body[at]), int(body[at+1])
-	if text = text[at+2:]; outcome+book > len(text) {
+	text = text[at+2:]
+	if outcome+book > len(text) {
 		return false
 	}
 	w.Outcome, w.Book, w.text = trajectory.Outcome(text[:outcome]), text[outcome:outcome+book], text[outcome+book:]
@@ -220,7 +226,8 @@ func Write(dir string, created time.Time, l *List) (err error) {
 	}()
 	b := Header(ByReader, created)
 	for i := range l.Rows {
-		if b = AppendRow(b, l.Rows[i], l.Next); len(b) > 1<<20 {
+		b = AppendRow(b, l.Rows[i], l.Next)
+		if len(b) > 1<<20 {
 			if _, err = f.Write(b); err != nil {
 				return errors.Join(err, f.Close())
 			}

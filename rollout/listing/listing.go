@@ -36,7 +36,7 @@ type Row struct {
 	Sample  int32
 	Attempt int32
 	Turns   int32
-	Old     bool // a later record or reopen of the key stands in the log
+	Old     bool // a later record or reopen of the key is in the log
 	Outcome trajectory.Outcome
 	Book    string // accepted, rejected.truncated …; retried: an attempt that another one followed
 	Reward  float64
@@ -60,7 +60,7 @@ type Texts struct {
 
 const fields = 6
 
-// Of makes the row of a record that stands in the log at an offset and entered a book.
+// Of makes the row of a record that is in the log at an offset and entered a book.
 func Of(at journal.Offset, r *trajectory.Record, book, why string) Row {
 	w := Row{At: at, Key: r.Key, Sample: int32(r.Sample), Attempt: int32(r.Attempt), Turns: int32(r.Trace.Turns()), Outcome: r.Outcome, Book: book,
 		Reward: math.NaN(), Cost: math.NaN(), Seconds: r.Seconds, Tokens: r.Usage.Prompt + r.Usage.Completion, Started: r.Started.UnixNano()}
@@ -116,7 +116,7 @@ func (w *Row) Called(tool string) bool {
 	return slices.Contains(strings.Fields(w.text[strings.LastIndexByte(w.text, 0)+1:]), tool)
 }
 
-// Mentions reports whether a word, which must be in lower case, stands anywhere in the
+// Mentions reports whether a word, which must be in lower case, is anywhere in the
 // row's texts. Case does not count.
 func (w *Row) Mentions(word string) bool {
 	return containsFold(w.text, word) || strings.Contains(string(w.Outcome), word) || strings.Contains(w.Book, word)
@@ -145,7 +145,8 @@ func containsFold(s, word string) bool {
 		if i < 0 || at+i+len(word) > len(s) {
 			return false
 		}
-		if at += i; strings.EqualFold(s[at:at+len(word)], word) {
+		at += i
+		if strings.EqualFold(s[at:at+len(word)], word) {
 			return true
 		}
 	}
@@ -214,7 +215,9 @@ func (l *List) Add(w Row, next journal.Offset) {
 
 // grow makes room for about n rows.
 func (l *List) grow(n int) {
-	l.Rows, l.ids, l.seed = make([]Row, 0, n), make([]uint32, 0, n), maphash.MakeSeed()
+	l.Rows = make([]Row, 0, n)
+	l.ids = make([]uint32, 0, n)
+	l.seed = maphash.MakeSeed()
 	l.last, l.names = make(map[trajectory.Key]int32, n), map[string]string{}
 }
 

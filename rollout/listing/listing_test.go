@@ -26,8 +26,21 @@ func record(i, attempt int, task, answer string) *trajectory.Record {
 		Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, answer)}, Finish: trajectory.FinishStop}); err != nil {
 		panic(err)
 	}
-	return &trajectory.Record{Key: trajectory.NewKey(fmt.Sprint("row", i), 0, 0, 0), Row: fmt.Sprint("row", i), Attempt: attempt, Outcome: trajectory.Answered, Started: created,
-		Seconds: 1.5, Model: "m", Trace: tr, Score: &trajectory.Score{Reward: float64(i) / 7}, ToolStats: map[string]trajectory.ToolCount{"terminal": {Count: 1}, "file": {Count: 1}}}
+	return &trajectory.Record{
+		Key:     trajectory.NewKey(fmt.Sprint("row", i), 0, 0, 0),
+		Row:     fmt.Sprint("row", i),
+		Attempt: attempt,
+		Outcome: trajectory.Answered,
+		Started: created,
+		Seconds: 1.5,
+		Model:   "m",
+		Trace:   tr,
+		Score:   &trajectory.Score{Reward: float64(i) / 7},
+		ToolStats: map[string]trajectory.ToolCount{
+			"terminal": {Count: 1},
+			"file":     {Count: 1},
+		},
+	}
 }
 
 // event is what a log may hold.
@@ -169,15 +182,28 @@ func TestRowsAreBounded(t *testing.T) {
 		t.Errorf("a row takes %d bytes", n)
 	}
 	x := w.Texts()
-	if !strings.HasPrefix(x.Task, "long\uFFFD long") || len(x.Task) > 160 || !strings.HasPrefix(x.Answer, "日日") || strings.ContainsRune(x.Answer, '\uFFFD') || !slices.Contains(x.Tools, "tool1") {
+	if !strings.HasPrefix(x.Task, "long\uFFFD long") || len(x.Task) > 160 || !strings.HasPrefix(x.Answer, "日日") ||
+		strings.ContainsRune(x.Answer, '\uFFFD') || !slices.Contains(x.Tools, "tool1") {
 		t.Errorf("%+v", x)
 	}
 }
 
 func TestMentions(t *testing.T) {
 	w := listing.Of(0, record(3, 1, "Find the Árbol", "Done: THE tree. aaab"), "rejected.truncated", "")
-	for word, want := range map[string]bool{"": true, "row3": true, "find the": true, "árbol": true, "the tree": true, "aab": true, "truncated": true, "answered": true, "file terminal": true,
-		"row33": false, "done: a": false, "x": false} {
+	for word, want := range map[string]bool{
+		"":              true,
+		"row3":          true,
+		"find the":      true,
+		"árbol":         true,
+		"the tree":      true,
+		"aab":           true,
+		"truncated":     true,
+		"answered":      true,
+		"file terminal": true,
+		"row33":         false,
+		"done: a":       false,
+		"x":             false,
+	} {
 		if got := w.Mentions(word); got != want {
 			t.Errorf("%q: %t", word, got)
 		}

@@ -18,15 +18,23 @@ func TestFallback(t *testing.T) {
 	_, locked := policytest.Fake(t, fakellm.Options{Key: "k"})
 	quick := wire.Options{Retries: -1}
 	const key = "sk-A1b2C3d4E5f6G7h8"
-	thief := wire.Options{Keys: []string{key}, Transport: &policytest.Fixed{Answer: `{"choices":[{"index":0,"message":{"content":"` + key + `"},"finish_reason":"stop"}]}`}}
-	after, err := policy.NewFallback(policy.FallbackOptions{}, policytest.Chat(t, "http://thief.invalid/v1", thief, chat.Options{Model: "t"}), policytest.Chat(t, good, quick, chat.Options{Model: "c"}))
+	thief := wire.Options{
+		Keys:      []string{key},
+		Transport: &policytest.Fixed{Answer: `{"choices":[{"index":0,"message":{"content":"` + key + `"},"finish_reason":"stop"}]}`},
+	}
+	after, err := policy.NewFallback(policy.FallbackOptions{}, policytest.Chat(t, "http://thief.invalid/v1", thief, chat.Options{Model: "t"}),
+		policytest.Chat(t, good, quick, chat.Options{Model: "c"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if turn, err := policytest.Next(t, after, policy.Options{}, "x", nil); err != nil || turn.Sampled.Message.Content() != "second" {
 		t.Errorf("after a server that answered with the key: %v, %q", err, turn.Sampled.Message.Content())
 	}
-	list := []policy.Policy{policytest.Chat(t, locked, quick, chat.Options{Model: "a"}), policytest.Chat(t, dead, quick, chat.Options{Model: "b"}), policytest.Chat(t, good, quick, chat.Options{Model: "c"})}
+	list := []policy.Policy{
+		policytest.Chat(t, locked, quick, chat.Options{Model: "a"}),
+		policytest.Chat(t, dead, quick, chat.Options{Model: "b"}),
+		policytest.Chat(t, good, quick, chat.Options{Model: "c"}),
+	}
 	p, err := policy.NewFallback(policy.FallbackOptions{}, list...)
 	if err != nil {
 		t.Fatal(err)
@@ -84,10 +92,12 @@ func TestBudget(t *testing.T) {
 			}
 		}
 		before := len(srv.Entries())
-		if _, err := policytest.Next(t, p, policy.Options{}, "y", nil); policytest.Kind(err) != policy.Budget || !strings.Contains(err.Error(), tt.word) || len(srv.Entries()) != before {
+		if _, err := policytest.Next(t, p, policy.Options{}, "y", nil); policytest.Kind(err) != policy.Budget || !strings.Contains(err.Error(), tt.word) ||
+			len(srv.Entries()) != before {
 			t.Errorf("%s: %v", tt.word, err)
 		}
-		if tp.Next = 0; tt.limits.Time == 0 {
+		tp.Next = 0
+		if tt.limits.Time == 0 {
 			if _, err := policytest.Next(t, p, policy.Options{Tape: tp}, "x", nil); err != nil {
 				t.Errorf("%s: a stored answer costs nothing, but: %v", tt.word, err)
 			}

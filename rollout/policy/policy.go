@@ -63,7 +63,7 @@ type Chunk struct {
 	Content   string
 	Reasoning string
 	Tokens    int
-	Restart   bool // the answer begins anew: forget what was shown of it
+	Restart   bool // the answer starts again: forget what was shown of it
 }
 
 // ErrorKind says whose fault a failed request is and whether to try again.

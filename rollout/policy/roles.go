@@ -53,7 +53,8 @@ func ParseRole(s string) (RoleSpec, error) {
 	_, known := r.Role.JudgeName()
 	known = known || r.Role == User || r.Role == Summary
 	var err error
-	if r.Model, r.Base, err = SplitModel(rest); !ok || err != nil || !known {
+	r.Model, r.Base, err = SplitModel(rest)
+	if !ok || err != nil || !known {
 		return RoleSpec{}, fmt.Errorf("model role %q: want judge|judge_NAME|user|summary=MODEL[@URL]", s)
 	}
 	return r, nil

@@ -112,7 +112,8 @@ func begin(dir string, want Manifest, o Options) (*Dir, error) {
 		d.Manifest.Books.Sampling, d.Unnamed = sampledSince(have.Books.Sampling, want.Books.Sampling, o.Now())
 		d.Manifest.Created = have.Created
 		d.Manifest.Extent = grown(have.Extent, want.Extent)
-		if d.Journal, err = openLog(dir, o); err != nil {
+		d.Journal, err = openLog(dir, o)
+		if err != nil {
 			return nil, err
 		}
 		if o.Plan != nil {

@@ -45,7 +45,12 @@ func TestResumeAndMismatch(t *testing.T) {
 	}{
 		{name: "the same"},
 		{name: "free settings", edit: func(m *rundir.Manifest) { m.Version = "2.0" }},
-		{name: "another model", edit: func(m *rundir.Manifest) { m.Identity[0].Value = "n" }, amend: true, want: []string{`model is "m" there, "n" now`, "--run"}},
+		{
+			name:  "another model",
+			edit:  func(m *rundir.Manifest) { m.Identity[0].Value = "n" },
+			amend: true,
+			want:  []string{`model is "m" there, "n" now`, "--run"},
+		},
 		{name: "a new field", edit: func(m *rundir.Manifest) { m.Identity = append(m.Identity, rundir.Field{Name: "top_p", Value: "0.5"}) },
 			want: []string{`top_p is "" there, "0.5" now`}},
 		{name: "another mode", edit: func(m *rundir.Manifest) { m.Books.Mode = "eval" }, want: []string{"mode"}},
@@ -167,7 +172,12 @@ func TestTakeover(t *testing.T) {
 	}{
 		{name: "dead on this machine", owner: rundir.Owner{Host: "h", PID: dead, Boot: here, Space: space}, taken: true, local: true},
 		{name: "alive on this machine", owner: rundir.Owner{Host: "h", PID: os.Getppid(), Boot: here, Space: space}},
-		{name: "its number was given to another process", owner: rundir.Owner{Host: "h", PID: os.Getpid(), Boot: here, Space: space, Start: "1"}, taken: true, local: true},
+		{
+			name:  "its number was given to another process",
+			owner: rundir.Owner{Host: "h", PID: os.Getpid(), Boot: here, Space: space, Start: "1"},
+			taken: true,
+			local: true,
+		},
 		{name: "another machine", owner: rundir.Owner{Host: "far", PID: dead, Boot: "b"}},
 		{name: "another machine, silent", owner: rundir.Owner{Host: "far", PID: dead, Boot: "b"}, age: time.Minute, taken: true},
 		{name: "a container on this machine", owner: rundir.Owner{Host: "c", PID: dead, Boot: here, Space: "pid:[1]"}},

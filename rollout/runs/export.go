@@ -13,7 +13,7 @@ import (
 	"hermes/trajectory/stats"
 )
 
-// Export makes the projections of a run into the folder out, or, where out is empty, anew
+// Export makes the projections of a run into the folder out, or, where out is empty, again
 // in its own directory. formats nil means those of the run; parquet adds Parquet.
 func (r *Run) Export(ctx context.Context, out string, formats []string, parquet bool) (stats.Statistics, error) {
 	dir, m := r.Dir, r.Manifest

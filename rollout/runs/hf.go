@@ -55,7 +55,8 @@ func ExportHub(ctx context.Context, dir, out string, o HubOptions) (x HubExport,
 	defer r.Close()
 	var keep sink.Condition
 	if o.Where != "" {
-		if keep, err = sink.ParseCondition(o.Where); err != nil {
+		keep, err = sink.ParseCondition(o.Where)
+		if err != nil {
 			return x, fmt.Errorf("condition %q: %w", o.Where, err)
 		}
 	}
@@ -78,7 +79,8 @@ func ExportHub(ctx context.Context, dir, out string, o HubOptions) (x HubExport,
 	if x.Rows == 0 {
 		return x, fmt.Errorf("export %s: no sample to export (%d accepted, %d do not fulfil the condition)", dir, x.Accepted, x.Filtered)
 	}
-	if x.Files, err = s.finish(); err != nil {
+	x.Files, err = s.finish()
+	if err != nil {
 		return x, fmt.Errorf("export: %w", err)
 	}
 	books, err := r.Stats(ctx)
@@ -107,14 +109,15 @@ func (r *Run) hubRows(ctx context.Context, s *hubFiles, keep sink.Condition, x *
 		if err != nil {
 			return err
 		}
-		in, err := r.clerk.Enter(e.At, rec)
+		in, err := r.sorter.Enter(e.At, rec)
 		if err != nil {
 			return err
 		}
 		if in.Book != stats.Accepted {
 			continue
 		}
-		if x.Accepted++; keep != nil && !keep(rec) {
+		x.Accepted++
+		if keep != nil && !keep(rec) {
 			x.Filtered++
 			continue
 		}
@@ -149,7 +152,8 @@ func (s *hubFiles) write(row columns.Row) error {
 		return err
 	}
 	s.rows++
-	if s.bytes += n; s.rows >= hubRows || s.bytes >= hubBytes {
+	s.bytes += n
+	if s.rows >= hubRows || s.bytes >= hubBytes {
 		return s.end()
 	}
 	return nil

@@ -115,7 +115,7 @@ func joined(shards map[string]int64) (planned int64, shard string) {
 	}
 	cuts := map[int]map[string]bool{} // by the number of parts: those that are there
 	sums := map[int]int64{}
-	// What is a part of another one, of an earlier merge, stands behind it.
+	// What is a part of another one, of an earlier merge, follows it.
 	longest := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
 	for _, text := range slices.SortedFunc(maps.Keys(shards), longest) {
 		parts := strings.Split(text, "+")
@@ -252,7 +252,8 @@ func copyAnswers(_ context.Context, d *rundir.Dir, all []*Run) error {
 				return err
 			}
 			if tape == nil { // what the merged run held of this sample is replaced
-				if tape, err = journal.NewTape(d.Journal, k, t.Attempt, false); err != nil {
+				tape, err = journal.NewTape(d.Journal, k, t.Attempt, false)
+				if err != nil {
 					return err
 				}
 			}

@@ -108,7 +108,8 @@ func TestRepairedRunsBalance(t *testing.T) {
 		if n := finish(t, dir); int64(n) != pending {
 			t.Errorf("damage %d at %d: %d samples were done again, %d were lost", i, at, n, pending)
 		}
-		if v, err = runs.Verify(t.Context(), dir); err != nil || v.Statistics.Pending != 0 {
+		v, err = runs.Verify(t.Context(), dir)
+		if err != nil || v.Statistics.Pending != 0 {
 			t.Errorf("damage %d at %d, gone on: %d pending, %v", i, at, v.Statistics.Pending, err)
 		}
 	}

@@ -129,7 +129,8 @@ func (out *Replayed) sample(ctx context.Context, h journal.History, rec *traject
 		}
 		if d := tape.deviation(err); d != nil {
 			d.Row, d.Sample, d.Turn = rec.Row, rec.Sample, i+1
-			if out.Differ++; out.First == nil {
+			out.Differ++
+			if out.First == nil {
 				out.First = d
 			}
 			return nil
@@ -192,7 +193,8 @@ func (s *strict) Lookup(digest [32]byte) ([]byte, bool) {
 	if !s.asked || s.hit {
 		s.first, s.asked = digest, true
 	}
-	if s.hit = s.Peek(digest); !s.hit {
+	s.hit = s.Peek(digest)
+	if !s.hit {
 		if s.fill() {
 			s.want = s.stored.Digest
 		}

@@ -13,7 +13,7 @@ import (
 	"hermes/trajectory"
 )
 
-// echo is a sampler whose requests are told apart by everything that they say; it asks
+// echo is a sampler whose requests are distinguished by everything that they say; it asks
 // only its tape.
 type echo struct {
 	tape  policy.Tape
@@ -61,7 +61,11 @@ func turnOf(answer string, pending ...trajectory.Message) trajectory.Turn {
 // talk makes a run of one sample: two turns, the second one abandoned and asked again.
 func talk(t *testing.T, dir string, stored int) {
 	t.Helper()
-	d, err := rundir.Open(t.Context(), dir, rundir.Manifest{Version: "1", Extent: rundir.Extent{Planned: 1}, Books: rundir.Books{Mode: "batch"}}, rundir.Options{})
+	d, err := rundir.Open(t.Context(), dir, rundir.Manifest{
+		Version: "1",
+		Extent:  rundir.Extent{Planned: 1},
+		Books:   rundir.Books{Mode: "batch"},
+	}, rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type Run struct {
 	Dir      string
 	Manifest rundir.Manifest
 	Journal  *journal.Journal
-	clerk    *sink.Clerk
+	sorter   *sink.Sorter
 }
 
 // Open opens a run directory for reading.
@@ -53,11 +53,11 @@ func open(dir string, salvage bool) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	clerk, err := sink.NewClerk(j, m)
+	sorter, err := sink.NewSorter(j, m)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", rundir.Path(dir), err), j.Close())
 	}
-	return &Run{Dir: dir, Manifest: m, Journal: j, clerk: clerk}, nil
+	return &Run{Dir: dir, Manifest: m, Journal: j, sorter: sorter}, nil
 }
 
 // Close ends reading.
@@ -122,7 +122,10 @@ func summarize(dir string) Summary {
 	defer r.Close()
 	model, _ := r.Manifest.Identity.Get("model")
 	st := r.Journal.Stats()
-	s.Created, s.Mode, s.Model, s.Planned = r.Manifest.Created, r.Manifest.Books.Mode, model, r.Manifest.Extent.Planned
+	s.Created = r.Manifest.Created
+	s.Mode = r.Manifest.Books.Mode
+	s.Model = model
+	s.Planned = r.Manifest.Extent.Planned
 	s.Done, s.Failed, s.Bytes = st.Done, len(r.Journal.Failed()), st.Bytes
 	return s
 }

@@ -40,7 +40,9 @@ func makeRun(t *testing.T, dir, shard string, from, to int, failing bool) {
 		r := &trajectory.Record{Key: trajectory.NewKey(fmt.Sprint(i), 0, 0, 0), Row: fmt.Sprint("row", i), Attempt: 1,
 			Outcome: trajectory.Answered, Score: &trajectory.Score{Reward: 1}, Started: time.Unix(int64(i), 0).UTC(), Trace: tr}
 		if failing && i%5 == 0 {
-			r.Outcome, r.Score, r.Reason = trajectory.Sandbox, nil, "box lost"
+			r.Outcome = trajectory.Sandbox
+			r.Score = nil
+			r.Reason = "box lost"
 		}
 		if _, err := d.Journal.Append(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -142,7 +144,9 @@ func TestExportGivesTheSameBytes(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	parent := t.TempDir()
-	a, b, out := filepath.Join(parent, "a"), filepath.Join(parent, "b"), filepath.Join(parent, "out")
+	a := filepath.Join(parent, "a")
+	b := filepath.Join(parent, "b")
+	out := filepath.Join(parent, "out")
 	makeRun(t, a, "0/2", 0, 10, true)
 	makeRun(t, b, "1/2", 5, 15, false) // overlaps: 5 failed in a and is good here
 	s, err := runs.Merge(t.Context(), out, []string{a, b})
@@ -206,7 +210,9 @@ func TestMergeShards(t *testing.T) {
 // bought for it, and what its attempts cost; artifacts follow the record in force.
 func TestMergeKeepsAnswers(t *testing.T) {
 	parent := t.TempDir()
-	a, b, out := filepath.Join(parent, "a"), filepath.Join(parent, "b"), filepath.Join(parent, "out")
+	a := filepath.Join(parent, "a")
+	b := filepath.Join(parent, "b")
+	out := filepath.Join(parent, "out")
 	k := trajectory.NewKey("7", 0, 0, 0)
 	for dir, n := range map[string]int{a: 2, b: 3} {
 		makeRun(t, dir, map[string]string{a: "0/2", b: "1/2"}[dir], 0, 6, dir == a)

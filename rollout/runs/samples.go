@@ -31,7 +31,7 @@ func (r *Run) Listing(ctx context.Context) (*listing.List, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := Extend(l, r.clerk, e); err != nil {
+		if err := Extend(l, r.sorter, e); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +52,7 @@ func (r *Run) Fits(l *listing.List) bool {
 }
 
 // RowOf makes the row of an entry of the log. ok is false where the entry holds no record.
-func RowOf(c *sink.Clerk, e journal.Entry) (w listing.Row, ok bool, err error) {
+func RowOf(c *sink.Sorter, e journal.Entry) (w listing.Row, ok bool, err error) {
 	if e.Kind != journal.KindFinal && e.Kind != journal.KindAttempt {
 		return w, false, nil
 	}
@@ -71,7 +71,7 @@ func RowOf(c *sink.Clerk, e journal.Entry) (w listing.Row, ok bool, err error) {
 }
 
 // Extend takes the next entry of the log into a list.
-func Extend(l *listing.List, c *sink.Clerk, e journal.Entry) error {
+func Extend(l *listing.List, c *sink.Sorter, e journal.Entry) error {
 	w, ok, err := RowOf(c, e)
 	switch {
 	case err != nil:
@@ -106,7 +106,8 @@ func (r *Run) Select(ctx context.Context, s Selection) (rows []listing.Row, of i
 	}
 	var where sink.Condition
 	if s.Where != "" {
-		if where, err = sink.ParseCondition(s.Where); err != nil {
+		where, err = sink.ParseCondition(s.Where)
+		if err != nil {
 			return nil, 0, fmt.Errorf("%w: where %q: %w", ErrSelection, s.Where, err)
 		}
 	}
@@ -177,7 +178,8 @@ func comparison(text string) (op string, want float64, err error) {
 		return "", 0, nil
 	}
 	number := strings.TrimLeft(text, "<>=! ")
-	if op = strings.TrimSpace(strings.TrimSuffix(text, number)); op == "" {
+	op = strings.TrimSpace(strings.TrimSuffix(text, number))
+	if op == "" {
 		op = "=="
 	}
 	want, err = strconv.ParseFloat(strings.TrimSpace(number), 64)

@@ -35,7 +35,8 @@ func (e *SecretsError) Error() string {
 func CheckSecrets(dir string, secret func(text string) bool) (files []string, err error) {
 	found := &SecretsError{}
 	note := func(format string, a ...any) {
-		if found.Rows++; len(found.Places) < maxFound {
+		found.Rows++
+		if len(found.Places) < maxFound {
 			found.Places = append(found.Places, fmt.Sprintf(format, a...))
 		}
 	}

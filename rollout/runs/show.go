@@ -141,7 +141,8 @@ func Tail(ctx context.Context, w io.Writer, dir string, n int, follow bool, poll
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
-		if at, err = r.tell(ctx, w, at, asJSON); err != nil || !follow {
+		at, err = r.tell(ctx, w, at, asJSON)
+		if err != nil || !follow {
 			return err
 		}
 		select {
@@ -167,7 +168,8 @@ func (r *Run) lastEntries(ctx context.Context, n int) (journal.Offset, error) {
 		if e.Kind != journal.KindFinal && e.Kind != journal.KindAttempt {
 			continue
 		}
-		if ring = append(ring, e.At); len(ring) > n {
+		ring = append(ring, e.At)
+		if len(ring) > n {
 			ring = ring[1:]
 		}
 	}
@@ -197,11 +199,12 @@ func (r *Run) tell(ctx context.Context, w io.Writer, at journal.Offset, asJSON b
 		l := tailLine{Kind: e.Kind.String(), Key: e.Key, ID: rec.Row, Sample: rec.Sample, Attempt: rec.Attempt, Outcome: rec.Outcome,
 			Turns: rec.Trace.Turns(), Seconds: rec.Seconds, Reason: rec.Reason}
 		if e.Kind == journal.KindFinal {
-			in, err := r.clerk.Enter(e.At, rec)
+			in, err := r.sorter.Enter(e.At, rec)
 			if err != nil {
 				return at, err
 			}
-			if l.Book, l.Reason = string(in.Book), in.Why; in.Sub != "" {
+			l.Book, l.Reason = string(in.Book), in.Why
+			if in.Sub != "" {
 				l.Book += "." + in.Sub
 			}
 		}

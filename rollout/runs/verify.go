@@ -40,7 +40,8 @@ func Verify(ctx context.Context, dir string) (Verification, error) {
 	}
 	st := r.Journal.Stats()
 	v.Records, v.Torn = st.Attempts+st.Finals, st.Torn
-	if v.Statistics, err = r.Stats(ctx); err != nil {
+	v.Statistics, err = r.Stats(ctx)
+	if err != nil {
 		return v, err
 	}
 	want, err := json.MarshalIndent(v.Statistics, "", "  ")
@@ -53,7 +54,8 @@ func Verify(ctx context.Context, dir string) (Verification, error) {
 	if err := errors.Join(v.Statistics.Balance(), behind(dir, have, v.Statistics)); err != nil {
 		return v, err
 	}
-	if v.Differences, err = sink.Check(ctx, r.Journal, dir, r.Manifest, ended); err != nil {
+	v.Differences, err = sink.Check(ctx, r.Journal, dir, r.Manifest, ended)
+	if err != nil {
 		return v, err
 	}
 	if stale && !ended && unread == nil {

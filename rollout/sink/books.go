@@ -22,7 +22,7 @@ type books struct {
 	planned int64
 	layout  sharegpt.Options
 	head    reportHead
-	clerk   *Clerk
+	sorter  *Sorter
 
 	totals *stats.Totals
 	others []journal.Offset // of rejected and failed records, reopened ones too
@@ -80,7 +80,7 @@ func (b *books) Finish(ctx context.Context) error {
 		return fmt.Errorf("write statistics.json: %w", err)
 	}
 	if b.head.mode == "eval" {
-		return nil // an evaluation has a report of its own
+		return nil // an evaluation has its own report
 	}
 	if err := journal.WriteFile(b.fs, filepath.Join(b.dir, "report.md"), report(b.head, s, failures)); err != nil {
 		return fmt.Errorf("write report.md: %w", err)
@@ -97,7 +97,8 @@ func (b *books) writeOthers(ctx context.Context) (first []failure, err error) {
 	out := &lines{path: name + ".tmp", fs: b.fs, render: func(buf []byte, r *trajectory.Record) ([]byte, error) {
 		return sharegpt.NewLine(r, b.tools, true, b.layout).Append(buf)
 	}}
-	if out.file, err = b.fs.Create(out.path); err != nil {
+	out.file, err = b.fs.Create(out.path)
+	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", name, err)
 	}
 	for _, at := range b.others {
@@ -112,7 +113,8 @@ func (b *books) writeOthers(ctx context.Context) (first []failure, err error) {
 		r, err := e.Record()
 		if err == nil {
 			it := Item{Entry: e, Record: r}
-			if it.Entered, err = b.clerk.Enter(at, r); err == nil {
+			it.Entered, err = b.sorter.Enter(at, r)
+			if err == nil {
 				r.Reason = it.Why
 				if len(first) < reportFailures {
 					first = append(first, failure{r.Row, r.Sample, it.Book, it.Sub, it.Why})

@@ -98,7 +98,8 @@ func (c *comparison) differences() (list []Difference, err error) {
 		}
 		why := c.why[file]
 		if why == "" {
-			if why, err = c.length(file); err != nil {
+			why, err = c.length(file)
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -20,7 +20,7 @@ func Count(ctx context.Context, j *journal.Journal, m rundir.Manifest) (stats.St
 
 // count shows the totals before the first entry and behind each; false ends it.
 func count(ctx context.Context, j *journal.Journal, m rundir.Manifest, behind func(*stats.Totals) bool) error {
-	clerk, err := NewClerk(j, m)
+	sorter, err := NewSorter(j, m)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func count(ctx context.Context, j *journal.Journal, m rundir.Manifest, behind fu
 	}
 	for e, err := range j.Records(ctx, 0) {
 		if err == nil {
-			err = add(t, clerk, e)
+			err = add(t, sorter, e)
 		}
 		if err != nil {
 			return err
@@ -43,7 +43,7 @@ func count(ctx context.Context, j *journal.Journal, m rundir.Manifest, behind fu
 }
 
 // add counts one entry.
-func add(t *stats.Totals, clerk *Clerk, e journal.Entry) error {
+func add(t *stats.Totals, sorter *Sorter, e journal.Entry) error {
 	if e.Kind == journal.KindReopen {
 		t.Reopen(e.Key)
 	}
@@ -58,7 +58,7 @@ func add(t *stats.Totals, clerk *Clerk, e journal.Entry) error {
 		t.Attempt(rec)
 		return nil
 	}
-	in, err := clerk.Enter(e.At, rec)
+	in, err := sorter.Enter(e.At, rec)
 	if err != nil {
 		return err
 	}

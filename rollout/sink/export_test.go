@@ -1,4 +1,4 @@
 package sink
 
-// Remember sets how many digests a clerk keeps at least.
-func (c *Clerk) Remember(n int) { c.digests.size = n }
+// Remember sets how many digests a sorter keeps at least.
+func (c *Sorter) Remember(n int) { c.digests.size = n }

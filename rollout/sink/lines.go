@@ -61,7 +61,8 @@ func (l *lines) Resume(_ context.Context, state json.RawMessage) error {
 	}
 	f, err := l.fs.Open(l.path, true)
 	if errors.Is(err, fs.ErrNotExist) && state == nil {
-		if f, err = l.fs.Create(l.path); err == nil {
+		f, err = l.fs.Create(l.path)
+		if err == nil {
 			err = l.fs.SyncDir(filepath.Dir(l.path))
 		}
 	}
@@ -90,7 +91,8 @@ func (l *lines) Write(_ context.Context, it Item) error {
 		return nil
 	}
 	var err error
-	if l.buf, err = l.render(l.buf, it.Record); err != nil {
+	l.buf, err = l.render(l.buf, it.Record)
+	if err != nil {
 		return err
 	}
 	if len(l.buf) >= flushBytes {

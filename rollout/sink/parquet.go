@@ -23,7 +23,7 @@ const (
 )
 
 // parts writes accepted records into Parquet files that are named by the place of their
-// first record. An unfinished part is only in memory: after a crash it is written anew.
+// first record. An unfinished part is only in memory: after a crash it is written again.
 type parts struct {
 	dir     string
 	fs      journal.FS
@@ -82,7 +82,7 @@ func (p *parts) Resume(_ context.Context, state json.RawMessage) error {
 	return nil
 }
 
-// partsState is what stands on disk for good: so many parts, all before Next.
+// partsState is what is on disk for good: so many parts, all before Next.
 type partsState struct {
 	Parts int            `json:"parts"`
 	Next  journal.Offset `json:"next"`
@@ -92,7 +92,9 @@ func partName(first journal.Offset) string { return fmt.Sprintf("part-%016x.parq
 
 func (p *parts) reset() {
 	p.buf.Reset()
-	p.writer, p.rows, p.size = nil, 0, 0
+	p.writer = nil
+	p.rows = 0
+	p.size = 0
 }
 
 func (p *parts) Write(_ context.Context, it Item) error {
@@ -107,7 +109,8 @@ func (p *parts) Write(_ context.Context, it Item) error {
 		return err
 	}
 	p.rows++
-	if p.size += n; p.rows >= partRows || p.size >= partBytes {
+	p.size += n
+	if p.rows >= partRows || p.size >= partBytes {
 		return p.end()
 	}
 	return nil

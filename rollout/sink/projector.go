@@ -34,14 +34,14 @@ type Options struct {
 // Projector keeps the projections of one run directory. Follow and Finish may be called
 // from one goroutine; Err from any.
 type Projector struct {
-	log   *journal.Journal
-	dir   string
-	man   rundir.Manifest
-	clerk *Clerk
-	opt   Options
-	setup string // what the projections depend on beside the log
-	sinks []Sink
-	books *books
+	log    *journal.Journal
+	dir    string
+	man    rundir.Manifest
+	sorter *Sorter
+	opt    Options
+	setup  string // what the projections depend on beside the log
+	sinks  []Sink
+	books  *books
 
 	places []place // of the sinks, in their order
 	ready  bool    // the sinks stand at their places
@@ -72,7 +72,7 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 	}
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	clerk, err := NewClerk(j, m)
+	sorter, err := NewSorter(j, m)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 	}
 	layout := sharegpt.Options{Preamble: m.Books.Preamble}
 	model, _ := m.Identity.Get("model")
-	p := &Projector{log: j, dir: dir, man: m, clerk: clerk, opt: o, setup: string(setup)}
+	p := &Projector{log: j, dir: dir, man: m, sorter: sorter, opt: o, setup: string(setup)}
 	formats := m.Books.Formats
 	if len(formats) == 0 {
 		formats = []string{"sharegpt", "messages"}
@@ -105,7 +105,7 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 	}
 	p.sinks = append(p.sinks, Listing(o.FS, dir, m.Created))
 	p.books = &books{
-		dir: dir, fs: o.FS, log: j, tools: m.Tools, planned: m.Extent.Planned, layout: layout, clerk: clerk,
+		dir: dir, fs: o.FS, log: j, tools: m.Tools, planned: m.Extent.Planned, layout: layout, sorter: sorter,
 		head: reportHead{filepath.Base(dir), m.Version, m.Books.Mode, model, m.Books.Accept},
 	}
 	p.sinks = append(append(p.sinks, o.More...), p.books)
@@ -174,7 +174,8 @@ func (p *Projector) step(ctx context.Context) (err error) {
 		return nil
 	}
 	for i, s := range p.sinks {
-		if p.places[i].Offset, p.places[i].State, err = s.Commit(ctx, max(p.at, p.places[i].Offset)); err != nil {
+		p.places[i].Offset, p.places[i].State, err = s.Commit(ctx, max(p.at, p.places[i].Offset))
+		if err != nil {
 			return fmt.Errorf("projection %s: %w", s.Name(), err)
 		}
 	}
@@ -197,18 +198,20 @@ func (p *Projector) write(ctx context.Context, e journal.Entry) error {
 	it := Item{Entry: e}
 	var err error
 	if e.Kind == journal.KindFinal || e.Kind == journal.KindAttempt {
-		if it.Record, err = e.Record(); err != nil {
+		it.Record, err = e.Record()
+		if err != nil {
 			return err
 		}
 	}
 	if e.Kind == journal.KindFinal {
-		if it.Entered, err = p.clerk.Enter(it.At, it.Record); err != nil {
+		it.Entered, err = p.sorter.Enter(it.At, it.Record)
+		if err != nil {
 			return err
 		}
 	}
 	for i, s := range p.sinks {
 		if e.At < p.places[i].Offset {
-			continue // it stands there already
+			continue // it is there already
 		}
 		if err := s.Write(ctx, it); err != nil {
 			return fmt.Errorf("projection %s: %w", s.Name(), err)
@@ -282,7 +285,7 @@ func (p *Projector) Err() error {
 	return p.err
 }
 
-// Finish projects the rest, writes what stands at the end of a run and returns the
+// Finish projects the rest, writes what is at the end of a run and returns the
 // statistics. It works after cancellation, too. Books that do not balance are an error.
 // Where the projections cannot be written the statistics are those of the log.
 func (p *Projector) Finish(ctx context.Context) (stats.Statistics, error) {
@@ -310,7 +313,7 @@ func (p *Projector) Finish(ctx context.Context) (stats.Statistics, error) {
 	return s, errors.Join(append(errs, s.Balance())...)
 }
 
-// Rebuild deletes the projections of a run directory and makes them anew out of the log.
+// Rebuild deletes the projections of a run directory and makes them again out of the log.
 // The bytes are the same.
 func Rebuild(ctx context.Context, j *journal.Journal, dir string, m rundir.Manifest, o Options) (stats.Statistics, error) {
 	p, err := New(j, dir, m, o)

@@ -36,7 +36,7 @@ type Sink interface {
 	// Commit makes what was written durable and returns the offset from which the sink
 	// wants to go on after a crash (upTo or earlier) and its state.
 	Commit(ctx context.Context, upTo journal.Offset) (journal.Offset, json.RawMessage, error)
-	// Finish writes what stands only at the end of a run. More entries may follow later.
+	// Finish writes what is only at the end of a run. More entries may follow later.
 	Finish(ctx context.Context) error
 	Close() error
 }

@@ -42,7 +42,9 @@ func record(i int, r *rand.Rand) *trajectory.Record {
 	answer := trajectory.Text(trajectory.Assistant, strings.Repeat("word ", 15*r.IntN(4)))
 	answer.Calls = []trajectory.Call{{ID: "c", Name: "terminal", Arguments: `{"command": "ls"}`}}
 	_, err := t.Commit(trajectory.Turn{Finish: trajectory.FinishCalls, Sampled: trajectory.Delta{Message: answer},
-		Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.System, "REAL PROMPT")}, {Message: secret}, {Message: trajectory.Text(trajectory.User, "go")}}})
+		Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.System, "REAL PROMPT")},
+			{Message: secret},
+			{Message: trajectory.Text(trajectory.User, "go")}}})
 	if err != nil {
 		panic(err)
 	}
@@ -65,7 +67,10 @@ func odd(rec *trajectory.Record, r *rand.Rand) {
 	case 3:
 		rec.Tools = []trajectory.ToolSpec{{Name: "terminal", Description: "<x>", Parameters: json.RawMessage("{ \"type\" :\t\"object\" }")}, {Name: "todo"}}
 	case 4:
-		rec.Toolsets, rec.Notes, rec.Moves, rec.ToolStats = []string{}, []string{}, []string{}, map[string]trajectory.ToolCount{}
+		rec.Toolsets = []string{}
+		rec.Notes = []string{}
+		rec.Moves = []string{}
+		rec.ToolStats = map[string]trajectory.ToolCount{}
 	case 5:
 		rec.Started = time.Now().In(time.FixedZone("somewhere", 3600)).Add(-time.Since(rec.Started))
 	case 6:
@@ -202,7 +207,7 @@ func live(t *testing.T, disk *journaltest.Disk, r *rand.Rand, planned int64, all
 		if _, err := j.Append(t.Context(), rec); err != nil {
 			return err
 		}
-		if r.IntN(6) == 0 { // a projection of its own, as one of an earlier process
+		if r.IntN(6) == 0 { // its own projection, as one of an earlier process
 			if err := project(t, j, disk, deduped(planned)); err != nil {
 				return err
 			}
@@ -238,7 +243,8 @@ func TestProjections(t *testing.T) {
 	}
 	s := must2(p.Finish(t.Context()))(t)
 	if s.Pending != 5 || s.Accepted != books["accepted."] || s.Rejected["truncated"] != books["rejected.truncated"] ||
-		s.Rejected["malformed"] != books["rejected.malformed"] || s.Failed["sandbox"] != books["failed.sandbox"] || s.Failed["provider"] != books["failed.provider"] {
+		s.Rejected["malformed"] != books["rejected.malformed"] || s.Failed["sandbox"] != books["failed.sandbox"] ||
+		s.Failed["provider"] != books["failed.provider"] {
 		t.Errorf("%+v, want %v", s, books)
 	}
 	files := contents(t, disk)
@@ -259,7 +265,8 @@ func TestProjections(t *testing.T) {
 			}
 		}
 	}
-	if strings.Contains(files["/run/trajectories.jsonl"], "REAL PROMPT") || !strings.Contains(files["/run/messages.jsonl"], `{"role":"system","content":"REAL PROMPT"}`) {
+	if strings.Contains(files["/run/trajectories.jsonl"], "REAL PROMPT") ||
+		!strings.Contains(files["/run/messages.jsonl"], `{"role":"system","content":"REAL PROMPT"}`) {
 		t.Error("the system prompt stands in the wrong file")
 	}
 	if !strings.Contains(files["/run/messages.jsonl"], `"function":{"name":"terminal","arguments":{"command":"ls"}}`) {
@@ -286,7 +293,8 @@ func TestProjections(t *testing.T) {
 	// A deleted file comes back, alone.
 	must(t, 0, disk.Remove("/run/trajectories.jsonl"))
 	must(t, 0, project(t, j, disk, manifest(30)))
-	if now := contents(t, disk); now["/run/trajectories.jsonl"] != files["/run/trajectories.jsonl"] || now["/run/messages.jsonl"] != files["/run/messages.jsonl"] {
+	if now := contents(t, disk); now["/run/trajectories.jsonl"] != files["/run/trajectories.jsonl"] ||
+		now["/run/messages.jsonl"] != files["/run/messages.jsonl"] {
 		t.Error("the deleted file did not come back")
 	}
 }
@@ -341,8 +349,11 @@ func TestBook(t *testing.T) {
 			t.Errorf("%s, accept %q: %s enters %s.%s, want %s", tt.mode, tt.accept, tt.rec.Outcome, b, sub, tt.want)
 		}
 	}
-	for _, bad := range []string{"reward", "reward >", "reward => 1", "rewrd > 1", "reward > x", "(reward > 1", "reward > 1 and", "reward > 1 1", "outcome > 'a'", "reward > 'a", "a $ b",
-		strings.Repeat("(", 1000)} {
+	for _, bad := range []string{
+		"reward", "reward >", "reward => 1", "rewrd > 1", "reward > x", "(reward > 1", "reward > 1 and", "reward > 1 1",
+		"outcome > 'a'", "reward > 'a", "a $ b",
+		strings.Repeat("(", 1000),
+	} {
 		if _, err := sink.NewRules("batch", bad, false); err == nil || !strings.Contains(err.Error(), "accept") {
 			t.Errorf("%q is accepted: %v", bad, err)
 		}

@@ -32,7 +32,7 @@ type Def struct {
 	Open    func(s *Scope) (Handler, error) // once per rollout
 	// Fits narrows the tool to what the box and the other tools offer (no python3: no
 	// execute_code). It may rewrite the spec. nil: always fits. Asked once per run for the
-	// run-wide image and again per row with an image of its own.
+	// run-wide image and again per row with its own image.
 	Fits func(ctx context.Context, box backends.Sandbox) error
 	// Respec rewrites the spec when the names of the rollout's other tools are known.
 	Respec func(spec trajectory.ToolSpec, names []string) trajectory.ToolSpec

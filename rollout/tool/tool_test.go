@@ -85,10 +85,20 @@ func TestArguments(t *testing.T) {
 	s := set(t, tool.SetOptions{}, echo("echo", tool.Traits{}, nil))
 	tests := []struct{ in, want string }{
 		{`{"s":"x","n":"5"}`, `{"m":"dm","n":5,"s":"x"}`}, {`{"s":"x","n":5.0,"f":"1.5","b":"True"}`, `{"b":true,"f":1.5,"m":"dm","n":5,"s":"x"}`},
-		{`{"s":"x","l":"[\"a\"]"}`, `{"l":["a"],"m":"dm","s":"x"}`}, {`{"s":"x","l":"a"}`, `{"l":["a"],"m":"dm","s":"x"}`}, {`{"s":"x","o":"{\"k\":\"1\"}"}`, `{"m":"dm","o":{"k":1},"s":"x"}`},
-		{`{"s":"x","z":"null","n":null}`, `{"m":"dm","s":"x","z":"null"}`}, {`{"s":"5"}`, `{"m":"dm","s":"5"}`}, {`{"s":"x","n":12345678901234567890}`, `{"m":"dm","n":12345678901234567890,"s":"x"}`},
-		{`{"n":1}`, "s: missing"}, {`{"s":"x","n":0}`, "n: 0 is less than 1"}, {`{"s":"x","n":"abc"}`, "n: expected integer, got string"}, {`{"s":1}`, "s: expected string, got integer 1"},
-		{`{"s":"x","o":{"k":"y"}}`, "o.k: expected integer"}, {`{"s":"x","l":[1]}`, "l[0]: expected string"}, {`{"s":"x","e":"polls"}`, "did you mean \\\"poll\\\""}, {`{"s":"x","nn":1}`, "did you mean n?"},
+		{`{"s":"x","l":"[\"a\"]"}`, `{"l":["a"],"m":"dm","s":"x"}`},
+		{`{"s":"x","l":"a"}`, `{"l":["a"],"m":"dm","s":"x"}`},
+		{`{"s":"x","o":"{\"k\":\"1\"}"}`, `{"m":"dm","o":{"k":1},"s":"x"}`},
+		{`{"s":"x","z":"null","n":null}`, `{"m":"dm","s":"x","z":"null"}`},
+		{`{"s":"5"}`, `{"m":"dm","s":"5"}`},
+		{`{"s":"x","n":12345678901234567890}`, `{"m":"dm","n":12345678901234567890,"s":"x"}`},
+		{`{"n":1}`, "s: missing"},
+		{`{"s":"x","n":0}`, "n: 0 is less than 1"},
+		{`{"s":"x","n":"abc"}`, "n: expected integer, got string"},
+		{`{"s":1}`, "s: expected string, got integer 1"},
+		{`{"s":"x","o":{"k":"y"}}`, "o.k: expected integer"},
+		{`{"s":"x","l":[1]}`, "l[0]: expected string"},
+		{`{"s":"x","e":"polls"}`, "did you mean \\\"poll\\\""},
+		{`{"s":"x","nn":1}`, "did you mean n?"},
 		{`{"s":`, "Invalid JSON"},
 	}
 	for _, tt := range tests {
@@ -223,7 +233,12 @@ func TestTurnBudgetCutsTheLargest(t *testing.T) {
 func builtin(t *testing.T) *tool.Catalog {
 	t.Helper()
 	var defs []tool.Def
-	for set, names := range map[string]string{"terminal": "terminal process", "file": "read_file write_file patch search_files", "todo": "todo", "code_execution": "execute_code"} {
+	for set, names := range map[string]string{
+		"terminal":       "terminal process",
+		"file":           "read_file write_file patch search_files",
+		"todo":           "todo",
+		"code_execution": "execute_code",
+	} {
 		for _, name := range strings.Fields(names) {
 			d := echo(name, tool.Traits{}, nil)
 			d.Toolset = set
@@ -273,12 +288,14 @@ func TestPlan(t *testing.T) {
 	in := func(set string, d tool.Def) tool.Def { d.Toolset = set; return d }
 	vision := echo("vision_analyze", tool.Traits{}, nil)
 	vision.Ready = func(context.Context) error { return errors.New("no key") }
-	c, err := tool.NewCatalog(nil, in("terminal", echo("terminal", tool.Traits{}, nil)), in("terminal", echo("process", tool.Traits{}, nil)), in("vision", vision))
+	c, err := tool.NewCatalog(nil, in("terminal", echo("terminal", tool.Traits{}, nil)), in("terminal", echo("process", tool.Traits{}, nil)),
+		in("vision", vision))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.Plan(t.Context(), []string{"terminal", "web", "vision"}, tool.MissingFail)
-	if !errors.Is(err, tool.ErrMissing) || !strings.Contains(err.Error(), "web: web_search, web_extract: not built") || !strings.Contains(err.Error(), "no key") {
+	if !errors.Is(err, tool.ErrMissing) || !strings.Contains(err.Error(), "web: web_search, web_extract: not built") ||
+		!strings.Contains(err.Error(), "no key") {
 		t.Errorf("fail: %v", err)
 	}
 	p, err := c.Plan(t.Context(), []string{"terminal", "web", "vision", "debugging"}, tool.MissingDrop)
@@ -328,7 +345,13 @@ func TestDistributions(t *testing.T) {
 	if got := rare.Sample(r); fmt.Sprint(got) != "[b]" {
 		t.Errorf("none drawn: %v", got)
 	}
-	for _, bad := range []string{"x: {toolsets: {web: 101}}", "x: {toolsets: {web: 1, web: 2}}", "x: {toolset: {web: 1}}", "x: {toolsets: {web: 0}}", "x: {toolsets: {web: .nan}}"} {
+	for _, bad := range []string{
+		"x: {toolsets: {web: 101}}",
+		"x: {toolsets: {web: 1, web: 2}}",
+		"x: {toolset: {web: 1}}",
+		"x: {toolsets: {web: 0}}",
+		"x: {toolsets: {web: .nan}}",
+	} {
 		var doc yaml.Node
 		if err := yaml.Unmarshal([]byte(bad), &doc); err != nil {
 			continue // not even YAML

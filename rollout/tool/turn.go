@@ -30,10 +30,12 @@ func (s *Set) CallAll(ctx context.Context, calls []trajectory.Call) ([]Result, e
 			}
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if errs[i] = ctx.Err(); errs[i] != nil {
+			errs[i] = ctx.Err()
+			if errs[i] != nil {
 				return
 			}
-			if results[i], errs[i] = s.Call(ctx, call); errs[i] != nil {
+			results[i], errs[i] = s.Call(ctx, call)
+			if errs[i] != nil {
 				cancel()
 			}
 		})

@@ -176,7 +176,9 @@ func NewRow(r *trajectory.Record) Row {
 		row.Usage.CostUSD = &r.Usage.Cost
 	}
 	if r.Score != nil {
-		row.Reward, row.Rewards, row.Metrics = &r.Score.Reward, named(r.Score.Parts), named(r.Score.Metrics)
+		row.Reward = &r.Score.Reward
+		row.Rewards = named(r.Score.Parts)
+		row.Metrics = named(r.Score.Metrics)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.ToolStats)) {
 		c := r.ToolStats[name]
@@ -306,7 +308,7 @@ type Writer struct {
 }
 
 // NewWriter starts a file; created names the writing program in it. logProbs says of which
-// distribution the log-probs are, raw or processed; it stands in the file's metadata
+// distribution the log-probs are, raw or processed; it is in the file's metadata
 // under hermes.logprobs. Empty: the traces have none.
 func NewWriter(w io.Writer, created, logProbs string) *Writer {
 	o := []parquet.WriterOption{parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(1000), parquet.CreatedBy(created, "", "")}
@@ -325,7 +327,8 @@ func (w *Writer) WriteRow(row Row) (int, error) {
 	if _, err := w.w.Write([]Row{row}); err != nil {
 		return 0, fmt.Errorf("parquet row of %s: %w", row.Key, err)
 	}
-	if w.size += size; w.size >= groupBytes {
+	w.size += size
+	if w.size >= groupBytes {
 		w.size = 0
 		if err := w.w.Flush(); err != nil {
 			return 0, fmt.Errorf("parquet row of %s: %w", row.Key, err)

@@ -28,7 +28,8 @@ func exact(t *testing.T) *trajectory.Record {
 			Sampled: trajectory.Delta{Message: trajectory.Message{Role: trajectory.Assistant, Reasoning: "hm",
 				Calls: []trajectory.Call{{ID: "c", Name: "terminal", Arguments: `{"a": 1}`}}},
 				Tokens: sampled, LogProbs: make([]float32, len(sampled)), Versions: []trajectory.Span{{From: 0, Version: version}},
-				Extras: []trajectory.Block{{Name: "topk_ids", Dtype: "int32", Shape: []int{len(sampled), 2}, Blob: "b1"}, {Name: "routed_experts", Dtype: "uint8", Shape: []int{9, 1, 2}, Blob: "b2"}}},
+				Extras: []trajectory.Block{{Name: "topk_ids", Dtype: "int32", Shape: []int{len(sampled), 2}, Blob: "b1"},
+					{Name: "routed_experts", Dtype: "uint8", Shape: []int{9, 1, 2}, Blob: "b2"}}},
 			Finish: trajectory.FinishStop})
 		if err != nil {
 			t.Fatal(err)
@@ -57,8 +58,13 @@ func TestMaskedTokensAreNotTrained(t *testing.T) {
 	for range 2 {
 		_, err := tr.Commit(trajectory.Turn{Finish: trajectory.FinishStop,
 			Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.User, "q"), Tokens: []trajectory.Token{1}, Given: 1}},
-			Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, "é"), Tokens: []trajectory.Token{2, 3, 4, 5}, Given: 1, LogProbs: []float32{0, 0, -2},
-				Masked: []trajectory.Run{{From: 0, To: 1}}}})
+			Sampled: trajectory.Delta{
+				Message:  trajectory.Text(trajectory.Assistant, "é"),
+				Tokens:   []trajectory.Token{2, 3, 4, 5},
+				Given:    1,
+				LogProbs: []float32{0, 0, -2},
+				Masked:   []trajectory.Run{{From: 0, To: 1}},
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +106,8 @@ func TestRowsComeBack(t *testing.T) {
 		t.Fatalf("%d rows: %v", len(rows), err)
 	}
 	got := rows[0]
-	if got.ID != "é" || *got.Reward != 0.5 || !reflect.DeepEqual(got.Rewards, []columns.Named{{"a", 2}, {"b", 1}}) || got.Metrics[0].Value != 3 || !got.Started.Equal(r.Started) || got.ToolStats[1].Failure != 1 {
+	if got.ID != "é" || *got.Reward != 0.5 || !reflect.DeepEqual(got.Rewards, []columns.Named{{"a", 2}, {"b", 1}}) || got.Metrics[0].Value != 3 ||
+		!got.Started.Equal(r.Started) || got.ToolStats[1].Failure != 1 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Messages) != 4 || *got.Messages[1].Reasoning != "hm" || got.Messages[1].Calls[0].Function.Arguments != `{"a": 1}` {
@@ -184,7 +191,8 @@ func TestOldCallsAreForeign(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := columns.Read(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, columns.ErrForeign) || !strings.Contains(err.Error(), "hermes runs export") {
+	if _, err := columns.Read(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, columns.ErrForeign) ||
+		!strings.Contains(err.Error(), "hermes runs export") {
 		t.Errorf("%v", err)
 	}
 }

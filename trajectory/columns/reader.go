@@ -80,7 +80,8 @@ func (r *Reader) Rows() iter.Seq2[Row, error] {
 			buf := make([]Row, 16) // fresh: rows keep what they point to
 			n, err := gr.Read(buf)
 			for _, row := range buf[:n] {
-				if at++; !yield(row, nil) {
+				at++
+				if !yield(row, nil) {
 					return
 				}
 			}

@@ -182,7 +182,8 @@ func (c *Compressor) summary(ctx context.Context, key string, turns []Turn, r *R
 	}
 	if r.Summary == "" {
 		r.Summary = "extractive"
-		if text, err = c.extract(turns); err != nil {
+		text, err = c.extract(turns)
+		if err != nil {
 			return "", 0, err
 		}
 	}
@@ -192,7 +193,8 @@ func (c *Compressor) summary(ctx context.Context, key string, turns []Turn, r *R
 
 // trim cuts a text to the tokens of a summary, at a space.
 func (c *Compressor) trim(text string) (short string, tokens int, cut bool, err error) {
-	if tokens, err = c.count.Count(text); err != nil || tokens <= c.o.Summary {
+	tokens, err = c.count.Count(text)
+	if err != nil || tokens <= c.o.Summary {
 		return text, tokens, false, err
 	}
 	low, high := len(Mark), len(text) // the longest prefix that fits lies between
@@ -226,7 +228,8 @@ func (c *Compressor) trim(text string) (short string, tokens int, cut bool, err 
 
 func (c *Compressor) countAll(turns []Turn) (total int, err error) {
 	for i := range turns {
-		if turns[i].Tokens, err = c.count.Count(turns[i].Text); err != nil {
+		turns[i].Tokens, err = c.count.Count(turns[i].Text)
+		if err != nil {
 			return 0, fmt.Errorf("turn %d: %w", i, err)
 		}
 		total += turns[i].Tokens

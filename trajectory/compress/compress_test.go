@@ -36,7 +36,10 @@ type turn struct {
 func talk(id, n int) []byte {
 	list := []turn{{"system", "You call tools."}, {"human", "task " + fmt.Sprint(id)}}
 	for i := range n {
-		list = append(list, turn{"gpt", fmt.Sprintf("call %d ", i) + strings.Repeat("think ", 18)}, turn{"tool", fmt.Sprintf("result %d ", i) + strings.Repeat("line ", 18)})
+		list = append(list, turn{
+			"gpt",
+			fmt.Sprintf("call %d ", i) + strings.Repeat("think ", 18),
+		}, turn{"tool", fmt.Sprintf("result %d ", i) + strings.Repeat("line ", 18)})
 	}
 	list = append(list, turn{"gpt", "done"})
 	raw, err := json.Marshal(map[string]any{"id": fmt.Sprint(id), "conversations": list, "é": 1.50})
@@ -175,9 +178,12 @@ func TestNothingIsDropped(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	call := `{"role":"assistant","content":null,"reasoning_content":"` + strings.Repeat("hm ", 20) + `","tool_calls":[{"id":"a","type":"function","function":{"name":"ls","arguments":"{}"}},{"id":"b"}]}`
-	results := `{"role":"tool","tool_call_id":"a","content":"` + strings.Repeat("x ", 20) + `"},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"y"}]}`
-	line := `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}` + strings.Repeat(","+call+","+results, 8) + `,{"role":"assistant","content":"end"}],"tools":[]}`
+	call := `{"role":"assistant","content":null,"reasoning_content":"` + strings.Repeat("hm ",
+		20) + `","tool_calls":[{"id":"a","type":"function","function":{"name":"ls","arguments":"{}"}},{"id":"b"}]}`
+	results := `{"role":"tool","tool_call_id":"a","content":"` + strings.Repeat("x ",
+		20) + `"},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"y"}]}`
+	line := `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}` + strings.Repeat(","+call+","+results,
+		8) + `,{"role":"assistant","content":"end"}],"tools":[]}`
 	out, m, _ := run(t, compressor(t, compress.Options{Target: 250, Summary: 30}), []byte(line))
 	var row struct {
 		Messages []struct {
@@ -241,10 +247,15 @@ func TestStops(t *testing.T) {
 		t.Fatal("an output that is not whole stands under its name")
 	}
 	o.Summarizer = fixed{text: "fine"}
-	if _, err := compressor(t, o).Run(t.Context(), compress.Job{Inputs: inputs, Out: out, Identity: compress.Identity{Summarizer: "another"}}); err == nil || !strings.Contains(err.Error(), "Summarizer was") {
+	if _, err := compressor(t, o).Run(t.Context(), compress.Job{
+		Inputs:   inputs,
+		Out:      out,
+		Identity: compress.Identity{Summarizer: "another"},
+	}); err == nil || !strings.Contains(err.Error(), "Summarizer was") {
 		t.Errorf("other work under the same name: %v", err)
 	}
-	if m, err = compressor(t, o).Run(t.Context(), compress.Job{Inputs: inputs, Out: out}); err != nil || m.Rows != 2 || m.Compressed != 1 {
+	m, err = compressor(t, o).Run(t.Context(), compress.Job{Inputs: inputs, Out: out})
+	if err != nil || m.Rows != 2 || m.Compressed != 1 {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if again, err := compressor(t, o).Run(t.Context(), compress.Job{Inputs: inputs, Out: out}); err != nil || again.Rows != 2 {
@@ -268,7 +279,11 @@ func TestTakenUpAnywhere(t *testing.T) {
 	whole := filepath.Join(dir, "whole.jsonl")
 	want := work(t, c, whole, in)
 	files := map[string][]byte{}
-	for suffix, name := range map[string]string{".part": whole, ".rows.jsonl": whole + ".rows.jsonl", compress.OriginalSuffix: whole + compress.OriginalSuffix} {
+	for suffix, name := range map[string]string{
+		".part":                 whole,
+		".rows.jsonl":           whole + ".rows.jsonl",
+		compress.OriginalSuffix: whole + compress.OriginalSuffix,
+	} {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

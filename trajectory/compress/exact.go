@@ -31,7 +31,8 @@ func (c *Compressor) Columns(ctx context.Context, key string, row *columns.Row) 
 		}
 	}
 	r = Result{TurnsBefore: len(turns), TurnsAfter: len(turns)}
-	if r.TokensBefore, err = c.countAll(turns); err != nil {
+	r.TokensBefore, err = c.countAll(turns)
+	if err != nil {
 		return Result{Status: Unreadable, Reason: err.Error()}, nil, nil
 	}
 	var seam *seam
@@ -48,7 +49,8 @@ func (c *Compressor) Columns(ctx context.Context, key string, row *columns.Row) 
 	}
 	extra := 0
 	if len(row.Sequences) > 0 {
-		if seam, err = c.seam(row, turns); err != nil {
+		seam, err = c.seam(row, turns)
+		if err != nil {
 			r.Status, r.Reason = Kept, err.Error()
 			return r, nil, nil
 		}
@@ -229,7 +231,9 @@ func (s *seam) splice(first, last int, summary string) (columns.Sequence, error)
 	if err != nil {
 		return columns.Sequence{}, err
 	}
-	end, from, n := s.runs[before][1], s.runs[after][0], len(given)
+	end := s.runs[before][1]
+	from := s.runs[after][0]
+	n := len(given)
 	q := columns.Sequence{
 		Tokens:   slices.Concat(s.seq.Tokens[:end], given, s.seq.Tokens[from:]),
 		Mask:     slices.Concat(s.seq.Mask[:end], make([]int32, n), s.seq.Mask[from:]),

@@ -48,7 +48,8 @@ func Find(paths []string) (Inputs, error) {
 		}
 		names := []string{p}
 		if info.IsDir() {
-			if names, err = inFolder(p); err != nil {
+			names, err = inFolder(p)
+			if err != nil {
 				return in, err
 			}
 		}

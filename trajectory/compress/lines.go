@@ -87,8 +87,10 @@ func readLine(text []byte) (*conversation, error) {
 	}
 	c := &conversation{row: row}
 	c.at = slices.IndexFunc(row, func(m member) bool { return m.key == "conversations" })
-	if c.sharegpt = c.at >= 0; !c.sharegpt {
-		if c.at = slices.IndexFunc(row, func(m member) bool { return m.key == "messages" }); c.at < 0 {
+	c.sharegpt = c.at >= 0
+	if !c.sharegpt {
+		c.at = slices.IndexFunc(row, func(m member) bool { return m.key == "messages" })
+		if c.at < 0 {
 			return nil, errors.New("neither conversations nor messages")
 		}
 	}
@@ -194,7 +196,8 @@ func (c *Compressor) Line(ctx context.Context, key string, text []byte) (Result,
 	if err != nil {
 		return Result{Status: Unreadable, Reason: err.Error()}, nil
 	}
-	if r.TokensBefore, r.TokensAfter = total, total; total <= c.o.Target {
+	r.TokensBefore, r.TokensAfter = total, total
+	if total <= c.o.Target {
 		r.Status = Under
 		return r, nil
 	}

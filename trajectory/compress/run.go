@@ -30,7 +30,7 @@ var ErrDrained = errors.New("stopped; the same command goes on")
 
 // Run compresses every row of the inputs into one output, in their order, and returns the
 // books. It takes up work that was left under the same name: after a kill at any point
-// every row stands in the output once. The output appears under its name when it is
+// every row is in the output once. The output appears under its name when it is
 // whole; beside it stand the originals, the log of rows and the metrics. What is in memory
 // is bounded by Concurrency rows.
 //
@@ -50,7 +50,11 @@ func (c *Compressor) Run(ctx context.Context, j Job) (m Metrics, err error) {
 	}
 	id := j.Identity
 	id.Sample = j.Sample
-	id.Version, id.Inputs, id.Target, id.Summary, id.Tail = 1, j.Inputs.Files, c.o.Target, c.o.Summary, c.o.Tail
+	id.Version = 1
+	id.Inputs = j.Inputs.Files
+	id.Target = c.o.Target
+	id.Summary = c.o.Summary
+	id.Tail = c.o.Tail
 	w, err := open(j.Out, id)
 	if err != nil {
 		return m, err

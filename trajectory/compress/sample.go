@@ -42,7 +42,8 @@ func (s Sample) of(rows iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
 				row++
 				continue
 			}
-			if row++; !yield(line, err) || err != nil {
+			row++
+			if !yield(line, err) || err != nil {
 				return
 			}
 		}
@@ -57,7 +58,8 @@ func (c *Compressor) Look(ctx context.Context, j Job) (m Metrics, err error) {
 	var mu sync.Mutex
 	at := int64(-1)
 	for line, rerr := range j.Sample.of(j.Inputs.rows()) {
-		if at++; rerr != nil || gctx.Err() != nil {
+		at++
+		if rerr != nil || gctx.Err() != nil {
 			err = rerr
 			break
 		}
@@ -76,6 +78,8 @@ func (c *Compressor) Look(ctx context.Context, j Job) (m Metrics, err error) {
 	if werr := g.Wait(); err == nil {
 		err = werr
 	}
-	m.Target, m.Tokenizer, m.Summarizer = c.o.Target, j.Identity.Tokenizer, j.Identity.Summarizer
+	m.Target = c.o.Target
+	m.Tokenizer = j.Identity.Tokenizer
+	m.Summarizer = j.Identity.Summarizer
 	return m, err
 }

@@ -60,7 +60,8 @@ func Undo(from, originals, to, created string) (u Undone, err error) {
 		u.Rows++
 		if m, ok := marked(line); ok {
 			var original []byte
-			if original, err = s.get(m.Original); err != nil {
+			original, err = s.get(m.Original)
+			if err != nil {
 				err = fmt.Errorf("%s: row %d: %w", from, u.Rows-1, err)
 				break
 			}

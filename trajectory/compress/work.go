@@ -90,7 +90,8 @@ func open(path string, id Identity) (w *work, err error) {
 	if outErr == nil && errors.Is(logErr, fs.ErrNotExist) {
 		return nil, &OtherError{fmt.Sprintf("output %s exists and was not begun here; name another, or remove it", path)}
 	}
-	if w.log, err = os.OpenFile(path+rowsSuffix, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	w.log, err = os.OpenFile(path+rowsSuffix, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
 		return nil, fmt.Errorf("output: %w", err)
 	}
 	defer func() {
@@ -102,7 +103,8 @@ func open(path string, id Identity) (w *work, err error) {
 		return nil, &OtherError{fmt.Sprintf("output %s: another process is writing it (%v)", path, err)}
 	}
 	if outErr == nil { // it was finished, or died while it was put in its place
-		if w.ended, err = w.complete(id); err != nil || w.ended {
+		w.ended, err = w.complete(id)
+		if err != nil || w.ended {
 			return w, err
 		}
 		return nil, &OtherError{fmt.Sprintf("output %s exists, but %s does not end; remove one of them", path, path+rowsSuffix)}
@@ -111,7 +113,8 @@ func open(path string, id Identity) (w *work, err error) {
 		to     **os.File
 		suffix string
 	}{{&w.part, partSuffix}, {&w.originals, OriginalSuffix}} {
-		if *f.to, err = os.OpenFile(path+f.suffix, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		*f.to, err = os.OpenFile(path+f.suffix, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
 			return nil, fmt.Errorf("output: %w", err)
 		}
 	}
@@ -172,7 +175,9 @@ func (w *work) resume(id Identity) error {
 			!holds(part, l.Out-w.outAt, l.CRC) || l.Originals != w.origAt && !holds(originals, l.Originals-w.origAt, l.In) {
 			break
 		}
-		w.outAt, w.origAt, w.logAt = l.Out, l.Originals, at
+		w.outAt = l.Out
+		w.origAt = l.Originals
+		w.logAt = at
 		w.metrics.add(l.Result)
 		w.done++
 	}
@@ -203,7 +208,8 @@ func (w *work) seek() error {
 		}
 	}
 	var err error
-	if w.before, err = os.Open(w.log.Name()); err != nil { // with a place of its own
+	w.before, err = os.Open(w.log.Name())
+	if err != nil { // with its own place
 		return err
 	}
 	w.skip = bufio.NewReader(io.LimitReader(w.before, w.logAt))
@@ -233,12 +239,14 @@ func (w *work) put(in []byte, r Result) error {
 	if r.row != nil {
 		out = r.row
 		n, err := w.originals.Write(append(bytes.Clone(in), '\n'))
-		if w.origAt += int64(n); err != nil {
+		w.origAt += int64(n)
+		if err != nil {
 			return fmt.Errorf("keep the original: %w", err)
 		}
 	}
 	n, err := w.part.Write(append(bytes.Clone(out), '\n'))
-	if w.outAt += int64(n); err != nil {
+	w.outAt += int64(n)
+	if err != nil {
 		return fmt.Errorf("write a row: %w", err)
 	}
 	if err := w.note(logged{Row: w.done, In: sum(in), CRC: sum(out), Out: w.outAt, Originals: w.origAt, Result: r}); err != nil {

@@ -357,7 +357,7 @@ func (s Statistics) settled() int64 {
 	return n
 }
 
-// Balance checks that every planned sample stands in exactly one book.
+// Balance checks that every planned sample is in exactly one book.
 func (s Statistics) Balance() error {
 	if s.Pending < 0 || s.Planned != s.settled()+s.Pending {
 		return fmt.Errorf("the books do not balance: %d planned, %d settled, %d pending", s.Planned, s.settled(), s.Pending)
@@ -378,7 +378,8 @@ func (t *Totals) turns() Turns {
 	at := func(share float64) int {
 		need := int64(math.Ceil(share * float64(n)))
 		for _, c := range counts {
-			if need -= t.Turns[c]; need <= 0 {
+			need -= t.Turns[c]
+			if need <= 0 {
 				return c
 			}
 		}

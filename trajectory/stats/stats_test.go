@@ -105,7 +105,14 @@ func TestVerdicts(t *testing.T) {
 	}
 	again.Final(record(2, 1, 1), stats.Accepted, "")
 	s := again.Statistics(2)
-	want := map[string]float64{"calls/complete": 2, "calls/recovered": 1, "calls/ambiguous": 0, "calls/truncated": 1, "calls/malformed": 0, "faults/truncated": 1}
+	want := map[string]float64{
+		"calls/complete":   2,
+		"calls/recovered":  1,
+		"calls/ambiguous":  0,
+		"calls/truncated":  1,
+		"calls/malformed":  0,
+		"faults/truncated": 1,
+	}
 	for name, n := range want {
 		if got, ok := s.Scalars()[name]; !ok || got != n {
 			t.Errorf("%s is %v, want %v", name, got, n)
@@ -175,7 +182,11 @@ func TestFaultsWithoutCalls(t *testing.T) {
 	tot := stats.New(nil)
 	for i := range 2 {
 		r := record(i, 1, 1)
-		answer := trajectory.Turn{Sampled: trajectory.Delta{Message: trajectory.Message{Role: trajectory.Assistant}}, Finish: trajectory.FinishStop, Faults: []trajectory.Fault{{Kind: "unread"}}}
+		answer := trajectory.Turn{
+			Sampled: trajectory.Delta{Message: trajectory.Message{Role: trajectory.Assistant}},
+			Finish:  trajectory.FinishStop,
+			Faults:  []trajectory.Fault{{Kind: "unread"}},
+		}
 		if _, err := r.Trace.Commit(answer); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestAttemptsAreReal: none vanishes; outside of any box, where nothing forbids it, attempts work or are
-// refused by the kernel, and what is no attempt is told apart.
+// refused by the kernel, and what is no attempt is distinguished.
 func TestAttemptsAreReal(t *testing.T) {
 	golden, err := os.ReadFile("testdata/names.txt")
 	if err != nil {

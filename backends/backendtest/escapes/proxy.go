@@ -55,7 +55,7 @@ func NewWorld(t *testing.T) *World {
 	}
 	w.trap.Start()
 	t.Cleanup(w.trap.Close)
-	// The good server stands on the loopback too, so its address and port are listed.
+	// The good server is on the loopback too, so its address and port are listed.
 	good := w.good.Listener.Addr().String()
 	w.Allow = []string{good, "good.test:*", "turn.test:*", "inside.test:*", "mixed.test:*"}
 	return w

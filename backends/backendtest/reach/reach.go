@@ -264,7 +264,8 @@ func files(id int) (all []string) {
 		for _, name := range []string{"oom_score_adj", "oom_adj", "autogroup", "timerslack_ns", "coredump_filter", "clear_refs", "sched", "comm", "mem",
 			"loginuid", "uid_map", "gid_map", "projid_map", "setgroups", "timens_offsets", "latency", "make-it-fail", "fail-nth", "attr/current", "attr/exec"} {
 			fd, err := unix.Open(dir+name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-			if all = append(all, did("opened "+dir+name, err)...); err == nil {
+			all = append(all, did("opened "+dir+name, err)...)
+			if err == nil {
 				unix.Close(fd)
 			}
 		}
@@ -275,7 +276,8 @@ func files(id int) (all []string) {
 func descriptors(id int) (all []string) {
 	for fd := range 16 {
 		f, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", id, fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if all = append(all, did(fmt.Sprintf("opened descriptor %d", fd), err)...); err == nil {
+		all = append(all, did(fmt.Sprintf("opened descriptor %d", fd), err)...)
+		if err == nil {
 			unix.Close(f)
 		}
 	}

@@ -2,7 +2,7 @@
 // on the loopback, over sandboxes whose commands really run in boxes of another back-end.
 //
 // The fake keeps the traps of the service: every call needs its tokens, which expire;
-// commands are reached by a router with a token of its own; streams are read and written
+// commands are reached by a router with its own token; streams are read and written
 // by offset and may break at any byte; a call repeated with its idempotency key, and a
 // name that is in use, make no second sandbox; an answer can be lost after the work was
 // done; lists come in pages; sandboxes end by time-outs, quotas refuse. A command cannot be
@@ -33,7 +33,7 @@ import (
 type Options struct {
 	Boxes   backends.Backend  // where sandboxes without network run
 	Open    backends.Backend  // where those with network run; nil: they are refused
-	Tokens  map[string]string // secrets by token id; each id is a workspace of its own
+	Tokens  map[string]string // secrets by token id; each id is its own workspace
 	Images  []string          // names that registries have
 	Private map[string]string // user:password by the name of an image that needs them
 	Files   map[string][]byte // programs that every image has, by path

@@ -21,7 +21,8 @@ func readMessage(data []byte, m reflect.Value) error {
 			return fmt.Errorf("%s: %w", m.Type().Name(), protowire.ParseError(size))
 		}
 		data = data[size:]
-		if size = protowire.ConsumeFieldValue(n, kind, data); size < 0 {
+		size = protowire.ConsumeFieldValue(n, kind, data)
+		if size < 0 {
 			return fmt.Errorf("%s, field %d: %w", m.Type().Name(), n, protowire.ParseError(size))
 		}
 		value := data[:size]

@@ -323,7 +323,7 @@ type Access struct {
 	URL string `pb:"2"`
 }
 
-// RetryPolicy stands in the details of an error: the service says when to come again.
+// RetryPolicy is in the details of an error: the service says when to come again.
 type RetryPolicy struct {
 	After float32 `pb:"1"` // seconds
 }

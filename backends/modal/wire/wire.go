@@ -61,7 +61,8 @@ func appendMessage(b []byte, m reflect.Value) ([]byte, error) {
 	var err error
 	for i := range m.NumField() {
 		f := m.Type().Field(i)
-		if b, err = appendField(b, number(f), m.Field(i)); err != nil {
+		b, err = appendField(b, number(f), m.Field(i))
+		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", m.Type().Name(), f.Name, err)
 		}
 	}
@@ -96,7 +97,8 @@ func appendField(b []byte, n protowire.Number, v reflect.Value) (_ []byte, err e
 			return appendOne(b, n, v)
 		}
 		for i := range v.Len() {
-			if b, err = appendOne(b, n, reflect.Indirect(v.Index(i))); err != nil {
+			b, err = appendOne(b, n, reflect.Indirect(v.Index(i)))
+			if err != nil {
 				return nil, err
 			}
 		}

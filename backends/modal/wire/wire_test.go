@@ -37,15 +37,29 @@ func golden() []struct {
 		{"0a02" + "0801" + "1203" + "0a0178" + "1a0165" + "2001", &wire.ImageProgress{Result: &wire.Result{Status: wire.StatusSuccess},
 			Logs: []*wire.TaskLog{{Data: "x"}}, Entry: "e", EOF: true}},
 		{"0802120165" + "1881" + "01", &wire.Result{Status: wire.StatusFailure, Exception: "e", ExitCode: 129}},
-		{"0a0161" + "1229" + "0a0173" + "1a0169" + "2a12" + "100118" + "02" + "2206" + "1001" + "22025434" + "2801" + "3004" + "3802" + "388c1c" + "b20102" + "0802" + "f2010162" + "88021e" +
-			"2206" + "0a016b" + "120176",
+		{
+			"0a0161" + "1229" + "0a0173" + "1a0169" + "2a12" + "100118" + "02" + "2206" + "1001" + "22025434" + "2801" + "3004" + "3802" + "388c1c" + "b20102" + "0802" + "f2010162" + "88021e" +
+				"2206" + "0a016b" + "120176",
 			&wire.CreateRequest{AppID: "a", Tags: []*wire.Tag{{Name: "k", Value: "v"}}, Definition: &wire.Sandbox{Entrypoint: []string{"s"}, ImageID: "i",
 				Resources: &wire.Resources{MemoryMB: 1, MilliCPU: 2, GPU: &wire.GPU{Count: 1, Type: "T4"}, MemoryMBMax: 1, DiskMB: 4, MilliCPUMax: 2},
-				Timeout:   3596, Network: &wire.NetworkAccess{Type: wire.NetworkBlocked}, Name: ptr("b"), Idle: ptr(uint32(30))}}},
+				Timeout:   3596, Network: &wire.NetworkAccess{Type: wire.NetworkBlocked}, Name: ptr("b"), Idle: ptr(uint32(30))}},
+		},
 		{"0a0173" + "1500000000", &wire.WaitRequest{ID: "s", Timeout: ptr(float32(0))}},
-		{"0a0161" + "11000000000000f03f" + "2001" + "2a06" + "0a016b" + "120176", &wire.ListRequest{AppID: "a", Before: 1, Finished: true, Tags: []*wire.Tag{{Name: "k", Value: "v"}}}},
+		{
+			"0a0161" + "11000000000000f03f" + "2001" + "2a06" + "0a016b" + "120176",
+			&wire.ListRequest{AppID: "a", Before: 1, Finished: true, Tags: []*wire.Tag{{Name: "k", Value: "v"}}},
+		},
 		{"0a0174" + "120165" + "1a026c73" + "2001" + "2801" + "3005" + "3a022f77" + "6206" + "0a016b" + "120176",
-			&wire.ExecStart{TaskID: "t", ExecID: "e", Args: []string{"ls"}, Stdout: wire.Pipe, Stderr: wire.Pipe, Timeout: ptr(uint32(5)), Workdir: ptr("/w"), Env: map[string]string{"k": "v"}}},
+			&wire.ExecStart{
+				TaskID:  "t",
+				ExecID:  "e",
+				Args:    []string{"ls"},
+				Stdout:  wire.Pipe,
+				Stderr:  wire.Pipe,
+				Timeout: ptr(uint32(5)),
+				Workdir: ptr("/w"),
+				Env:     map[string]string{"k": "v"},
+			}},
 		{"0a0174" + "120165" + "1807" + "2202" + "00ff" + "2801", &wire.StdinWrite{TaskID: "t", ExecID: "e", Offset: 7, Data: []byte{0, 255}, EOF: true}},
 		{"0a0174" + "120165" + "1807" + "2001", &wire.StdioRead{TaskID: "t", ExecID: "e", Offset: 7, Descriptor: wire.Stderr}},
 		{"0800", &wire.ExecEnd{Code: ptr(int32(0))}},
@@ -74,9 +88,12 @@ func TestGolden(t *testing.T) {
 
 // messages are all messages of the package that have fields.
 func messages() []any {
-	return []any{&wire.AppRequest{}, &wire.Environment{}, &wire.ImageRequest{}, &wire.ImageAnswer{}, &wire.ImageJoin{}, &wire.ImageProgress{}, &wire.SecretRequest{},
+	return []any{
+		&wire.AppRequest{}, &wire.Environment{}, &wire.ImageRequest{}, &wire.ImageAnswer{}, &wire.ImageJoin{},
+		&wire.ImageProgress{}, &wire.SecretRequest{},
 		&wire.CreateRequest{}, &wire.SandboxID{}, &wire.NameRequest{}, &wire.WaitRequest{}, &wire.WaitAnswer{}, &wire.TaskAnswer{}, &wire.SnapshotAnswer{},
-		&wire.ListRequest{}, &wire.ListAnswer{}, &wire.Access{}, &wire.RetryPolicy{}, &wire.ExecStart{}, &wire.StdinWrite{}, &wire.StdioRead{}, &wire.StdioChunk{}, &wire.ExecEnd{}}
+		&wire.ListRequest{}, &wire.ListAnswer{}, &wire.Access{}, &wire.RetryPolicy{}, &wire.ExecStart{}, &wire.StdinWrite{}, &wire.StdioRead{}, &wire.StdioChunk{}, &wire.ExecEnd{},
+	}
 }
 
 // describe writes the descriptor of a struct as protoc would.
@@ -91,7 +108,11 @@ func describe(file *descriptorpb.FileDescriptorProto, m reflect.Type) string {
 	for i := range m.NumField() {
 		f := m.Field(i)
 		n, _ := strconv.Atoi(f.Tag.Get("pb"))
-		field := &descriptorpb.FieldDescriptorProto{Name: proto.String("f" + strconv.Itoa(n)), Number: proto.Int32(int32(n)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+		field := &descriptorpb.FieldDescriptorProto{
+			Name:   proto.String("f" + strconv.Itoa(n)),
+			Number: proto.Int32(int32(n)),
+			Label:  descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		}
 		of := f.Type
 		switch {
 		case of.Kind() == reflect.Map:
@@ -111,15 +132,23 @@ func describe(file *descriptorpb.FileDescriptorProto, m reflect.Type) string {
 			of = of.Elem()
 		}
 		if of.Kind() == reflect.Pointer {
-			if of = of.Elem(); of.Kind() != reflect.Struct {
+			of = of.Elem()
+			if of.Kind() != reflect.Struct {
 				field.Proto3Optional, field.OneofIndex = proto.Bool(true), proto.Int32(int32(len(d.OneofDecl)))
 				d.OneofDecl = append(d.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_f" + strconv.Itoa(n))})
 			}
 		}
-		kinds := map[reflect.Kind]descriptorpb.FieldDescriptorProto_Type{reflect.String: descriptorpb.FieldDescriptorProto_TYPE_STRING, reflect.Slice: descriptorpb.FieldDescriptorProto_TYPE_BYTES,
-			reflect.Bool: descriptorpb.FieldDescriptorProto_TYPE_BOOL, reflect.Int32: descriptorpb.FieldDescriptorProto_TYPE_INT32, reflect.Uint32: descriptorpb.FieldDescriptorProto_TYPE_UINT32,
-			reflect.Uint64: descriptorpb.FieldDescriptorProto_TYPE_UINT64, reflect.Float32: descriptorpb.FieldDescriptorProto_TYPE_FLOAT, reflect.Float64: descriptorpb.FieldDescriptorProto_TYPE_DOUBLE,
-			reflect.Struct: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE}
+		kinds := map[reflect.Kind]descriptorpb.FieldDescriptorProto_Type{
+			reflect.String:  descriptorpb.FieldDescriptorProto_TYPE_STRING,
+			reflect.Slice:   descriptorpb.FieldDescriptorProto_TYPE_BYTES,
+			reflect.Bool:    descriptorpb.FieldDescriptorProto_TYPE_BOOL,
+			reflect.Int32:   descriptorpb.FieldDescriptorProto_TYPE_INT32,
+			reflect.Uint32:  descriptorpb.FieldDescriptorProto_TYPE_UINT32,
+			reflect.Uint64:  descriptorpb.FieldDescriptorProto_TYPE_UINT64,
+			reflect.Float32: descriptorpb.FieldDescriptorProto_TYPE_FLOAT,
+			reflect.Float64: descriptorpb.FieldDescriptorProto_TYPE_DOUBLE,
+			reflect.Struct:  descriptorpb.FieldDescriptorProto_TYPE_MESSAGE,
+		}
 		field.Type = kinds[of.Kind()].Enum()
 		if of.Kind() == reflect.Struct {
 			field.TypeName = proto.String(describe(file, of))

@@ -121,7 +121,8 @@ func (c *Conn) send(kind uint32, id uint64, l *List, fds []int, more []byte) err
 		order.PutUint32(raw[4:], uint32(len(l.ops)))
 		order.PutUint32(raw[8:], uint32(len(l.data)))
 		var err error
-		if raw, err = l.encode(raw, c.base); err != nil {
+		raw, err = l.encode(raw, c.base)
+		if err != nil {
 			return err
 		}
 	}

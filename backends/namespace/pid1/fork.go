@@ -86,7 +86,8 @@ func (m *made) add(pid int) {
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 		m.fds = append(m.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	if m.look = max(m.look, 64); len(m.fds) < m.look {
+	m.look = max(m.look, 64)
+	if len(m.fds) < m.look {
 		return
 	}
 	if _, err := unix.Poll(m.fds, 0); err == nil {
@@ -168,7 +169,8 @@ func readOrder(control int) (o order, fds []int, err error) {
 	if err != nil || len(messages) != 1 {
 		return o, nil, fmt.Errorf("an order without descriptors (%v)", err)
 	}
-	if fds, err = unix.ParseUnixRights(&messages[0]); err != nil || len(fds) != 1+int(o.group) {
+	fds, err = unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1+int(o.group) {
 		return o, nil, fmt.Errorf("an order with %d descriptors (%v)", len(fds), err)
 	}
 	return o, fds, nil

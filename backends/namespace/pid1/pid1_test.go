@@ -181,7 +181,8 @@ func TestCommands(t *testing.T) {
 	if _, _, err := p.run(t, l); !errors.Is(err, ErrRefused) || !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), "enter a folder") {
 		t.Errorf("a call that fails: %v", err)
 	}
-	if out, _, err := p.run(t, execute("grep", "-E", "SigBlk|SigIgn", "/proc/self/status")); err != nil || out != "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n" {
+	if out, _, err := p.run(t, execute("grep", "-E", "SigBlk|SigIgn", "/proc/self/status")); err != nil ||
+		out != "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n" {
 		t.Errorf("signals of a command: %q, %v", out, err)
 	}
 	if out, _, err := p.run(t, execute("ls", "/proc/self/fd")); err != nil || out != "0\n1\n2\n3\n" { // the last is ls's own

@@ -319,7 +319,8 @@ func readManifest(b blobs, d descriptor) (*picture, error) {
 	default:
 		return nil, fault("manifest %s (version %d) has a configuration of type %q: it is not an image of OCI or Docker", d.Digest, m.Schema, m.Config.MediaType)
 	}
-	if raw, err = m.Config.whole(b, "configuration"); err != nil {
+	raw, err = m.Config.whole(b, "configuration")
+	if err != nil {
 		return nil, err
 	}
 	p := &picture{id: "manifest " + d.Digest, image: Image{Digest: d.Digest}}
@@ -422,7 +423,8 @@ func readSaved(b blobs, tag string) (*picture, error) {
 		return nil, missing("configuration "+s.Config, err)
 	}
 	defer c.Close()
-	if raw, err = short(c, s.Config); err != nil {
+	raw, err = short(c, s.Config)
+	if err != nil {
 		return nil, blame(context.Background(), s.Config, err)
 	}
 	sum := sha256.Sum256(raw)

@@ -111,8 +111,12 @@ func (p picture) config() []byte {
 	if p.arch == "" {
 		p.arch = runtime.GOARCH
 	}
-	return encoded(map[string]any{"os": "linux", "architecture": p.arch, "config": map[string]any{"Env": p.env, "WorkingDir": p.dir, "User": "nobody", "Cmd": []string{"sleep"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": diffs}})
+	return encoded(map[string]any{
+		"os":           "linux",
+		"architecture": p.arch,
+		"config":       map[string]any{"Env": p.env, "WorkingDir": p.dir, "User": "nobody", "Cmd": []string{"sleep"}},
+		"rootfs":       map[string]any{"type": "layers", "diff_ids": diffs},
+	})
 }
 
 // manifest adds an image to a layout.

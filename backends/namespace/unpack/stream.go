@@ -59,7 +59,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	n, err := s.r.Read(p)
 	s.n += int64(n)
-	if *s.left -= int64(n); *s.left < 0 {
+	*s.left -= int64(n)
+	if *s.left < 0 {
 		return 0, tooLarge(s.of)
 	}
 	return n, err

@@ -45,7 +45,8 @@ func apply(ctx context.Context, dir string, layers []layer, o Options) error {
 		times: map[string]time.Time{}, buf: make([]byte, bufferSize)}
 	defer t.leave()
 	for i, l := range layers {
-		if t.mine = nil; i > 0 {
+		t.mine = nil
+		if i > 0 {
 			t.mine = map[uint64]bool{}
 		}
 		if err := t.layer(l); err != nil {
@@ -86,7 +87,7 @@ type place struct {
 	path  string // without links
 	root  *os.Root
 	self  *os.File
-	stale bool // the same path has to be resolved anew
+	stale bool // the same path has to be resolved again
 }
 
 // storeError is one of our own file system, which is not the archive's fault.
@@ -128,7 +129,8 @@ func (t *tree) layer(l layer) error {
 		if err != nil {
 			return err
 		}
-		if t.entries--; t.entries < 0 {
+		t.entries--
+		if t.entries < 0 {
 			return tooMany(t.opt.Entries)
 		}
 		if err := t.add(h, r, l.hides); err != nil {
@@ -154,7 +156,7 @@ func (t *tree) add(h *tar.Header, r io.Reader, hides bool) error {
 		if h.Typeflag != tar.TypeDir {
 			return fault("the root of the image is no folder")
 		}
-		h.Mode |= 0o755 // whoever packed a folder of his own did not mean to keep boxes out
+		h.Mode |= 0o755 // whoever packed his own folder did not mean to keep boxes out
 		return t.folder(t.root, ".", ".", h)
 	}
 	dir, base := path.Split(name)
@@ -289,7 +291,8 @@ func (t *tree) resolve(dir string, making bool) (string, error) {
 			return "", stored(err)
 		case s.IsDir():
 		case s.Mode()&fs.ModeSymlink != 0:
-			if hops++; hops > mostHops {
+			hops++
+			if hops > mostHops {
 				return "", fault("its folder is a link to a link, more than %d times", mostHops)
 			}
 			to, err := t.root.Readlink(at)
@@ -476,7 +479,8 @@ func (t *tree) folder(in *os.Root, base, full string, h *tar.Header) error {
 		return stored(err)
 	}
 	if _, again := t.times[full]; !again {
-		if t.names += len(full); t.names > mostNames {
+		t.names += len(full)
+		if t.names > mostNames {
 			return fault("the names of its folders are longer than %d bytes together", mostNames)
 		}
 	}

@@ -44,15 +44,41 @@ func get(t testing.TB, s *unpack.Store, text string) (unpack.Image, error) {
 // rootFS is a small root file system with one of everything.
 func rootFS(t testing.TB) []byte {
 	return tarOf(t, entry{name: "./", kind: tar.TypeDir, mode: 0o750}, dir("./etc/"), file("./etc/motd", "hello\n"),
-		entry{name: "etc/shadow", text: "x", mode: 0o4000}, entry{name: "tmp", kind: tar.TypeDir, mode: 0o1777}, symlink("bin", "usr/bin"), dir("usr/bin"), file("usr/bin/sh", "#!"),
+		entry{
+			name: "etc/shadow",
+			text: "x",
+			mode: 0o4000,
+		}, entry{name: "tmp", kind: tar.TypeDir, mode: 0o1777}, symlink("bin", "usr/bin"), dir("usr/bin"), file("usr/bin/sh", "#!"),
 		hardlink("usr/bin/bash", "usr/bin/sh"), hardlink("usr/bin/dash", "bin/sh"), symlink("var", "/srv"), file("var/log", "through the link"),
-		file("/opt/absolute", "below the root"), entry{name: "dev/null", kind: tar.TypeChar}, entry{name: "dev/pipe", kind: tar.TypeFifo}, file("deep/er/file", "no folder came before"))
+		file("/opt/absolute",
+			"below the root"), entry{
+			name: "dev/null",
+			kind: tar.TypeChar,
+		}, entry{name: "dev/pipe", kind: tar.TypeFifo}, file("deep/er/file", "no folder came before"))
 }
 
 func wantFS() map[string]string {
-	return map[string]string{"etc": "dir", "etc/motd": "hello\n", "etc/shadow": "x", "tmp": "dir", "bin": "-> usr/bin", "usr": "dir", "usr/bin": "dir", "usr/bin/sh": "#!",
-		"usr/bin/bash": "#!", "usr/bin/dash": "#!", "var": "-> /srv", "srv": "dir", "srv/log": "through the link", "opt": "dir", "opt/absolute": "below the root", "dev": "dir",
-		"deep": "dir", "deep/er": "dir", "deep/er/file": "no folder came before"}
+	return map[string]string{
+		"etc":          "dir",
+		"etc/motd":     "hello\n",
+		"etc/shadow":   "x",
+		"tmp":          "dir",
+		"bin":          "-> usr/bin",
+		"usr":          "dir",
+		"usr/bin":      "dir",
+		"usr/bin/sh":   "#!",
+		"usr/bin/bash": "#!",
+		"usr/bin/dash": "#!",
+		"var":          "-> /srv",
+		"srv":          "dir",
+		"srv/log":      "through the link",
+		"opt":          "dir",
+		"opt/absolute": "below the root",
+		"dev":          "dir",
+		"deep":         "dir",
+		"deep/er":      "dir",
+		"deep/er/file": "no folder came before",
+	}
 }
 
 func TestForms(t *testing.T) {
@@ -68,7 +94,8 @@ func TestForms(t *testing.T) {
 		other := picture{layers: [][]byte{zipped(raw)}, plain: [][]byte{raw}, arch: "s390x"}
 		attestation := m.blob("application/vnd.oci.image.manifest.v1+json", []byte("{}"))
 		attestation["platform"] = map[string]any{"os": "unknown", "architecture": "unknown"}
-		return m.index(m.blob("application/vnd.oci.image.index.v1+json", encoded(map[string]any{"manifests": []any{m.manifest(other), attestation, m.manifest(one)}})))
+		return m.index(m.blob("application/vnd.oci.image.index.v1+json",
+			encoded(map[string]any{"manifests": []any{m.manifest(other), attestation, m.manifest(one)}})))
 	}
 	tests := []struct {
 		name string
@@ -101,7 +128,13 @@ func TestForms(t *testing.T) {
 			if tt.says && (img.Dir != "/opt" || img.Env["A"] != "b=c" || img.Env["PATH"] != "/usr/bin") {
 				t.Errorf("configuration: %+v", img)
 			}
-			for name, want := range map[string]os.FileMode{".": 0o755, "etc/shadow": 0o400, "etc/motd": 0o644, "tmp": 0o777 | os.ModeSticky, "bin": 0o777 | os.ModeSymlink} {
+			for name, want := range map[string]os.FileMode{
+				".":          0o755,
+				"etc/shadow": 0o400,
+				"etc/motd":   0o644,
+				"tmp":        0o777 | os.ModeSticky,
+				"bin":        0o777 | os.ModeSymlink,
+			} {
 				if s, err := os.Lstat(filepath.Join(img.Root, name)); err != nil || s.Mode()&^os.ModeDir != want {
 					t.Errorf("%s: %v %v, want %v", name, s.Mode(), err, want)
 				} else if name != "." && !s.ModTime().Equal(then) {
@@ -145,7 +178,8 @@ func left(t testing.TB, at string) (names []string) {
 }
 
 func TestLayers(t *testing.T) {
-	lower := tarOf(t, file("a/gone", "1"), file("a/kept", "1"), file("b/x/old", "1"), file("b/y", "1"), file("was-file", "1"), file("was-dir/x", "1"), symlink("link", "a"), file("plain", "1"), symlink("to-outside", "/a"))
+	lower := tarOf(t, file("a/gone", "1"), file("a/kept", "1"), file("b/x/old", "1"), file("b/y", "1"), file("was-file", "1"),
+		file("was-dir/x", "1"), symlink("link", "a"), file("plain", "1"), symlink("to-outside", "/a"))
 	upper := tarOf(t, file("a/.wh.gone", ""), file("a/new", "2"), file("a/.wh.new", ""), // a whiteout hides what is below alone
 		file("b/x/young", "2"), file("b/.wh..wh..opq", ""), file("was-file/inner", "2"), file("was-dir", "2"), dir("link"), file("link/mine", "2"),
 		hardlink("plain", "a/kept"), file("to-outside/through", "2"), file(".wh..wh.plnk", ""), file("none/.wh.nothing", ""))
@@ -153,8 +187,23 @@ func TestLayers(t *testing.T) {
 	if err := unpack.Apply(t.Context(), at, unpack.Options{Bytes: 1 << 20, Entries: 100}, lower, upper); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"a": "dir", "a/kept": "1", "a/new": "2", "a/through": "2", "b": "dir", "b/x": "dir", "b/x/young": "2", "was-file": "dir", "was-file/inner": "2",
-		"was-dir": "2", "link": "dir", "link/mine": "2", "plain": "1", "to-outside": "-> /a", "none": "dir"}
+	want := map[string]string{
+		"a":              "dir",
+		"a/kept":         "1",
+		"a/new":          "2",
+		"a/through":      "2",
+		"b":              "dir",
+		"b/x":            "dir",
+		"b/x/young":      "2",
+		"was-file":       "dir",
+		"was-file/inner": "2",
+		"was-dir":        "2",
+		"link":           "dir",
+		"link/mine":      "2",
+		"plain":          "1",
+		"to-outside":     "-> /a",
+		"none":           "dir",
+	}
 	same(t, want, listing(t, at))
 }
 
@@ -172,7 +221,8 @@ func TestRefused(t *testing.T) {
 	blob := func(change func([]byte) []byte) func(made) {
 		return func(m made) {
 			name := "blobs/sha256/" + sum(zipped(raw))
-			if m[name] = change(m[name]); m[name] == nil {
+			m[name] = change(m[name])
+			if m[name] == nil {
 				delete(m, name)
 			}
 		}
@@ -192,7 +242,11 @@ func TestRefused(t *testing.T) {
 		{"cut off gzip", write(t, "x.tar", zipped(raw)[:100]), "unexpected EOF"},
 		{"xz", write(t, "x.tar", []byte("\xfd7zXZ\x00...")), "xz -d"},
 		{"a tag of a plain tar", "tar:" + write(t, "x.tar", raw) + ":v1", "no tag"},
-		{"another architecture", layout(picture{layers: one.layers, plain: one.plain, arch: "s390x"}, nil), "it is for linux/s390x, and this machine runs linux/" + runtime.GOARCH},
+		{
+			"another architecture",
+			layout(picture{layers: one.layers, plain: one.plain, arch: "s390x"}, nil),
+			"it is for linux/s390x, and this machine runs linux/" + runtime.GOARCH,
+		},
 		{"another architecture, saved", write(t, "x.tar", saved(picture{plain: one.plain, arch: "s390x"}).tar(t)), "linux/s390x"},
 		{"a flipped bit", layout(one, blob(func(b []byte) []byte { b = slices.Clone(b); b[9] ^= 1; return b })), "damaged"},
 		{"longer", layout(one, blob(func(b []byte) []byte { return append(slices.Clone(b), 0) })), "bytes that it should have"},
@@ -269,7 +323,9 @@ func TestHostile(t *testing.T) {
 		{"a long name", "255", []entry{file(strings.Repeat("n", 256), "")}},
 		{"a long path", "4095", []entry{file(strings.Repeat("n/", 2100)+"x", "")}},
 		{"a deep path", "in each other", []entry{file(deep+"x", "")}},
-		{"deep by links", "folders", []entry{dir(strings.Repeat("d/", 200)), symlink("l", strings.Repeat("d/", 200)), file("l/"+strings.Repeat("e/", 100)+"x", "")}},
+		{"deep by links",
+			"folders",
+			[]entry{dir(strings.Repeat("d/", 200)), symlink("l", strings.Repeat("d/", 200)), file("l/"+strings.Repeat("e/", 100)+"x", "")}},
 		{"a large file", "bytes, which is the bound", []entry{file("x", strings.Repeat("x", 1<<20+1))}},
 		{"large files", "bytes, which is the bound", []entry{file("x", strings.Repeat("x", 1<<19)), file("y", strings.Repeat("x", 1<<19)), file("z", "1")}},
 		{"many entries", "entries, which is the bound", slices.Repeat([]entry{file("x", "")}, 201)},
@@ -334,7 +390,8 @@ func TestStores(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := get(t, store(t, open, unpack.Options{}), write(t, "x", rootFS(t))); err == nil || errors.Is(err, backends.ErrImage) || !strings.Contains(err.Error(), "chmod") {
+	if _, err := get(t, store(t, open, unpack.Options{}), write(t, "x", rootFS(t))); err == nil || errors.Is(err, backends.ErrImage) ||
+		!strings.Contains(err.Error(), "chmod") {
 		t.Error("a folder that others can write to: ", err)
 	}
 }
@@ -504,7 +561,10 @@ func TestGivenUp(t *testing.T) {
 	if _, err := s.Get(t.Context(), r); err != nil && !errors.Is(err, backends.ErrClosed) {
 		t.Error("after closing: ", err)
 	}
-	if err := unpack.Apply(gone, t.TempDir(), unpack.Options{Bytes: 1 << 20, Entries: 9}, rootFS(t)); !errors.Is(err, context.Canceled) || errors.Is(err, backends.ErrImage) {
+	if err := unpack.Apply(gone, t.TempDir(), unpack.Options{
+		Bytes:   1 << 20,
+		Entries: 9,
+	}, rootFS(t)); !errors.Is(err, context.Canceled) || errors.Is(err, backends.ErrImage) {
 		t.Error("a cancelled context: ", err)
 	}
 }
@@ -524,7 +584,11 @@ func written(t testing.TB, text string) (layers [][]byte) {
 			if kind != 'd' && strings.HasSuffix(name, "/") {
 				continue // no program writes that
 			}
-			if e := (entry{name: name, link: link, kind: map[byte]byte{'d': tar.TypeDir, 's': tar.TypeSymlink, 'h': tar.TypeLink, 'p': tar.TypeFifo}[kind]}); e.kind != 0 {
+			if e := (entry{
+				name: name,
+				link: link,
+				kind: map[byte]byte{'d': tar.TypeDir, 's': tar.TypeSymlink, 'h': tar.TypeLink, 'p': tar.TypeFifo}[kind],
+			}); e.kind != 0 {
 				entries = append(entries, e)
 			} else {
 				entries = append(entries, file(name, link))

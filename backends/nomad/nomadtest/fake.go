@@ -1,7 +1,7 @@
 // Package nomadtest is a Nomad agent for tests: the part of the HTTP API that a pool of
 // slots needs, over allocations that are real processes.
 //
-// Each allocation runs its task's command with a directory and a port of its own, so
+// Each allocation runs its task's command with a directory and its own port, so
 // leases, deaths and restarts are real. The fake keeps the traps of the real agent: stubs
 // without ports, the highest index stopped first, places kept by failed allocations until
 // they are rescheduled, boxes of lost nodes that go on answering, validation errors with
@@ -131,7 +131,8 @@ func (f *Fake) schedule(j *job, trigger string) *api.Evaluation {
 	index := f.bump()
 	e := &api.Evaluation{ID: f.id("eval"), JobID: *j.ID, TriggeredBy: trigger, Status: "complete", CreateIndex: index, ModifyIndex: index}
 	j.evals = slices.DeleteFunc(j.evals, func(o *api.Evaluation) bool { return o.Status == evalBlocked })
-	if j.evals = append(j.evals, e); len(j.evals) > 50 {
+	j.evals = append(j.evals, e)
+	if len(j.evals) > 50 {
 		j.evals = j.evals[1:]
 	}
 	if f.closed || f.down {

@@ -33,7 +33,8 @@ func (f *Fake) Deploying(n int) { f.set(func() { f.deployment = n }) }
 // Full makes nodes have no room, until it is called with false.
 func (f *Fake) Full(is bool) {
 	f.set(func() {
-		if f.exhausted = is; !is {
+		f.exhausted = is
+		if !is {
 			f.all("queued-allocs")
 		}
 	})
@@ -89,7 +90,9 @@ func (f *Fake) LoseNode(id string) error {
 	n.Status = api.NodeStatusDown
 	for _, a := range f.allocs {
 		if a.NodeID == id && a.alive() {
-			a.DesiredStatus, a.DesiredDescription, a.ClientStatus = api.AllocDesiredStatusStop, nodeDown, api.AllocClientStatusLost
+			a.DesiredStatus = api.AllocDesiredStatusStop
+			a.DesiredDescription = nodeDown
+			a.ClientStatus = api.AllocClientStatusLost
 			a.ModifyIndex = f.bump()
 		}
 	}

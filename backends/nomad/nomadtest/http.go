@@ -123,7 +123,9 @@ func (f *Fake) block(r *http.Request) bool {
 	defer end.Stop()
 	for {
 		f.mu.Lock()
-		index, changed, down := f.index, f.changed, f.down || f.closed
+		index := f.index
+		changed := f.changed
+		down := f.down || f.closed
 		f.mu.Unlock()
 		if down {
 			return false
@@ -167,7 +169,9 @@ func (f *Fake) register(r *http.Request) (any, error) {
 	if j == nil {
 		index := f.bump()
 		j = &job{Job: *q.Job}
-		j.Status, j.JobModifyIndex, j.SubmitTime = new("pending"), &index, new(time.Now().UnixNano())
+		j.Status = new("pending")
+		j.JobModifyIndex = &index
+		j.SubmitTime = new(time.Now().UnixNano())
 		f.jobs[*j.ID] = j
 	} else {
 		j.group().Count, j.stopped = q.Job.TaskGroups[0].Count, false
@@ -323,7 +327,8 @@ func (f *Fake) scale(r *http.Request) (any, error) {
 		return nil, refusal{http.StatusBadRequest, "job scaling blocked due to active deployment"}
 	}
 	event := api.ScalingEvent{Count: q.Count, PreviousCount: int64(*j.group().Count), Message: q.Message, Time: uint64(time.Now().UnixNano())}
-	if j.events = slices.Insert(j.events, 0, event); len(j.events) > 20 {
+	j.events = slices.Insert(j.events, 0, event)
+	if len(j.events) > 20 {
 		j.events = j.events[:20]
 	}
 	answer := map[string]any{"JobModifyIndex": *j.JobModifyIndex}

@@ -302,7 +302,8 @@ func (c *Client) ReadFile(ctx context.Context, name string, limit int64) (data [
 		if int64(buf.Len()) > limit {
 			return &fs.PathError{Op: "read", Path: name, Err: backends.ErrTooLarge}
 		}
-		if data = buf.Bytes(); data == nil {
+		data = buf.Bytes()
+		if data == nil {
 			data = []byte{}
 		}
 		return trailer(r, name)

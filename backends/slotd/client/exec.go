@@ -197,10 +197,12 @@ func (p *remoteProcess) Log(ctx context.Context) (data []byte, first, lines int6
 func (p *remoteProcess) output(ctx context.Context, off, max int64) (data []byte, first, lines int64, err error) {
 	q := url.Values{"off": {strconv.FormatInt(off, 10)}, "max": {strconv.FormatInt(max, 10)}}
 	err = p.c.call(ctx, "output of process "+p.ID(), "GET", p.path, q, nil, "", func(r *http.Response) error {
-		if first, err = strconv.ParseInt(r.Header.Get("X-First"), 10, 64); err != nil {
+		first, err = strconv.ParseInt(r.Header.Get("X-First"), 10, 64)
+		if err != nil {
 			return err
 		}
-		if lines, err = strconv.ParseInt(r.Header.Get("X-Lines"), 10, 64); err != nil {
+		lines, err = strconv.ParseInt(r.Header.Get("X-Lines"), 10, 64)
+		if err != nil {
 			return err
 		}
 		data, err = io.ReadAll(io.LimitReader(r.Body, p.buffer))
@@ -235,7 +237,7 @@ func (p *remoteProcess) Kill(ctx context.Context, grace time.Duration) error {
 	return p.c.call(ctx, "kill process "+p.ID(), "DELETE", p.path, q, nil, "", nil)
 }
 
-// Forward implements backends.Forwarder on a connection of its own.
+// Forward implements backends.Forwarder on its own connection.
 func (c *Client) Forward(ctx context.Context, port int) (io.ReadWriteCloser, error) {
 	what := fmt.Sprintf("forward to port %d", port)
 	if c.ctx.Err() != nil {

@@ -38,14 +38,15 @@ func (e *silence) notify() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.timer != nil {
-		if e.next *= 2; did {
+		e.next *= 2
+		if did {
 			e.next = silentEvery
 		}
 		e.timer.Reset(e.next)
 	}
 }
 
-// restart begins to wait anew.
+// restart begins to wait again.
 func (e *silence) restart() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

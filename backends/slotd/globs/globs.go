@@ -147,7 +147,8 @@ func Ignored(rules []Rule, rel string, folder bool) bool {
 		below := rel
 		if r.dir != "" {
 			var ok bool
-			if below, ok = strings.CutPrefix(rel, r.dir+"/"); !ok {
+			below, ok = strings.CutPrefix(rel, r.dir+"/")
+			if !ok {
 				continue
 			}
 		}

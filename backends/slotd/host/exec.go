@@ -98,7 +98,8 @@ func (h *Host) isClosed() bool {
 // result tells how a finished command ended.
 func (h *Host) result(t *Task, timedOut bool) backends.Result {
 	r := pipes.Ended(t.ended, t.used)
-	if r.TimedOut = timedOut; timedOut {
+	r.TimedOut = timedOut
+	if timedOut {
 		r.Code = 124
 	}
 	if h.opt.OOM != nil {

@@ -123,11 +123,13 @@ func New(o Options) (*Host, error) {
 		tasks: map[*Task]bool{}, procs: map[string]*Process{}, streams: pipes.New()}
 	var err error
 	if o.Confine {
-		if h.root, err = trees.FolderRoot(o.Home); err != nil {
+		h.root, err = trees.FolderRoot(o.Home)
+		if err != nil {
 			return nil, fmt.Errorf("home of box: %w", err)
 		}
 	}
-	if h.spawn, err = newSpawner(o.Spawn); err != nil {
+	h.spawn, err = newSpawner(o.Spawn)
+	if err != nil {
 		return nil, fmt.Errorf("prepare the thread that starts commands: %w", err)
 	}
 	for _, a := range o.Adopt { // before orphans are collected

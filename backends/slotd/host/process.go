@@ -91,7 +91,8 @@ func (h *Host) withKept(ctx context.Context, c backends.Cmd, s stdio) (*Task, er
 	if err != nil {
 		return nil, err
 	}
-	if s.Kept = kept; kept != nil {
+	s.Kept = kept
+	if kept != nil {
 		defer kept.Close()
 	}
 	return h.launch(ctx, c, s)
@@ -263,7 +264,7 @@ func (p *Process) Resize(ctx context.Context, rows, cols uint16) error {
 	return nil
 }
 
-// Wait implements backends.Process. The output stands in Output, not in the result.
+// Wait implements backends.Process. The output is in Output, not in the result.
 func (p *Process) Wait(ctx context.Context) (backends.Result, error) {
 	select {
 	case <-p.done:

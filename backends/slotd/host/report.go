@@ -9,7 +9,8 @@ import (
 // endLeft ends what a command left running, and counts it.
 func endLeft(r *backends.Result, t *Task) {
 	tr := t.tree()
-	if r.Left = len(tr.Members()); r.Left > 0 || tr.Unsure > 0 {
+	r.Left = len(tr.Members())
+	if r.Left > 0 || tr.Unsure > 0 {
 		tr.Kill()
 	}
 }

@@ -53,7 +53,8 @@ type baseline struct {
 func (h *Host) roots() []string {
 	all := []string{h.opt.Home}
 	for _, d := range h.opt.Scratch {
-		if d = filepath.Clean(d); !slices.Contains(all, d) {
+		d = filepath.Clean(d)
+		if !slices.Contains(all, d) {
 			all = append(all, d)
 		}
 	}
@@ -67,7 +68,10 @@ func (h *Host) note() *baseline {
 		b.note(root)
 	}
 	if h.opt.Private {
-		b.mounts, b.ports, b.self, b.since = mounts(), listeners(), settings(), nextTick()
+		b.mounts = mounts()
+		b.ports = listeners()
+		b.self = settings()
+		b.since = nextTick()
 	}
 	return b
 }
@@ -89,7 +93,8 @@ func (b *baseline) note(root string) {
 			if st, err := e.Stat(); err == nil {
 				b.files[filepath.Join(root, e.Path)] = knownOf(st)
 			}
-			if b.tooBig = len(b.files) > maxBaseline; b.tooBig {
+			b.tooBig = len(b.files) > maxBaseline
+			if b.tooBig {
 				return fs.SkipAll
 			}
 			return nil

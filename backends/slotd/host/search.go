@@ -63,7 +63,8 @@ func (h *Host) search(ctx context.Context, q backends.Query) (backends.Found, er
 		defer folder.Close()
 		err = s.walk(own, folder)
 		if err == nil && s.visited == 0 && s.skip.Ignored > 0 { // it ignores itself, as virtual environments do, and was named
-			if s, err = newSearch(q); err == nil {
+			s, err = newSearch(q)
+			if err == nil {
 				s.unruly = true
 				err = s.walk(own, folder)
 			}
@@ -110,17 +111,20 @@ func newSearch(q backends.Query) (*search, error) {
 	glob := q.Pattern
 	if q.Content {
 		var err error
-		if s.line, err = regexp.Compile(q.Pattern); err != nil {
+		s.line, err = regexp.Compile(q.Pattern)
+		if err != nil {
 			return nil, fmt.Errorf("search for %q: %w: %w", q.Pattern, fs.ErrInvalid, err)
 		}
 		glob = q.Glob
 	}
 	if glob != "" {
-		if s.dotted = dotName.MatchString(glob); !strings.ContainsAny(glob, `*?[{\`) {
+		s.dotted = dotName.MatchString(glob)
+		if !strings.ContainsAny(glob, `*?[{\`) {
 			s.named = strings.TrimPrefix(glob, "/")
 		}
 		var err error
-		if s.name, err = globs.Matcher(glob); err != nil {
+		s.name, err = globs.Matcher(glob)
+		if err != nil {
 			return nil, fmt.Errorf("search with glob %q: %w: %w", glob, fs.ErrInvalid, err)
 		}
 	}
@@ -170,7 +174,8 @@ func (s *search) single(ctx context.Context, h *Host) error {
 	}
 	defer f.Close()
 	s.prefix = path.Dir(s.q.Root)
-	if s.visited++; s.name != nil && !s.name(path.Base(s.q.Root)) {
+	s.visited++
+	if s.name != nil && !s.name(path.Base(s.q.Root)) {
 		return nil
 	}
 	size := int64(st.Size)
@@ -182,7 +187,8 @@ func (s *search) single(ctx context.Context, h *Host) error {
 
 // ends notes a bound that kept the search from looking at everything.
 func (s *search) ends(bound string) {
-	if s.more = true; !slices.Contains(s.skip.Bounds, bound) && len(s.skip.Bounds) < maxSkipped {
+	s.more = true
+	if !slices.Contains(s.skip.Bounds, bound) && len(s.skip.Bounds) < maxSkipped {
 		s.skip.Bounds = append(s.skip.Bounds, bound)
 	}
 }
@@ -235,14 +241,16 @@ func (s *search) readIgnore(dir string, open func(string) (*os.File, *trees.Info
 		return
 	}
 	rules := globs.ParseIgnore(dir, string(text), maxRules-len(s.rules))
-	if s.rules = append(s.rules, rules...); len(s.rules) >= maxRules {
+	s.rules = append(s.rules, rules...)
+	if len(s.rules) >= maxRules {
 		s.ends(fmt.Sprintf("%d lines of .gitignore files", maxRules))
 	}
 }
 
 // visit looks at one file.
 func (s *search) visit(ctx context.Context, e *trees.Entry) error {
-	if s.visited++; s.visited > maxVisited {
+	s.visited++
+	if s.visited > maxVisited {
 		s.ends(fmt.Sprintf("%d files", maxVisited))
 		return fs.SkipAll
 	}
@@ -357,7 +365,7 @@ func (s *search) grep(ctx context.Context, rel string, text []byte, st *trees.In
 	if n := len(lines) - 1; len(lines[n]) == 0 {
 		lines = lines[:n]
 	}
-	shown := -1 // the last line that stands in matches
+	shown := -1 // the last line that is in matches
 	add := func(i int, around bool) {
 		if i <= shown || i >= len(lines) {
 			return
@@ -373,7 +381,8 @@ func (s *search) grep(ctx context.Context, rel string, text []byte, st *trees.In
 		if !s.line.Match(bytes.TrimSuffix(line, []byte("\r"))) {
 			continue
 		}
-		if s.total++; s.total > s.q.Offset && s.total <= s.q.Offset+s.q.Limit {
+		s.total++
+		if s.total > s.q.Offset && s.total <= s.q.Offset+s.q.Limit {
 			for j := max(0, i-s.q.Context); j < i; j++ {
 				add(j, true)
 			}

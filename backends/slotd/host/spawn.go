@@ -20,7 +20,7 @@ type spawner struct {
 	shut bool
 }
 
-// newSpawner runs the hook, if any, on a thread of its own and keeps that thread.
+// newSpawner runs the hook, if any, on its own thread and keeps that thread.
 func newSpawner(hook func() error) (*spawner, error) {
 	s := &spawner{}
 	if hook == nil {
@@ -53,7 +53,9 @@ func (s *spawner) start(prog string, argv []string, attr *syscall.ProcAttr, limi
 		return startLimited(prog, argv, attr, limits, limitAll)
 	}
 	// The thread of the hook may not set limits of others; this one may.
-	stopped, limited, done := make(chan int), make(chan error), make(chan struct{})
+	stopped := make(chan int)
+	limited := make(chan error)
+	done := make(chan struct{})
 	s.work <- func() {
 		defer close(done)
 		pid, err = startLimited(prog, argv, attr, limits, func(pid int, _ []Rlimit) error {

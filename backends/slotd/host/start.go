@@ -88,7 +88,8 @@ func (h *Host) launch(ctx context.Context, c backends.Cmd, s stdio) (*Task, erro
 	}
 	stop := continueStopped()
 	for range startTries {
-		if t.pid, err = h.spawn.start(prog, argv, attr, h.opt.Rlimits); !errors.Is(err, errNoCommand) {
+		t.pid, err = h.spawn.start(prog, argv, attr, h.opt.Rlimits)
+		if !errors.Is(err, errNoCommand) {
 			break
 		}
 	}

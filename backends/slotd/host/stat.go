@@ -44,7 +44,8 @@ func (h *Host) Stat(ctx context.Context, p string) (backends.FileInfo, error) {
 func (h *Host) lstat(p string) (st fs.FileInfo, link string, err error) {
 	if h.root == nil {
 		full := wire.Join(h.dir, p)
-		if st, err = os.Lstat(full); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		st, err = os.Lstat(full)
+		if err == nil && st.Mode()&fs.ModeSymlink != 0 {
 			link, err = os.Readlink(full)
 		}
 		return st, link, err
@@ -53,7 +54,8 @@ func (h *Host) lstat(p string) (st fs.FileInfo, link string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if st, err = h.root.Lstat(rel); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+	st, err = h.root.Lstat(rel)
+	if err == nil && st.Mode()&fs.ModeSymlink != 0 {
 		link, err = h.root.Readlink(rel)
 	}
 	return st, link, err

@@ -62,7 +62,9 @@ func (h *Host) Stream(ctx context.Context, c backends.Cmd, s backends.Streams) (
 		return backends.Result{}, fmt.Errorf("stream: %w", err)
 	}
 	r := h.result(t, timedOut)
-	r.Took, r.OutBytes, r.ErrBytes = time.Since(began), outBytes, errBytes
+	r.Took = time.Since(began)
+	r.OutBytes = outBytes
+	r.ErrBytes = errBytes
 	return r, nil
 }
 

@@ -59,7 +59,8 @@ func (h *Host) copyIn(ctx context.Context, p string, stream io.Reader) error {
 		if err == io.EOF {
 			break
 		}
-		if entries++; err == nil && entries > maxCopied {
+		entries++
+		if err == nil && entries > maxCopied {
 			err = boundError(maxCopied, "entries")
 		}
 		if err == nil {
@@ -141,7 +142,8 @@ func (h *Host) extractFile(now turn, root *os.Root, hdr *tar.Header, r io.Reader
 	var name string
 	var f *os.File
 	err := now.do(func() (err error) {
-		if name, err = place(root, hdr); err != nil {
+		name, err = place(root, hdr)
+		if err != nil {
 			return err
 		}
 		if err = clearPlace(root, name); err != nil {
@@ -174,7 +176,7 @@ func (h *Host) own(root *os.Root, name string) error {
 	return nil
 }
 
-// clearPlace removes what stands where a file or link shall go, but no directory.
+// clearPlace removes what is where a file or link shall go, but no directory.
 func clearPlace(root *os.Root, name string) error {
 	st, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -289,7 +291,8 @@ func (c *packer) pack(e *trees.Entry) error {
 	case e.Type&fs.ModeSymlink != 0:
 		hdr.Typeflag = tar.TypeSymlink
 		var err error
-		if hdr.Linkname, err = e.Link(); err != nil {
+		hdr.Linkname, err = e.Link()
+		if err != nil {
 			return err
 		}
 	default:
@@ -320,7 +323,8 @@ func (c *packer) file(e *trees.Entry, hdr *tar.Header) error {
 		return err
 	}
 	defer f.Close()
-	if c.bytes += st.Size; c.bytes > maxTree {
+	c.bytes += st.Size
+	if c.bytes > maxTree {
 		return boundError(maxTree, "bytes")
 	}
 	describe(hdr, st)

@@ -29,10 +29,12 @@ func NewEnds(input, merge bool) (p *Ends, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Out, p.Child.Out, err = os.Pipe(); err != nil {
+	p.Out, p.Child.Out, err = os.Pipe()
+	if err != nil {
 		return nil, err
 	}
-	if p.Child.Err = p.Child.Out; !merge {
+	p.Child.Err = p.Child.Out
+	if !merge {
 		p.Err, p.Child.Err, err = os.Pipe()
 	}
 	return p, err

@@ -136,7 +136,8 @@ func (t *Tree) Members() []Process {
 			member := in[e.PID] || in[e.Ppid] || in[e.session] || in[e.group] || seen && began == e.Began
 			if !member && t.Known[e.PID] == 0 {
 				var unsure bool
-				if member, unsure = marked(e, t.Match); unsure {
+				member, unsure = marked(e, t.Match)
+				if unsure {
 					t.Unsure++
 				}
 			}

@@ -218,7 +218,8 @@ func parseSetup(raw []byte) (s wire.Setup, o Options, err error) {
 	env["HOME"] = home
 	dir := s.Dir
 	if dir == "" {
-		if dir, err = os.Getwd(); err != nil || dir == "/" {
+		dir, err = os.Getwd()
+		if err != nil || dir == "/" {
 			dir = home
 		}
 	}

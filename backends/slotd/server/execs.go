@@ -114,7 +114,8 @@ func (x *execs) markUsed(eid string) {
 		return
 	}
 	x.used[eid] = true
-	if x.order = append(x.order, eid); len(x.order) > keptIDs {
+	x.order = append(x.order, eid)
+	if len(x.order) > keptIDs {
 		delete(x.used, x.order[0])
 		x.order = x.order[1:]
 	}

@@ -183,7 +183,8 @@ func (s *server) stdin(w http.ResponseWriter, r *http.Request) error {
 		err = p.CloseStdin(r.Context())
 	} else {
 		var data []byte
-		if data, err = io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxStdin)); err == nil {
+		data, err = io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxStdin))
+		if err == nil {
 			err = p.Write(r.Context(), data)
 		}
 	}

@@ -129,7 +129,8 @@ func (d *leaseTable) end(l *lease, level backends.Level) {
 		l.done, l.err = done, err
 		d.dirty = d.dirty || err != nil || len(done.Left) > 0
 		d.wipes = nil
-		if d.ended = append(d.ended, l); len(d.ended) > keptEnded {
+		d.ended = append(d.ended, l)
+		if len(d.ended) > keptEnded {
 			d.ended = d.ended[1:]
 		}
 		close(l.over)

@@ -27,7 +27,10 @@ import (
 func leased(t *testing.T, o server.Options) (admin *client.Client, home string, as func(token string) *client.Client, ended <-chan error) {
 	t.Helper()
 	home = t.TempDir()
-	o.Home, o.Resets, o.Token, o.Leases = home, true, token, true
+	o.Home = home
+	o.Resets = true
+	o.Token = token
+	o.Leases = true
 	sock := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", sock)
 	if err != nil {

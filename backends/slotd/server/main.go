@@ -101,7 +101,8 @@ func serve(args []string, stdin io.Reader, stderr io.Writer) error {
 		o.Resets = true
 	}
 	var err error
-	if o.Token, err = readToken(*token, stdin); err != nil {
+	o.Token, err = readToken(*token, stdin)
+	if err != nil {
 		return fmt.Errorf("token: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)

@@ -70,7 +70,8 @@ func (s *servers) Open(ctx context.Context, spec backends.Spec) (backends.Sandbo
 
 func (s *servers) open(o host.Options) (*served, error) {
 	var err error
-	if o.Home, err = os.MkdirTemp(s.t.TempDir(), ""); err != nil {
+	o.Home, err = os.MkdirTemp(s.t.TempDir(), "")
+	if err != nil {
 		return nil, err
 	}
 	o.Resets = true
@@ -205,7 +206,7 @@ func TestLostReason(t *testing.T) {
 	}
 }
 
-// process starts slotd as a process of its own on an inherited socket.
+// process starts slotd as its own process on an inherited socket.
 func process(t *testing.T, args ...string) (c *client.Client, cmd *exec.Cmd, life *os.File, home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -289,7 +290,12 @@ func TestKilledProgramIsALostBox(t *testing.T) {
 }
 
 func TestMain_usage(t *testing.T) {
-	for _, args := range [][]string{{}, {"nonsense"}, {"serve", "--env", "x"}, {"serve", "--rlimit", "lunch=1"}, {"serve", "extra"}, {"serve", "--user", "me"}} {
+	for _, args := range [][]string{{},
+		{"nonsense"},
+		{"serve", "--env", "x"},
+		{"serve", "--rlimit", "lunch=1"},
+		{"serve", "extra"},
+		{"serve", "--user", "me"}} {
 		var out, errs strings.Builder
 		if code := server.Main(slices.Clone(args), strings.NewReader(""), &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%q: code %d, stdout %q, stderr %q", args, code, out.String(), errs.String())
@@ -325,7 +331,8 @@ func TestCommandsOfAnotherUser(t *testing.T) {
 			t.Fatal("the command ran without its limits")
 		}
 		o.Rlimits, limited = nil, false
-		if h, err = host.New(o); err != nil {
+		h, err = host.New(o)
+		if err != nil {
 			t.Fatal(err)
 		}
 		defer h.Close(context.Background())
@@ -345,7 +352,10 @@ func TestCommandsOfAnotherUser(t *testing.T) {
 		t.Fatalf("%q %q, %v", r.Stdout, r.Stderr, err)
 	}
 	// The limit was seen to be set, so a bounded number of children may be tried: 60 in 40.
-	r, err = h.Exec(t.Context(), backends.Cmd{Argv: []string{"sh", "-c", "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; echo all"}, Timeout: 5 * time.Second})
+	r, err = h.Exec(t.Context(), backends.Cmd{
+		Argv:    []string{"sh", "-c", "i=0; while [ $i -lt 60 ]; do sleep 30 & i=$((i+1)); done; echo all"},
+		Timeout: 5 * time.Second,
+	})
 	if err != nil || strings.Contains(string(r.Stdout), "all") {
 		t.Errorf("60 processes where 40 are allowed: %q %q, %v", r.Stdout, r.Stderr, err)
 	}

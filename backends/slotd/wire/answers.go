@@ -35,7 +35,7 @@ type Lease struct {
 type Health struct {
 	OK     bool   `json:"ok"`
 	Proto  int    `json:"proto"`
-	Boot   string `json:"boot"` // changes when the server starts anew
+	Boot   string `json:"boot"` // changes when the server starts again
 	Execs  int    `json:"execs"`
 	Uptime int64  `json:"uptime_ms"`
 	Free   bool   `json:"free"`  // may be leased; always false without leases

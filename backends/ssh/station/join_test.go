@@ -16,10 +16,12 @@ func pair(t *testing.T) (near, far *net.UnixConn) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if near, err = net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr)); err != nil {
+	near, err = net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if far, err = l.AcceptUnix(); err != nil {
+	far, err = l.AcceptUnix()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return near, far

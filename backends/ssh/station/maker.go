@@ -132,7 +132,7 @@ func shutWrite(c net.Conn) {
 	}
 }
 
-// plain makes boxes of processes of the account. They are told apart by the variable
+// plain makes boxes of processes of the account. They are distinguished by the variable
 // wire.MarkEnv alone.
 type plain struct {
 	dir  string

@@ -229,7 +229,9 @@ func clusterError(gs []group) float64 {
 	if len(gs) < 2 {
 		return 0
 	}
-	mean, square, n := ratio(gs), 0.0, 0.0
+	mean := ratio(gs)
+	square := 0.0
+	n := 0.0
 	for _, g := range gs {
 		d := g.sum - g.n*mean
 		square += d * d

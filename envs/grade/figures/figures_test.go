@@ -49,7 +49,9 @@ func TestWhichInterval(t *testing.T) {
 		t.Errorf("rewards of 7 that never vary have no interval: %+v", e)
 	}
 	pairs, _ := figures.OverTasks([]float64{1, 1, 0, 0, 1, 1}, []int{0, 0, 1, 1, 2, 2}, false, figures.Options{})
-	if same, _ := figures.Mean([][]float64{{1, 1}, {0, 0}, {1, 1}}, figures.Options{}); pairs.Method != figures.Clustered || *pairs.Low != *same.Low || pairs.Tasks != 3 {
+	if same, _ := figures.Mean([][]float64{{1, 1},
+		{0, 0},
+		{1, 1}}, figures.Options{}); pairs.Method != figures.Clustered || *pairs.Low != *same.Low || pairs.Tasks != 3 {
 		t.Errorf("tasks that belong together: %+v", pairs)
 	}
 	e, _ := figures.Mean([][]float64{{0.1}, {0.9}, {0.35}, {0.8}}, figures.Options{Seed: 3})
@@ -73,13 +75,15 @@ func TestPaired(t *testing.T) {
 		t.Errorf("paired bootstrap: p = %v", p)
 	}
 	same := [][]figures.Pair{pair(1, 1), pair(0, 0), pair(1, 1)}
-	if e, _ = figures.Difference(same, figures.Options{}); e.Value != 0 || *e.Low != -*e.High || *e.High < 0.3 {
+	e, _ = figures.Difference(same, figures.Options{})
+	if e.Value != 0 || *e.Low != -*e.High || *e.High < 0.3 {
 		t.Errorf("three pairs that agree prove little: %v to %v", *e.Low, *e.High)
 	}
 	if p := figures.PairedBootstrap(same, figures.Options{}); p != 1 {
 		t.Errorf("equal runs: p = %v", p)
 	}
-	if e, _ = figures.Difference([][]figures.Pair{pair(0, 1), pair(0, 1)}, figures.Options{}); e.Value != -1 || *e.Low != -1 || *e.High <= -1 || *e.High > 1 {
+	e, _ = figures.Difference([][]figures.Pair{pair(0, 1), pair(0, 1)}, figures.Options{})
+	if e.Value != -1 || *e.Low != -1 || *e.High <= -1 || *e.High > 1 {
 		t.Errorf("%v to %v", *e.Low, *e.High)
 	}
 	if _, ok := figures.Difference(nil, figures.Options{}); ok {

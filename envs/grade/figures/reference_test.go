@@ -48,7 +48,7 @@ func TestReference(t *testing.T) {
 	compare(t, raw)
 }
 
-// TestOracle asks scipy and statsmodels anew.
+// TestOracle asks scipy and statsmodels again.
 func TestOracle(t *testing.T) {
 	python := os.Getenv("ORACLE_PYTHON")
 	if python == "" {

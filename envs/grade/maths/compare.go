@@ -21,7 +21,8 @@ type comparer struct {
 }
 
 func (c *comparer) same(a, b *node) bool {
-	if c.work += a.size() + b.size(); c.work > maxWork {
+	c.work += a.size() + b.size()
+	if c.work > maxWork {
 		return false
 	}
 	if a.percent || b.percent {

@@ -246,7 +246,7 @@ var (
 	unitBehind  = late.Regexp(`^\s?((?:` + unitWords + `)(?:[²³]|\b)(?:\s?(?:/|per\b)\s?(?:` + unitWords + `)(?:[²³]|\b))?)`)
 	aside       = late.Regexp(`\s*\([A-Za-z][A-Za-z ,-]{2,}\)\s*$`) // 6 (six)
 	sentenceEnd = late.Regexp(`[.;!?](?:\s|$)|\n`)
-	// linked stands between two answers of one list; remark behind the second says that
+	// linked is between two answers of one list; remark behind the second says that
 	// it begins something else.
 	linked = late.Regexp(`(?i)^(?:[\s,;.()\[\]{}*_"'$` + "`" + `]|\\(?:quad|qquad|[,;: ()\[\]])|\b(?:or|and|either|maybe|perhaps|possibly|alternatively|also|even|else|then|if not|vs|versus|resp|bzw|oder|ou|und|et|plus|as well as|otherwise|unless(?:\s+it(?:'s|\s+is))?|或者?|和|以及)\b|[或和]|/|&|[A-Za-z]\s*=)*$`)
 	choice = late.Regexp(`(?i)^\W*(?:[A-Za-z]+\W+){0,2}\bor\b\W+(?:[A-Za-z]+\W+){0,3}$|或`)
@@ -327,7 +327,7 @@ func denies(all []item) bool {
 	return slices.ContainsFunc(all, func(x item) bool { return x.denied })
 }
 
-// near tells whether the first item that is not denied stands at the beginning, behind at
+// near tells whether the first item that is not denied is at the beginning, behind at
 // most one word.
 func near(text string, all []item) bool {
 	i := slices.IndexFunc(all, func(x item) bool { return !x.denied })
@@ -402,7 +402,8 @@ func boxes(text string) (string, bool) {
 		inner, after, ok := braces(text, at+skip)
 		if !ok {
 			after = len(text)
-			if inner, ok = strings.CutPrefix(strings.TrimSpace(text[at+skip:]), "{"); !ok {
+			inner, ok = strings.CutPrefix(strings.TrimSpace(text[at+skip:]), "{")
+			if !ok {
 				i = at + skip
 				continue
 			}
@@ -437,7 +438,8 @@ func joins(text string) bool {
 		return true
 	}
 	for _, w := range strings.Fields(rest) {
-		if w = strings.ToLower(strings.Trim(w, ",;")); w == "and" || w == "or" {
+		w = strings.ToLower(strings.Trim(w, ",;"))
+		if w == "and" || w == "or" {
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ const (
 type token struct {
 	kind kind
 	text string
-	gap  bool // white space stands before it
+	gap  bool // white space is before it
 }
 
 // maxTokens bounds what is parsed.
@@ -245,7 +245,7 @@ func lexCommand(s string, i int, add func(kind, string)) int {
 	return j
 }
 
-// braces returns what stands in the balanced braces that open at or after i, and where
+// braces returns what is in the balanced braces that open at or after i, and where
 // they end.
 func braces(s string, i int) (inner string, after int, ok bool) {
 	for i < len(s) && (s[i] == ' ' || s[i] == '*') {
@@ -262,7 +262,8 @@ func braces(s string, i int) (inner string, after int, ok bool) {
 		case '{':
 			depth++
 		case '}':
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return s[i+1 : j], j + 1, true
 			}
 		}

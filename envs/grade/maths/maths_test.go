@@ -90,7 +90,10 @@ func TestOptions(t *testing.T) {
 
 // Hostile text ends in a verdict, in bounded steps.
 func TestHostile(t *testing.T) {
-	for _, piece := range []string{"(", "\\frac{", "9", "x^", "9^", "!", "\\sqrt", "-", "{", "|", "\\{1,", "a,", "\\pm 1", "\\boxed{", "$", "1/", "x+", "9^{9^{", "\\begin{pmatrix}1&", "(x+1)^{99}*", "$$\\text{", "1,", "\\left(", "=x", "\\cup[1,2]", "\\frac12"} {
+	for _, piece := range []string{
+		"(", "\\frac{", "9", "x^", "9^", "!", "\\sqrt", "-", "{", "|", "\\{1,", "a,", "\\pm 1", "\\boxed{", "$", "1/", "x+",
+		"9^{9^{", "\\begin{pmatrix}1&", "(x+1)^{99}*", "$$\\text{", "1,", "\\left(", "=x", "\\cup[1,2]", "\\frac12",
+	} {
 		sizes := []int{30, 1900}
 		if piece == "(" || piece == "9" || piece == "$" {
 			sizes = append(sizes, 70_000)
@@ -122,7 +125,10 @@ func TestRead(t *testing.T) {
 
 // What is read is equal to itself, and equality does not depend on the side.
 func FuzzEqual(f *testing.F) {
-	for _, s := range []string{`\frac{1}{2}`, `x^2+1=0`, `[1,2)\cup\{3\}`, `-2\le x<7`, `1,234.5\%`, `\begin{pmatrix}1&2\\3&4\end{pmatrix}`, `\sum_{k=0}^n F_k`, `2\pm\sqrt{3}`, `|x!|`, `\text{no}`} {
+	for _, s := range []string{
+		`\frac{1}{2}`, `x^2+1=0`, `[1,2)\cup\{3\}`, `-2\le x<7`, `1,234.5\%`, `\begin{pmatrix}1&2\\3&4\end{pmatrix}`,
+		`\sum_{k=0}^n F_k`, `2\pm\sqrt{3}`, `|x!|`, `\text{no}`,
+	} {
 		f.Add(s, s)
 		f.Add(s, `\boxed{`+s+`}`)
 	}

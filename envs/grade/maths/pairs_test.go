@@ -38,7 +38,11 @@ func TestPairs(t *testing.T) {
 		if row.Peer == "hendrycks-math" {
 			got = maths.Hendrycks(row.A, row.B)
 		} else {
-			o := maths.Options{Places: row.Options.Precision, Loose: row.Options.Strict != nil && !*row.Options.Strict, Relations: row.Options.Relations != nil && *row.Options.Relations}
+			o := maths.Options{
+				Places:    row.Options.Precision,
+				Loose:     row.Options.Strict != nil && !*row.Options.Strict,
+				Relations: row.Options.Relations != nil && *row.Options.Relations,
+			}
 			for _, name := range row.Options.Targets {
 				o.Targets |= map[string]maths.Targets{"latex": maths.Latex, "expr": maths.Expr}[name]
 			}

@@ -62,7 +62,8 @@ func (p *parser) take(k kind, texts ...string) (string, bool) {
 
 // list reads elements up to what cannot follow one.
 func (p *parser) list() *node {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		return p.fail()
 	}
 	defer func() { p.depth-- }()
@@ -100,7 +101,8 @@ func (p *parser) list() *node {
 // conjunction tells whether text joins two answers: and, or, "for part (a) and".
 func conjunction(text string) bool {
 	for _, w := range strings.Fields(strings.ToLower(text)) {
-		if w = strings.Trim(w, ",."); w == "and" || w == "or" {
+		w = strings.Trim(w, ",.")
+		if w == "and" || w == "or" {
 			return true
 		}
 	}
@@ -134,7 +136,7 @@ func relOf(t token) string {
 	return ""
 }
 
-// relation reads a = b < c. What stands behind ≈ is dropped: it is rounded.
+// relation reads a = b < c. What follows ≈ is dropped: it is rounded.
 func (p *parser) relation() *node {
 	n := &node{op: oRel, kids: []*node{p.union()}}
 	for r := relOf(p.peek()); r != ""; r = relOf(p.peek()) {
@@ -194,7 +196,8 @@ func (p *parser) sum() *node {
 		switch {
 		case t.kind == mark && (t.text == "+" || t.text == "-"):
 			p.pos++
-			if negate = negate != (t.text == "-"); !first || p.depth > 0 {
+			negate = negate != (t.text == "-")
+			if !first || p.depth > 0 {
 				for { // - - 3
 					s, ok := p.take(mark, "+", "-")
 					if !ok {
@@ -264,7 +267,8 @@ func properFraction(n *node) bool {
 // signed reads a factor that may have a sign: 2 · -3.
 func (p *parser) signed() *node {
 	if s, ok := p.take(mark, "-", "+"); ok {
-		if p.depth++; p.depth > maxDepth {
+		p.depth++
+		if p.depth > maxDepth {
 			return p.fail()
 		}
 		defer func() { p.depth-- }()
@@ -294,7 +298,8 @@ func (p *parser) begins(t token) bool {
 }
 
 func (p *parser) power() *node {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		return p.fail()
 	}
 	defer func() { p.depth-- }()
@@ -325,7 +330,7 @@ func (p *parser) power() *node {
 	}
 }
 
-// script is what stands behind ^ or _: a group, or one token.
+// script is what follows ^ or _: a group, or one token.
 func (p *parser) script() *node {
 	t := p.peek()
 	if t.kind == mark && t.text == "-" {

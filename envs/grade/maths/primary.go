@@ -6,7 +6,8 @@ import (
 )
 
 func (p *parser) primary() *node {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		return p.fail()
 	}
 	defer func() { p.depth-- }()
@@ -63,7 +64,7 @@ func (p *parser) symbol(name string) *node {
 	return sym(name)
 }
 
-// subscript is what stands behind _, as text.
+// subscript is what follows _, as text.
 func (p *parser) subscript() string {
 	if _, ok := p.take(mark, "_"); !ok {
 		return ""

@@ -133,7 +133,8 @@ func proportional(a, b *node, positive bool) bool {
 			continue
 		}
 		r := x / y
-		if seen++; seen == 1 {
+		seen++
+		if seen == 1 {
 			ratio = r
 		}
 		if cmplx.Abs(r-ratio) > 1e-9*cmplx.Abs(ratio) {

@@ -35,7 +35,8 @@ func notations(n, d int64) []string {
 	for places := range 5 { // decimals that end
 		text := r.FloatString(places)
 		if exact, ok := new(big.Rat).SetString(text); ok && exact.Cmp(r) == 0 && places > 0 {
-			list = append(list, text, fmt.Sprintf(`$%s$`, text), text+"e0", fmt.Sprintf(`%s \times 10^{3}`, new(big.Rat).Quo(r, big.NewRat(1000, 1)).FloatString(places+3)))
+			list = append(list, text, fmt.Sprintf(`$%s$`, text), text+"e0",
+				fmt.Sprintf(`%s \times 10^{3}`, new(big.Rat).Quo(r, big.NewRat(1000, 1)).FloatString(places+3)))
 			break
 		}
 	}
@@ -52,7 +53,9 @@ func TestValuesInNotations(t *testing.T) {
 		a, b := draw()
 		c, d := draw()
 		xs, ys := notations(a, b), notations(c, d)
-		x, again, y := xs[r.IntN(len(xs))], xs[r.IntN(len(xs))], ys[r.IntN(len(ys))]
+		x := xs[r.IntN(len(xs))]
+		again := xs[r.IntN(len(xs))]
+		y := ys[r.IntN(len(ys))]
 		if got := maths.Equal(x, again, maths.Options{}); !got.Equal {
 			t.Errorf("%d/%d: %q is not %q (read %q and %q)", a, b, x, again, got.Gold, got.Answer)
 		}
@@ -85,7 +88,8 @@ func TestSameDigitsOtherValues(t *testing.T) {
 				}
 				continue
 			}
-			if got := maths.Equal(a, `\boxed{`+b+`}`, maths.Options{}); got.Equal && i != j && !strings.HasPrefix(form, `\binom`) && !strings.HasPrefix(form, `\sqrt`) {
+			if got := maths.Equal(a, `\boxed{`+b+`}`, maths.Options{}); got.Equal && i != j && !strings.HasPrefix(form, `\binom`) &&
+				!strings.HasPrefix(form, `\sqrt`) {
 				t.Errorf("%s and %s are called equal", a, b)
 			}
 		}

@@ -86,7 +86,9 @@ func compare(a, b *baseline, seed uint64) (*Comparison, error) {
 	first, second := a.samples, b.samples
 	tasks := map[string][]figures.Pair{}
 	order := slices.SortedFunc(maps.Keys(first), func(x, y place) int { return cmp.Or(cmp.Compare(x.task, y.task), x.number-y.number) })
-	onlyA, onlyB, binary := 0, 0, true
+	onlyA := 0
+	onlyB := 0
+	binary := true
 	for _, p := range order {
 		x := first[p]
 		y, ok := second[p]

@@ -115,7 +115,8 @@ func (c Case) clone() Case {
 func clip(text string) string {
 	n := 0
 	for i := range text {
-		if n++; n > mostText {
+		n++
+		if n > mostText {
 			return text[:i] + " …"
 		}
 	}

@@ -39,7 +39,8 @@ func TestDetails(t *testing.T) {
 	if g := r.Graders["format"]; g.N != 40 || g.Mean != 0.5 || r.Graders["number"].Mean != 0.75 || r.Graders["number"].Low != 0 {
 		t.Errorf("graders %+v", r.Graders)
 	}
-	if c := r.Categories["category"]; len(r.Categories) != 2 || c["even"].Reward.Value != 0.5 || c["odd"].Reward.Value != 1 || c["even"].Tasks != 20 || c["even"].Reward.Low == nil {
+	if c := r.Categories["category"]; len(r.Categories) != 2 || c["even"].Reward.Value != 0.5 || c["odd"].Reward.Value != 1 || c["even"].Tasks != 20 ||
+		c["even"].Reward.Low == nil {
 		t.Errorf("categories %+v", r.Categories)
 	}
 	if len(r.Failed) != 1 || len(r.Lowest) != 10 || len(r.Lowest[0].Answer) > 400 || r.Lowest[0].Links[0].Href != "artifacts/t00/0/" {
@@ -49,8 +50,11 @@ func TestDetails(t *testing.T) {
 	if err := r.HTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`<a href="../s-matrix/matrix.html">matrix</a>`, `<a href="artifacts/t04/0/">artifacts</a>`, "the box was lost", "1234 tokens given, 56 written",
-		"Reward by category", "<h2 id=\"graders\">", "temperature", ">t39<", "Tokens against reward", "since no cost is known"} {
+	for _, want := range []string{
+		`<a href="../s-matrix/matrix.html">matrix</a>`, `<a href="artifacts/t04/0/">artifacts</a>`, "the box was lost",
+		"1234 tokens given, 56 written",
+		"Reward by category", "<h2 id=\"graders\">", "temperature", ">t39<", "Tokens against reward", "since no cost is known",
+	} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("report.html lacks %q", want)
 		}
@@ -62,7 +66,8 @@ func TestDetails(t *testing.T) {
 	s := sample("free", 0, 1)
 	s.Cost = &free
 	b.Add(s)
-	if r, err = b.Report(report.Options{Planned: 43}); err != nil {
+	r, err = b.Report(report.Options{Planned: 43})
+	if err != nil {
 		t.Fatal(err)
 	}
 	page.Reset()
@@ -72,7 +77,8 @@ func TestDetails(t *testing.T) {
 	s = sample("paid", 0, 1)
 	s.Cost = &paid
 	b.Add(s)
-	if r, err = b.Report(report.Options{Planned: 43}); err != nil {
+	r, err = b.Report(report.Options{Planned: 43})
+	if err != nil {
 		t.Fatal(err)
 	}
 	page.Reset()
@@ -127,7 +133,10 @@ func TestGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, want := range []string{"row&lt;1&gt;", `<a href="report.html">report</a>`, "mean of 2 samples, 0 to 1", `<span class="r r5">0.5</span>`, "1 groups; 2 incomplete", "&lt;i&gt;", "four", "</html>"} {
+	for _, want := range []string{
+		"row&lt;1&gt;", `<a href="report.html">report</a>`, "mean of 2 samples, 0 to 1", `<span class="r r5">0.5</span>`,
+		"1 groups; 2 incomplete", "&lt;i&gt;", "four", "</html>",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("groups.html lacks %q", want)
 		}

@@ -40,7 +40,9 @@ func (g *Groups) Add(recs []*trajectory.Record, scores []trajectory.Score) error
 	if len(recs) == 0 {
 		return nil
 	}
-	low, high, mean := scores[0].Reward, scores[0].Reward, 0.0
+	low := scores[0].Reward
+	high := scores[0].Reward
+	mean := 0.0
 	var list []groupSample
 	for i, r := range recs {
 		x := scores[i].Reward

@@ -64,7 +64,8 @@ func TestMatrix(t *testing.T) {
 	holm := figures.Holm(ps)
 	for i, want := range []float64{13.0 / 40, 0, -6.0 / 40} {
 		x := m.Comparison[i]
-		if math.Abs(x.Difference.Value-want) > 1e-12 || x.Pairs != 40 || x.Test != "mcnemar-exact" || math.Abs(x.P-ps[i]) > 1e-12 || math.Abs(x.Holm-holm[i]) > 1e-12 {
+		if math.Abs(x.Difference.Value-want) > 1e-12 || x.Pairs != 40 || x.Test != "mcnemar-exact" || math.Abs(x.P-ps[i]) > 1e-12 ||
+			math.Abs(x.Holm-holm[i]) > 1e-12 {
 			t.Errorf("%s: %+v, want %g, p %g, adjusted %g", x.Run, x, want, ps[i], holm[i])
 		}
 	}
@@ -78,7 +79,10 @@ func TestMatrix(t *testing.T) {
 	if err := errors.Join(m.Markdown(&md), m.HTML(&page), m.Text(&text)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| better | m-better, &lt;terminal\\|file> | 0.8250 (", "| +0.3250 |", "| -0.1500 |", "| never |", "no figure: it was not begun", "their dataset differs", "40 of 40"} {
+	for _, want := range []string{
+		"| better | m-better, &lt;terminal\\|file> | 0.8250 (", "| +0.3250 |", "| -0.1500 |", "| never |",
+		"no figure: it was not begun", "their dataset differs", "40 of 40",
+	} {
 		if !strings.Contains(md.String(), want) {
 			t.Errorf("matrix.md lacks %q:\n%s", want, &md)
 		}

@@ -301,7 +301,9 @@ func (r *Report) scatter() *svg {
 		return nil
 	}
 	const height = 220.0
-	low, high, most := 0.0, 1.0, 0.0
+	low := 0.0
+	high := 1.0
+	most := 0.0
 	for _, d := range r.plots.dots {
 		low, high, most = min(low, d.reward), max(high, d.reward), max(most, d.cost)
 	}

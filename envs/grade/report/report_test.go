@@ -46,7 +46,8 @@ func TestMissing(t *testing.T) {
 	if *r.Bounds.Zero != 0.45 || *r.Bounds.One != 0.85 {
 		t.Errorf("bounds %v to %v, want 0.45 to 0.85", *r.Bounds.Zero, *r.Bounds.One)
 	}
-	if line := r.Line(); !strings.Contains(line, "60 scored samples of 100 planned") || !strings.Contains(line, "with the 40 missing at 0 or 1: 0.4500 to 0.8500") {
+	if line := r.Line(); !strings.Contains(line, "60 scored samples of 100 planned") ||
+		!strings.Contains(line, "with the 40 missing at 0 or 1: 0.4500 to 0.8500") {
 		t.Error(line)
 	}
 	r, err = b.Report(report.Options{Planned: 100, Strict: true})
@@ -82,14 +83,16 @@ func TestVotes(t *testing.T) {
 	b = report.New(report.Head{})
 	b.Add(sample("t", 0, 1))
 	b.Add(sample("t", 1, 0))
-	if r, err = b.Report(report.Options{Planned: 2}); err != nil {
+	r, err = b.Report(report.Options{Planned: 2})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := r.Metrics["maj@2"]; ok {
 		t.Error("a majority without answers to vote on")
 	}
 	b.Add(sample("t", 2, 0.5))
-	if r, err = b.Report(report.Options{Planned: 3}); err != nil {
+	r, err = b.Report(report.Options{Planned: 3})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := r.Metrics["accuracy"]; ok || len(r.Metrics) != 1 {
@@ -123,10 +126,15 @@ func TestPages(t *testing.T) {
 	for i := range 12 {
 		s := sample(fmt.Sprint(evil, i/3), i%3, float64(i%2))
 		cost := float64(i)
-		s.Cost, s.Wanted, s.Calls = &cost, 2, i%4
+		s.Cost = &cost
+		s.Wanted = 2
+		s.Calls = i % 4
 		b.Add(s)
 	}
-	r, err := b.Report(report.Options{Planned: 12, Books: stats.Statistics{Causes: map[string]int64{evil: 3}, Tools: map[string]trajectory.ToolCount{evil: {Count: 4, Failure: 1}}}})
+	r, err := b.Report(report.Options{
+		Planned: 12,
+		Books:   stats.Statistics{Causes: map[string]int64{evil: 3}, Tools: map[string]trajectory.ToolCount{evil: {Count: 4, Failure: 1}}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +154,10 @@ func TestPages(t *testing.T) {
 	if r.Tools[evil].ErrorRate != 0.25 || *r.Each.CostUSD != 5.5 || math.Abs(*r.Each.Efficiency-(0+1+1+2./3)/4) > 1e-12 {
 		t.Errorf("%+v, %v", r.Tools, *r.Each.Efficiency)
 	}
-	for name, write := range map[string]func(*bytes.Buffer) error{"md": func(b *bytes.Buffer) error { return r.Markdown(b) }, "html": func(b *bytes.Buffer) error { return r.HTML(b) }} {
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"md":   func(b *bytes.Buffer) error { return r.Markdown(b) },
+		"html": func(b *bytes.Buffer) error { return r.HTML(b) },
+	} {
 		var page bytes.Buffer
 		if err := write(&page); err != nil {
 			t.Fatal(err)

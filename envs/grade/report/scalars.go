@@ -6,7 +6,7 @@ import "maps"
 // and the suite's own.
 func (r *Report) Scalars() map[string]float64 {
 	m := maps.Clone(r.scalars)
-	m["samples/scored"] = float64(r.Samples.Scored) // it may have been judged anew
+	m["samples/scored"] = float64(r.Samples.Scored) // it may have been judged again
 	delete(m, "reward/mean")
 	for name, e := range r.Metrics {
 		if name == "reward" {

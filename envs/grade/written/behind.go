@@ -34,7 +34,8 @@ var (
 func DeniedBehind(behind string) bool {
 	rest := strings.TrimLeft(behind, " \t\r\n$*_\"')]}`\\")
 	if rest != "" && rest[0] == ',' {
-		if rest = strings.TrimLeft(rest, ", \t"); rest != "" && strings.IndexByte("btyBTY", rest[0]) < 0 { // only ", but that's wrong"
+		rest = strings.TrimLeft(rest, ", \t")
+		if rest != "" && strings.IndexByte("btyBTY", rest[0]) < 0 { // only ", but that's wrong"
 			return false
 		}
 	}

@@ -14,7 +14,7 @@ var (
 	denying = late.Regexp(`(?i)(?:≠|!=|\\neq?\b|\b(?:not|never|no\s+longer|hardly|scarcely|nor|neither|isn't|aren't|wasn't|can't|cannot|couldn't|won't|doesn't|don't|ain't|rather than|anything but|everything but|different from|differs from|instead of|other than|except|excluding|unlike|(?:all|every)(?:\s+[a-z]+)?\s+but|better\s+than)|不是|不为|并非|而非|不等于|不选)(?:\s+(?:equal(?:s)?(?:\s+to)?|be|just|simply|exactly|pick|choose|select|say|take|go\s+with|a|an|the|option|choice|answer|answers|really|actually|possibly|ever|quite|in\s+fact|number|value))*[\s$("'` + "`" + `*_\[{<:]*(?:\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boxed)\{)*\(?\s*[A-Za-z]?\s*=?\s*$`)
 )
 
-// Final is the part of an answer that counts: what stands behind the thinking; there, in
+// Final is the part of an answer that counts: what follows the thinking; there, in
 // the last <answer>…</answer>, or, where the whole is an object of JSON, in its member
 // answer. Several pairs of tags side by side are one answer of several parts.
 func Final(text string) string {
@@ -52,7 +52,8 @@ func Final(text string) string {
 	if strings.HasSuffix(strings.TrimRight(text, ". $*"), ")") {
 		text = reasons.ReplaceAllString(text, "") // 5 (since b = 3)
 	}
-	if text = Unwrap(text); has(strings.ToLower(text), "minu", "negative") {
+	text = Unwrap(text)
+	if has(strings.ToLower(text), "minu", "negative") {
 		text = spoken.ReplaceAllString(text, "$1-$2")
 	}
 	return text

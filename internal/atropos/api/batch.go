@@ -29,7 +29,8 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		holder = r.URL.Query().Get("holder")
 		if text := r.URL.Query().Get("ack"); text != "" {
 			var err error
-			if acked, err = strconv.ParseUint(text, 10, 64); err != nil {
+			acked, err = strconv.ParseUint(text, 10, 64)
+			if err != nil {
 				detail(w, http.StatusUnprocessableEntity, fmt.Sprintf("ack=%q is not the number of a batch", text))
 				return
 			}

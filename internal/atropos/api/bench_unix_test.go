@@ -32,7 +32,10 @@ func cpu(b testing.TB) time.Duration {
 // log-probabilities.
 func payload(sequences, n int, python bool) []byte {
 	rng := rand.New(rand.NewPCG(7, 7))
-	tokens, masks, logprobs, scores := make([][]int, sequences), make([][]int, sequences), make([][]float32, sequences), make([]float64, sequences)
+	tokens := make([][]int, sequences)
+	masks := make([][]int, sequences)
+	logprobs := make([][]float32, sequences)
+	scores := make([]float64, sequences)
 	for s := range sequences {
 		for p := range n {
 			id := rng.IntN(151_000)

@@ -89,7 +89,8 @@ func BenchmarkBesideAtropos(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer resp.Body.Close()
-		if n, err = io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		n, err = io.Copy(io.Discard, resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
 			b.Fatalf("%s %s: %s, %v", method, path, resp.Status, err)
 		}
 		return n

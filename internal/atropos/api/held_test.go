@@ -59,7 +59,7 @@ func call(t *testing.T, s *api.Server, method, path string, body io.Reader) stri
 }
 
 // othersAnswer asks everything that has nothing to wait for. Were a lock held meanwhile by
-// what stands at the gate, this would never return.
+// what is at the gate, this would never return.
 func othersAnswer(t *testing.T, s *api.Server) {
 	t.Helper()
 	for _, path := range []string{"/", "/status", "/info", "/wandb_info", "/metrics", "/dashboard", "/latest_example", "/status-env?env_id=0"} {

@@ -111,7 +111,8 @@ func TestIdempotency(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if status, body, _ := p.do("POST", "/scored_data_list", "["+scored(1, 1, -1)+"]", "Idempotency-Key", "one"); status != 200 || !sameJSON(body, `{"status":"received","groups_processed":1}`) {
+			if status, body, _ := p.do("POST", "/scored_data_list", "["+scored(1, 1, -1)+"]", "Idempotency-Key", "one"); status != 200 ||
+				!sameJSON(body, `{"status":"received","groups_processed":1}`) {
 				t.Error(status, body)
 			}
 		})
@@ -229,7 +230,8 @@ func TestMany(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, g := range b.Batch {
-			if seen[g.Tokens[0][0]]++; seen[g.Tokens[0][0]] > 1 {
+			seen[g.Tokens[0][0]]++
+			if seen[g.Tokens[0][0]] > 1 {
 				t.Fatalf("group %d comes twice", g.Tokens[0][0])
 			}
 		}

@@ -142,7 +142,8 @@ type pieces struct {
 func (p *pieces) Read(b []byte) (int, error) {
 	<-time.After(p.pause) // of the bubble
 	n := copy(b[:min(len(b), 8000)], p.rest)
-	if p.rest = p.rest[n:]; n == 0 {
+	p.rest = p.rest[n:]
+	if n == 0 {
 		return 0, io.EOF
 	}
 	return n, nil
@@ -175,7 +176,9 @@ func TestBombs(t *testing.T) {
 		fmt.Fprintf(&row, "%d,", (k*7919)%151_000)
 	}
 	tokens, masks := row.String()+"5", strings.Repeat("-100, ", 400_000)+"5"
-	status, said, _ := p.do("POST", "/scored_data", zipped(t, `{"tokens":[[`+tokens+`]],"masks":[[`+masks+`]],"inference_logprobs":[[`+strings.Repeat("1.0, ", 400_000)+`1]],"scores":[1]}`), "Content-Encoding", "gzip")
+	status, said, _ := p.do("POST", "/scored_data", zipped(t,
+		`{"tokens":[[`+tokens+`]],"masks":[[`+masks+`]],"inference_logprobs":[[`+strings.Repeat("1.0, ", 400_000)+`1]],"scores":[1]}`),
+		"Content-Encoding", "gzip")
 	if status != 200 {
 		t.Error(status, said)
 	}
@@ -185,7 +188,8 @@ func TestBombs(t *testing.T) {
 func TestSmallBodies(t *testing.T) {
 	p := serve(t, api.Options{})
 	for _, path := range []string{"/register", "/register-env", "/disconnect-env", "/ack"} {
-		if status, said, _ := p.do("POST", path, zipped(t, `{"a":"`+strings.Repeat("x", 300<<10)+`"}`), "Content-Encoding", "gzip"); status != 413 || !strings.Contains(said, "262144") {
+		if status, said, _ := p.do("POST", path, zipped(t, `{"a":"`+strings.Repeat("x", 300<<10)+`"}`), "Content-Encoding", "gzip"); status != 413 ||
+			!strings.Contains(said, "262144") {
 			t.Error(path, status, said)
 		}
 	}
@@ -211,7 +215,8 @@ func TestNamesAreShort(t *testing.T) {
 // refused, with what to do.
 func TestBodiesLargerThanTheySeem(t *testing.T) {
 	p := serve(t, api.Options{Memory: 2 << 20})
-	status, text, _ := p.do("POST", "/scored_data", zipped(t, `{"tokens":[[1]],"masks":[[1]],"scores":[1],"images":"`+strings.Repeat("0", 8<<20)+`"}`), "Content-Encoding", "gzip")
+	status, text, _ := p.do("POST", "/scored_data", zipped(t, `{"tokens":[[1]],"masks":[[1]],"scores":[1],"images":"`+strings.Repeat("0", 8<<20)+`"}`),
+		"Content-Encoding", "gzip")
 	if status != 503 || !strings.Contains(text, "--memory") {
 		t.Error(status, text)
 	}

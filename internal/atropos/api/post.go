@@ -106,7 +106,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, read func([]byte) 
 		for i := range refs {
 			placed[i] = st.Post(refs[i], now)
 		}
-		if text, err = json.Marshal(answer(placed)); err == nil && key != "" {
+		text, err = json.Marshal(answer(placed))
+		if err == nil && key != "" {
 			st.Answer(key, string(text))
 		}
 	})

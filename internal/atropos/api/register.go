@@ -92,7 +92,8 @@ func (s *Server) registerEnv(w http.ResponseWriter, r *http.Request) {
 	var ok bool
 	var info ledger.Info
 	wait := s.change(func(st *ledger.State) {
-		if id, env, ok, err = st.Join(e, time.Now()); ok {
+		id, env, ok, err = st.Join(e, time.Now())
+		if ok {
 			info = st.Info(time.Now())
 		}
 	})

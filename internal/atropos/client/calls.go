@@ -58,7 +58,7 @@ func (c *Client) Info(ctx context.Context) (i Info, err error) {
 
 // Register asks once to be let in; ErrWait says to ask again later. It is repeated after
 // failures that cannot have registered anything, for each registration is another
-// environment with a weight of its own.
+// environment with its own weight.
 func (c *Client) Register(ctx context.Context, r Registration) (out Registered, err error) {
 	err = c.ask(ctx, http.MethodPost, "/register-env", r, &out)
 	switch {

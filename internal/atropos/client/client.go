@@ -221,11 +221,13 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 		if err := w.Close(); err != nil {
 			return nil, nil, err
 		}
-		if packed = b.Len() < len(body); packed {
+		packed = b.Len() < len(body)
+		if packed {
 			body = b.Bytes()
 		}
 	}
-	if req, err = http.NewRequestWithContext(ctx, method, c.base+path, nil); err != nil {
+	req, err = http.NewRequestWithContext(ctx, method, c.base+path, nil)
+	if err != nil {
 		return nil, nil, c.hide(err)
 	}
 	sent = &sync.WaitGroup{}
@@ -235,7 +237,8 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 			sent.Add(1)
 			return &lent{Reader: bytes.NewReader(body), back: sync.OnceFunc(sent.Done)}, nil
 		}
-		if req.Body, err = req.GetBody(); err != nil {
+		req.Body, err = req.GetBody()
+		if err != nil {
 			return nil, nil, err
 		}
 	}
@@ -310,7 +313,8 @@ func (c *Client) ask(ctx context.Context, method, path string, in, out any) erro
 	var body []byte
 	if in != nil {
 		var err error
-		if body, err = json.Marshal(in); err != nil {
+		body, err = json.Marshal(in)
+		if err != nil {
 			return fmt.Errorf("%s %s: %w", method, path, err)
 		}
 	}

@@ -32,7 +32,8 @@ func open(t *testing.T, h http.HandlerFunc) *client.Client {
 func TestStatusIsAGetWithABody(t *testing.T) {
 	c := open(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		if r.Method != "GET" || r.URL.Path != "/t/secret/status-env" || string(raw) != `{"env_id":3}` || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Authorization") != "Bearer bearer" {
+		if r.Method != "GET" || r.URL.Path != "/t/secret/status-env" || string(raw) != `{"env_id":3}` || r.Header.Get("Content-Type") != "application/json" ||
+			r.Header.Get("Authorization") != "Bearer bearer" {
 			t.Errorf("%s %s %s %v", r.Method, r.URL, raw, r.Header)
 		}
 		_, _ = io.WriteString(w, `{"current_step":5,"queue_size":2,"unallocated_fraction":0.5,"self_queue_size":1,"max_group_size":8,"env_weight":0.25}`)
@@ -49,7 +50,8 @@ func TestRegister(t *testing.T) {
 	say(`{"status":"wait for trainer to start"}`)
 	c := open(t, func(w http.ResponseWriter, r *http.Request) {
 		var in map[string]any
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in["desired_name"] != "e" || in["weight"] != 0.5 || in["min_batch_allocation"] != nil || in["group_size"] != 4.0 || in["max_token_length"] != 100.0 {
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in["desired_name"] != "e" || in["weight"] != 0.5 || in["min_batch_allocation"] != nil ||
+			in["group_size"] != 4.0 || in["max_token_length"] != 100.0 {
 			t.Errorf("%v %v", in, err)
 		}
 		_, _ = io.WriteString(w, *answer.Load())
@@ -60,7 +62,15 @@ func TestRegister(t *testing.T) {
 	}
 	say(`{"status":"success","env_id":2,"wandb_name":"e_1","checkpoint_dir":"/c","starting_step":7,"checkpoint_interval":-1,"num_steps":50}`)
 	got, err := c.Register(t.Context(), in)
-	if want := (client.Registered{Status: "success", EnvID: 2, Name: "e_1", CheckpointDir: "/c", StartingStep: 7, CheckpointInterval: -1, NumSteps: 50}); err != nil || got != want {
+	if want := (client.Registered{
+		Status:             "success",
+		EnvID:              2,
+		Name:               "e_1",
+		CheckpointDir:      "/c",
+		StartingStep:       7,
+		CheckpointInterval: -1,
+		NumSteps:           50,
+	}); err != nil || got != want {
 		t.Errorf("%+v %v", got, err)
 	}
 	say(`{"status":"odd"}`)
@@ -105,7 +115,8 @@ func TestRepeats(t *testing.T) {
 		status.Store(tt.status)
 		err := tt.call()
 		// The transport itself repeats a GET whose kept connection was closed.
-		if err == nil || asked.Load() < tt.asks || asked.Load() > tt.asks && tt.name != "info, cut" || client.FateOf(err) != tt.fate || strings.Contains(err.Error(), "secret") {
+		if err == nil || asked.Load() < tt.asks || asked.Load() > tt.asks && tt.name != "info, cut" || client.FateOf(err) != tt.fate ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: asked %d times, fate %d: %v", tt.name, asked.Load(), client.FateOf(err), err)
 		}
 	}

@@ -117,7 +117,9 @@ func Sample(t *trajectory.Trace) Sequence { return new(Room).Sample(t) }
 // Sample aligns the last path of a trace, in lists that are the room's. Nodes that an
 // earlier path has trained already are context.
 func (r *Room) Sample(t *trajectory.Trace) (s Sequence) {
-	s.Tokens, s.Masks, s.Logprobs = []trajectory.Token{}, []trajectory.Token{}, []Logprob{}
+	s.Tokens = []trajectory.Token{}
+	s.Masks = []trajectory.Token{}
+	s.Logprobs = []Logprob{}
 	var last *trajectory.Sequence
 	for one := range t.Sequences() {
 		if last != nil {
@@ -156,6 +158,8 @@ func (r *Room) Sample(t *trajectory.Trace) (s Sequence) {
 		}
 		s.Sampled += len(d.LogProbs)
 	}
-	s.Tokens, s.Masks, s.Logprobs = r.tokens[from:len(r.tokens):len(r.tokens)], r.masks[from:len(r.masks):len(r.masks)], r.logprobs[from:len(r.logprobs):len(r.logprobs)]
+	s.Tokens = r.tokens[from:len(r.tokens):len(r.tokens)]
+	s.Masks = r.masks[from:len(r.masks):len(r.masks)]
+	s.Logprobs = r.logprobs[from:len(r.logprobs):len(r.logprobs)]
 	return s
 }

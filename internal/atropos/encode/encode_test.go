@@ -18,8 +18,16 @@ func exact(t *testing.T) *trajectory.Record {
 	t.Helper()
 	tr := trajectory.New(trajectory.ModeExact, nil)
 	for _, turn := range []trajectory.Turn{
-		{Given: []trajectory.Delta{delta(trajectory.User, "q", 2, []trajectory.Token{5, 6})}, Sampled: delta(trajectory.Assistant, "a", 1, []trajectory.Token{7, 8, 9}, -0.5, -1), Finish: trajectory.FinishStop},
-		{Given: []trajectory.Delta{delta(trajectory.User, "r", 1, []trajectory.Token{1})}, Sampled: delta(trajectory.Assistant, "b", 0, []trajectory.Token{2}, 0), Finish: trajectory.FinishStop},
+		{
+			Given:   []trajectory.Delta{delta(trajectory.User, "q", 2, []trajectory.Token{5, 6})},
+			Sampled: delta(trajectory.Assistant, "a", 1, []trajectory.Token{7, 8, 9}, -0.5, -1),
+			Finish:  trajectory.FinishStop,
+		},
+		{
+			Given:   []trajectory.Delta{delta(trajectory.User, "r", 1, []trajectory.Token{1})},
+			Sampled: delta(trajectory.Assistant, "b", 0, []trajectory.Token{2}, 0),
+			Finish:  trajectory.FinishStop,
+		},
 	} {
 		if _, err := tr.Commit(turn); err != nil {
 			t.Fatal(err)
@@ -34,7 +42,11 @@ func TestMaskedTokens(t *testing.T) {
 	tr := trajectory.New(trajectory.ModeExact, nil)
 	d := delta(trajectory.Assistant, "é", 0, []trajectory.Token{7, 8, 9}, 0, 0, -1)
 	d.Masked = []trajectory.Run{{From: 0, To: 1}}
-	if _, err := tr.Commit(trajectory.Turn{Given: []trajectory.Delta{delta(trajectory.User, "q", 1, []trajectory.Token{5})}, Sampled: d, Finish: trajectory.FinishStop}); err != nil {
+	if _, err := tr.Commit(trajectory.Turn{
+		Given:   []trajectory.Delta{delta(trajectory.User, "q", 1, []trajectory.Token{5})},
+		Sampled: d,
+		Finish:  trajectory.FinishStop,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := encode.Sample(tr)

@@ -49,7 +49,8 @@ func (g *ScoredDataGroup) Room() int {
 	n := 4 << 10
 	for _, list := range g.Masks {
 		for _, m := range list {
-			if n += 16; m != Ignored { // an id of six digits, a mask of -100 and 1.0, commas; or the id twice and a log-prob of ten
+			n += 16
+			if m != Ignored { // an id of six digits, a mask of -100 and 1.0, commas; or the id twice and a log-prob of ten
 				n += 9
 			}
 		}
@@ -85,11 +86,13 @@ const (
 func appendMasks(b []byte, list []trajectory.Token) []byte {
 	for len(list) > 0 {
 		n := run(list, Ignored)
-		if b = repeat(b, manyIgnored, len("-100,"), n); n == len(list) {
+		b = repeat(b, manyIgnored, len("-100,"), n)
+		if n == len(list) {
 			return b[:len(b)-1]
 		}
 		list = list[n:]
-		if n = slices.Index(list, Ignored); n < 0 {
+		n = slices.Index(list, Ignored)
+		if n < 0 {
 			return trajectory.AppendDecimal(b, list)
 		}
 		b = append(trajectory.AppendDecimal(b, list[:n]), ',')
@@ -101,10 +104,12 @@ func appendMasks(b []byte, list []trajectory.Token) []byte {
 func appendLogprobs(b []byte, list []Logprob) []byte {
 	for len(list) > 0 {
 		n := run(list, NotSampled)
-		if b = repeat(b, manyNotSampled, len("1.0,"), n); n == len(list) {
+		b = repeat(b, manyNotSampled, len("1.0,"), n)
+		if n == len(list) {
 			return b[:len(b)-1]
 		}
-		if b = appendLogprob(b, list[n]); n+1 < len(list) {
+		b = appendLogprob(b, list[n])
+		if n+1 < len(list) {
 			b = append(b, ',')
 		}
 		list = list[n+1:]

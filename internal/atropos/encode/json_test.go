@@ -19,20 +19,25 @@ func TestAppendJSON(t *testing.T) {
 		case 0:
 			return encode.NotSampled
 		case 1:
-			return encode.Logprob([]float32{0, float32(math.Copysign(0, -1)), -1e-6, -9.99e-7, -1e-7, -1e-12, -1.5e21, 1e21, -3.4e38, -1e-45, -0.1}[rng.IntN(11)])
+			return encode.Logprob([]float32{
+				0, float32(math.Copysign(0, -1)), -1e-6, -9.99e-7, -1e-7, -1e-12, -1.5e21, 1e21, -3.4e38, -1e-45, -0.1,
+			}[rng.IntN(11)])
 		}
 		return encode.Logprob(-float32(rng.ExpFloat64()))
 	}
 	for range 300 {
 		var g encode.ScoredDataGroup
 		if rng.IntN(10) > 0 {
-			g.Tokens, g.Masks, g.InferenceLogprobs = [][]trajectory.Token{}, [][]trajectory.Token{}, [][]encode.Logprob{}
+			g.Tokens = [][]trajectory.Token{}
+			g.Masks = [][]trajectory.Token{}
+			g.InferenceLogprobs = [][]encode.Logprob{}
 		}
 		for range rng.IntN(4) {
 			var ids, masks []trajectory.Token
 			var probs []encode.Logprob
 			for range rng.IntN(40) {
-				ids, masks, probs = append(ids, trajectory.Token(rng.IntN(200_000))), append(masks, trajectory.Token(rng.IntN(300)-200)), append(probs, logprob())
+				ids, masks, probs = append(ids,
+					trajectory.Token(rng.IntN(200_000))), append(masks, trajectory.Token(rng.IntN(300)-200)), append(probs, logprob())
 			}
 			for range rng.IntN(3) { // runs of a context, and what lies between
 				for range rng.IntN(40) {
@@ -48,7 +53,9 @@ func TestAppendJSON(t *testing.T) {
 		}
 		if rng.IntN(2) == 0 {
 			id := rng.IntN(9)
-			g.EnvID, g.GroupOverrides, g.Images = &id, map[string]any{"group_size": 3, "a": nil}, []string{"x"}
+			g.EnvID = &id
+			g.GroupOverrides = map[string]any{"group_size": 3, "a": nil}
+			g.Images = []string{"x"}
 			g.Messages, g.GenerationParams = [][]any{{map[string]any{"role": "user", "content": "é \"<b>\""}}}, map[string]any{"top_p": 0.5}
 			g.Advantages, g.RefLogprobs = [][]float64{{0.5, 0}}, [][]float64{nil, {-1e-9}}
 			g.DistillTokenIDs, g.DistillLogprobs = [][][]int{{{1}, {}}}, [][][]float64{{{-1}, nil}}
@@ -80,7 +87,9 @@ func BenchmarkAppendJSON(b *testing.B) {
 		var ids, masks []trajectory.Token
 		var probs []encode.Logprob
 		for i := range 7000 {
-			id, mask, prob := trajectory.Token(100_000+i), trajectory.Token(encode.Ignored), encode.Logprob(encode.NotSampled)
+			id := trajectory.Token(100_000 + i)
+			mask := trajectory.Token(encode.Ignored)
+			prob := encode.Logprob(encode.NotSampled)
 			if i%350 >= 280 { // an answer behind what a turn adds
 				mask, prob = id, encode.Logprob(float32(-0.001*float64(i)))
 			}

@@ -98,7 +98,8 @@ func (s *scan) group() (Group, error) {
 			continue
 		}
 		shapes[f] = shape{}
-		if g.raw[f], err = s.field(known[f], &shapes[f]); err != nil {
+		g.raw[f], err = s.field(known[f], &shapes[f])
+		if err != nil {
 			return g, below(err, names()[f])
 		}
 	}
@@ -115,7 +116,8 @@ func (s *scan) group() (Group, error) {
 	if raw := g.raw[fEnvID]; raw != nil {
 		g.HasEnv = true
 		var err error
-		if g.Env, err = strconv.ParseInt(string(raw), 10, 64); err != nil { // beyond every environment
+		g.Env, err = strconv.ParseInt(string(raw), 10, 64)
+		if err != nil { // beyond every environment
 			g.Env = math.MaxInt64
 			if raw[0] == '-' {
 				g.Env = math.MinInt64

@@ -117,7 +117,7 @@ func (f *Fault) Error() string {
 // can: all 14 keys in Atropos' order, null for what the group does not have, unknown keys
 // gone, the numbers as they were sent.
 func (g *Group) Parts(parts [][]byte) [][]byte {
-	joints := make([]byte, 0, 512) // what stands between the values: 230 bytes and nulls
+	joints := make([]byte, 0, 512) // what is between the values: 230 bytes and nulls
 	for i, name := range names() {
 		from := len(joints)
 		joints = append(joints, ",\""...)

@@ -67,7 +67,12 @@ func TestReadRefuses(t *testing.T) {
 		{"no sequences", `{"tokens":[],"masks":[],"scores":[]}`, "", "no sequences"},
 		{"empty sequence", `{"tokens":[[]],"masks":[[]],"scores":[0]}`, "", "no tokens"},
 		{"distillation one shorter", `{"tokens":[[1,2]],"masks":[[1,2]],"scores":[0],"distill_token_ids":[[[1,2]]],"distill_logprobs":[[[-1,-2]]]}`, "", ""},
-		{"distillation uneven", `{"tokens":[[1,2]],"masks":[[1,2]],"scores":[0],"distill_token_ids":[[[1,2],[3]]],"distill_logprobs":[[[-1],[-1,-2]]]}`, "", "distill_logprobs"},
+		{
+			"distillation uneven",
+			`{"tokens":[[1,2]],"masks":[[1,2]],"scores":[0],"distill_token_ids":[[[1,2],[3]]],"distill_logprobs":[[[-1],[-1,-2]]]}`,
+			"",
+			"distill_logprobs",
+		},
 		{"message without role", `{"tokens":[[1]],"masks":[[1]],"scores":[0],"messages":[[{"content":""}]]}`, "messages.0.0", "role"},
 		{"escaped keys", `{"t\u006fkens":[[1]],"masks":[[1]],"scores":[0],"messages":[[{"r\u006fle":1,"content":2}]]}`, "", ""},
 		{"message is a number", `{"tokens":[[1]],"masks":[[1]],"scores":[0],"messages":[[7]]}`, "dictionary", "dictionary"},
@@ -103,7 +108,8 @@ func TestReadList(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Fatal(len(list), err)
 	}
-	if list, err = group.ReadList([]byte("[]"), group.Rules{}); err != nil || len(list) != 0 {
+	list, err = group.ReadList([]byte("[]"), group.Rules{})
+	if err != nil || len(list) != 0 {
 		t.Error(len(list), err)
 	}
 	_, err = group.ReadList([]byte(`[`+one+`,{"tokens":[[1]],"masks":[["x"]],"scores":[0]}]`), group.Rules{})

@@ -147,7 +147,8 @@ func (s *scan) plainFloats() (n int) {
 		if k == first || k+2 > len(b) || b[k] != ',' {
 			break
 		}
-		if k++; b[k] == ' ' {
+		k++
+		if b[k] == ' ' {
 			k++
 		}
 		i, n = k, n+1

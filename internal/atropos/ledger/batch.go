@@ -51,7 +51,8 @@ func (s *State) Next(holder string, now time.Time, done *Forming) (b *Batch, tod
 		case !valid && !s.tried:
 			return nil, s.forming(), nil
 		}
-		if s.stall = s.diagnose(now, s.starved); s.stall != "" && !s.opt.Strict {
+		s.stall = s.diagnose(now, s.starved)
+		if s.stall != "" && !s.opt.Strict {
 			return nil, nil, &Refused{s.stall}
 		}
 		return nil, nil, nil
@@ -111,7 +112,8 @@ func (s *State) Returned(id uint64) {
 	if b == nil || b.writers == 0 {
 		return
 	}
-	if b.writers--; b.writers == 0 && b.until.IsZero() { // else its holder has it, or is being sent it
+	b.writers--
+	if b.writers == 0 && b.until.IsZero() { // else its holder has it, or is being sent it
 		s.takeBack(id, b)
 	}
 }

@@ -81,7 +81,8 @@ func readBatches(b []byte, byID map[uint64]*Ref) (list []batchRefs, err error) {
 			}
 			b = b[w:]
 			last += uint64(step)
-			if e.groups[i] = byID[last]; e.groups[i] == nil {
+			e.groups[i] = byID[last]
+			if e.groups[i] == nil {
 				return nil, fmt.Errorf("batch %d: group %d is not there", id, last)
 			}
 		}
@@ -150,12 +151,15 @@ func readGroup(b []byte) (r Ref, place byte, err error) {
 	if len(b) == 0 {
 		return r, 0, errEntry
 	}
-	place, r.HasEnv, r.NonFinite = b[0]>>2, b[0]&1 != 0, b[0]&2 != 0
+	place = b[0] >> 2
+	r.HasEnv = b[0]&1 != 0
+	r.NonFinite = b[0]&2 != 0
 	b = b[1:]
 	var v [7]uint64
 	for i := range v {
 		n := 0
-		if v[i], n = binary.Uvarint(b); n <= 0 {
+		v[i], n = binary.Uvarint(b)
+		if n <= 0 {
 			return r, 0, errEntry
 		}
 		b = b[n:]
@@ -164,7 +168,10 @@ func readGroup(b []byte) (r Ref, place byte, err error) {
 	if n <= 0 {
 		return r, 0, errEntry
 	}
-	r.ID, r.Sequences, r.Tokens, r.Env = v[0], int(v[5]), int(v[6]), env
+	r.ID = v[0]
+	r.Sequences = int(v[5])
+	r.Tokens = int(v[6])
+	r.Env = env
 	r.At = store.Pos{Segment: uint32(v[1]), Sum: uint32(v[2]), Offset: int64(v[3]), Size: int64(v[4])}
 	return r, place, nil
 }
@@ -187,7 +194,8 @@ func (s *State) Replay(frame []byte) error {
 			err = s.replayGroup(body)
 		case entryFormed, entryBatches:
 			var list []batchRefs
-			if list, err = readBatches(body, s.byID); err == nil {
+			list, err = readBatches(body, s.byID)
+			if err == nil {
 				s.formed(list)
 			}
 			if kind == entryFormed {
@@ -311,5 +319,8 @@ func (s *State) Finish(use func(store.Pos)) {
 	for _, r := range s.byID {
 		use(r.At)
 	}
-	s.byID, s.events, s.freed, s.tried = nil, nil, nil, false
+	s.byID = nil
+	s.events = nil
+	s.freed = nil
+	s.tried = false
 }

@@ -52,7 +52,8 @@ func (m *Image) Frames() iter.Seq[[]byte] {
 		n, more := 0, true
 		add := func(r *Ref, place byte) bool {
 			frame = appendEntry(frame, entryGroup, appendGroup(nil, r, place))
-			if n++; n%snapshotGroups == 0 {
+			n++
+			if n%snapshotGroups == 0 {
 				more = yield(frame)
 				frame = nil
 			}

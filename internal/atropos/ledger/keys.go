@@ -50,7 +50,8 @@ func (k *keyring) add(sum keySum, answer string) {
 		return
 	}
 	e := &keyed{sum, answer}
-	if k.answers[sum] = e; len(k.order) < maxKeys {
+	k.answers[sum] = e
+	if len(k.order) < maxKeys {
 		k.order = append(k.order, e)
 		return
 	}

@@ -24,7 +24,7 @@ type Ref struct {
 	HasEnv    bool
 	NonFinite bool // it cannot be sent as JSON
 
-	uses  int  // one for the list it stands in, one for being the latest
+	uses  int  // one for the list it is in, one for being the latest
 	taken bool // it has been put into a batch, while events are replayed
 }
 
@@ -229,7 +229,8 @@ func (t *tally) add(r *Ref, n int) {
 	}
 	e.sequences += n * r.Sequences
 	for _, m := range []map[int]int{t.sizes, e.sizes} {
-		if m[r.Sequences] += n; m[r.Sequences] == 0 {
+		m[r.Sequences] += n
+		if m[r.Sequences] == 0 {
 			delete(m, r.Sequences)
 		}
 	}

@@ -247,13 +247,19 @@ func TestReplay(t *testing.T) {
 			case 0:
 				_ = live.Register(ledger.Registration{Batch: 8, Group: "g", Start: 3})
 			case 1:
-				_, _, _, _ = live.Join(ledger.Env{Desired: fmt.Sprint(rng.IntN(2)), GroupSize: []int64{1, 2, 4}[rng.IntN(3)], MaxContext: 9, Weight: 1}, at(now))
+				_, _, _, _ = live.Join(ledger.Env{
+					Desired:    fmt.Sprint(rng.IntN(2)),
+					GroupSize:  []int64{1, 2, 4}[rng.IntN(3)],
+					MaxContext: 9,
+					Weight:     1,
+				}, at(now))
 			case 2, 3:
 				if forming != nil {
 					forming.Work()
 				}
 				var b *ledger.Batch
-				if b, forming, _ = live.Next(fmt.Sprint(rng.IntN(3)), at(now), forming); b != nil {
+				b, forming, _ = live.Next(fmt.Sprint(rng.IntN(3)), at(now), forming)
+				if b != nil {
 					held = append(held, b.ID)
 				}
 			case 4:
@@ -289,7 +295,8 @@ func TestReplay(t *testing.T) {
 			}
 			frame, gone := live.Take()
 			for _, p := range gone {
-				if freed[p]++; freed[p] > 1 {
+				freed[p]++
+				if freed[p] > 1 {
 					t.Fatalf("seed %d: %v is freed twice", seed, p)
 				}
 			}
@@ -308,7 +315,8 @@ func TestReplay(t *testing.T) {
 		}
 		uses := 0
 		again.Finish(func(p store.Pos) {
-			if uses++; freed[p] > 0 {
+			uses++
+			if freed[p] > 0 {
 				t.Errorf("seed %d: %v is freed and in use", seed, p)
 			}
 		})
@@ -323,7 +331,8 @@ func TestReplay(t *testing.T) {
 			}
 		}
 		x, y := live.Info(at(now)), again.Info(at(now))
-		if x.Step != y.Step || x.Queue != y.Queue || x.Queued != y.Queued || x.Buffered != y.Buffered || x.Ready+x.Leased != y.Ready+y.Leased || len(x.Envs) != len(y.Envs) || x.Totals.Groups != y.Totals.Groups {
+		if x.Step != y.Step || x.Queue != y.Queue || x.Queued != y.Queued || x.Buffered != y.Buffered || x.Ready+x.Leased != y.Ready+y.Leased ||
+			len(x.Envs) != len(y.Envs) || x.Totals.Groups != y.Totals.Groups {
 			t.Fatalf("seed %d:\n%+v\n%+v", seed, x, y)
 		}
 		if again.Answered("key 1") != live.Answered("key 1") {
@@ -332,7 +341,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestLostBatches: a batch in the hand of a trainer that registers anew is counted, unless
+// TestLostBatches: a batch in the hand of a trainer that registers again is counted, unless
 // that says itself that it has trained on it, or it was its last.
 func TestLostBatches(t *testing.T) {
 	again := func(step int64) func(s *ledger.State) error {
@@ -414,14 +423,16 @@ func TestFormingGoesBesideTheRest(t *testing.T) {
 		f.Work()
 		var got []string
 		for len(got) == 0 || got[len(got)-1] != "none" {
-			if b, f, err = s.Next("", at(2), f); err != nil {
+			b, f, err = s.Next("", at(2), f)
+			if err != nil {
 				t.Fatal(tt.name, err)
 			}
 			if f != nil {
 				f.Work()
 				continue
 			}
-			if got = append(got, ids(b)); b != nil {
+			got = append(got, ids(b))
+			if b != nil {
 				s.Delivered(b.ID)
 			}
 		}

@@ -139,7 +139,8 @@ func (s *State) free(r *Ref) {
 }
 
 func (s *State) release(r *Ref) {
-	if r.uses--; r.uses == 0 {
+	r.uses--
+	if r.uses == 0 {
 		s.freed = append(s.freed, r.At)
 		delete(s.byID, r.ID)
 	}

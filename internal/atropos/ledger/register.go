@@ -39,7 +39,8 @@ func (s *State) Register(r Registration) error {
 			}
 		}
 		s.succeed(r.Start)
-		if r.Start = s.Reg.Start; r != s.Reg { // it has been started again, goes on, and may want more steps or another folder
+		r.Start = s.Reg.Start
+		if r != s.Reg { // it has been started again, goes on, and may want more steps or another folder
 			s.again(r)
 			s.write(event{Op: "again", Reg: &r})
 		}
@@ -82,8 +83,15 @@ func (s *State) bury() {
 func (s *State) again(r Registration) { s.Reg, s.Names = r, true }
 
 func (s *State) register(r Registration) {
-	s.Known, s.HasQueue, s.Active, s.Started, s.Names = true, true, true, false, true
-	s.Reg, s.Step, s.Envs, s.stall = r, r.Start, nil, ""
+	s.Known = true
+	s.HasQueue = true
+	s.Active = true
+	s.Started = false
+	s.Names = true
+	s.Reg = r
+	s.Step = r.Start
+	s.Envs = nil
+	s.stall = ""
 	s.reshaped()
 	s.write(event{Op: "register", Reg: &r})
 }
@@ -182,11 +190,18 @@ func (s *State) reset() {
 			s.free(r)
 		}
 	}
-	s.queue, s.ready, s.Envs = nil, nil, nil
+	s.queue = nil
+	s.ready = nil
+	s.Envs = nil
 	clear(s.buffer)
 	clear(s.out)
 	s.tally.clear()
-	s.Known, s.HasQueue, s.Active, s.Started, s.Names, s.stall = true, false, false, false, false, ""
+	s.Known = true
+	s.HasQueue = false
+	s.Active = false
+	s.Started = false
+	s.Names = false
+	s.stall = ""
 	s.reshaped()
 	s.Reg.Batch, s.Reg.Steps, s.Step = -1, -1, 0
 }

@@ -35,7 +35,9 @@ func Batches(queue []Item, batch int) [][]int {
 // pass forms batches from one division into packs. It ends where a repetition would divide
 // otherwise: a batch ended inside a pack, or no group of the largest size is left.
 func pass(queue []Item, left []int, batch int) (formed [][]int, rest []int) {
-	largest, total, most := 0, 0, 0
+	largest := 0
+	total := 0
+	most := 0
 	for _, i := range left {
 		switch s := queue[i].Size; {
 		case s > largest:
@@ -53,7 +55,7 @@ func pass(queue []Item, left []int, batch int) (formed [][]int, rest []int) {
 	ready, ends := make([]int, 0, len(left)), make([]int, 0, len(left))
 	for _, i := range left {
 		s := queue[i].Size
-		if s == largest && s > 0 { // a pack of its own
+		if s == largest && s > 0 { // its own pack
 			ready = append(ready, i)
 			ends = append(ends, len(ready))
 			continue
@@ -261,7 +263,8 @@ func Subset(sizes []int, target int) []int {
 	for i, s := range sizes {
 		if sum+s <= target {
 			greedy = append(greedy, i)
-			if sum += s; sum == target {
+			sum += s
+			if sum == target {
 				return greedy
 			}
 		}

@@ -63,7 +63,8 @@ func naive(queue []pack.Item, left []int, batch int) []int {
 	}
 	sum := 0
 	for n, i := range ready {
-		if sum += queue[i].Size; sum == batch {
+		sum += queue[i].Size
+		if sum == batch {
 			return ready[:n+1]
 		}
 		if sum > batch {

@@ -49,7 +49,8 @@ func (s *Server) next(ctx context.Context) ([]rollout.Job, error) {
 			return list, err
 		}
 		if e != nil {
-			if list, err = s.fresh(ctx, e); list != nil || err != nil {
+			list, err = s.fresh(ctx, e)
+			if list != nil || err != nil {
 				return list, err
 			}
 		}
@@ -127,7 +128,8 @@ func (s *Server) launch(g *group) ([]rollout.Job, error) {
 
 // plan books samples that are about to begin.
 func (s *Server) plan(n int) error {
-	if s.begun += int64(n); s.begun <= s.planned || s.o.Planned == nil {
+	s.begun += int64(n)
+	if s.begun <= s.planned || s.o.Planned == nil {
 		return nil
 	}
 	s.planned = s.begun

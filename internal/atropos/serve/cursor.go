@@ -83,7 +83,8 @@ func (p *place) settle(at Position, sent bool) {
 	delete(p.open, at)
 	p.done[at] = true
 	if sent {
-		if p.sent = append(p.sent, at); len(p.sent) > 2*keptSent {
+		p.sent = append(p.sent, at)
+		if len(p.sent) > 2*keptSent {
 			p.sent = slices.Delete(p.sent, 0, len(p.sent)-keptSent)
 		}
 	}
@@ -97,7 +98,7 @@ func (p *place) settle(at Position, sent bool) {
 	}
 }
 
-// low is the first position that is not settled, or stands in queued.
+// low is the first position that is not settled, or is in queued.
 func (p *place) low(queued []Position) Position {
 	low := p.next
 	for at := range p.open {
@@ -164,7 +165,8 @@ func (s *Server) keep(ctx context.Context, trained bool) error {
 		}
 		c.Envs[e.Name] = e.place.mark(e.sent, queued)
 	}
-	if s.history = firsts(append(s.history, c)); len(s.history) > keptSteps {
+	s.history = firsts(append(s.history, c))
+	if len(s.history) > keptSteps {
 		s.history = slices.Delete(s.history, 0, len(s.history)-keptSteps)
 	}
 	raw, err := json.Marshal(c)
@@ -185,7 +187,8 @@ func (s *Server) begin(ctx context.Context) error {
 	last := -1
 	s.series = rand.Text()
 	for i, c := range s.o.Before {
-		if s.gen = max(s.gen, c.Generation+1); !c.Trained {
+		s.gen = max(s.gen, c.Generation+1)
+		if !c.Trained {
 			last = i
 		}
 	}

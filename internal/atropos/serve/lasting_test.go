@@ -43,7 +43,16 @@ func ours(t *testing.T, batch int) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{url: h.URL, c: c, book: newBook(), dir: t.TempDir()}
-	reg := map[string]any{"wandb_group": "", "wandb_project": "", "batch_size": batch, "max_token_len": 0, "checkpoint_dir": "", "save_checkpoint_interval": 0, "starting_step": 0, "num_steps": -1}
+	reg := map[string]any{
+		"wandb_group":              "",
+		"wandb_project":            "",
+		"batch_size":               batch,
+		"max_token_len":            0,
+		"checkpoint_dir":           "",
+		"save_checkpoint_interval": 0,
+		"starting_step":            0,
+		"num_steps":                -1,
+	}
 	b.ask(t, http.MethodPost, "/register", reg, nil)
 	b.ask(t, http.MethodGet, "/batch", nil, nil)
 	return b
@@ -222,7 +231,9 @@ func TestLastEvaluation(t *testing.T) {
 	b.api.Register(2, 0, 0, 6)
 	b.api.Batch()
 	o := b.options(2)
-	o.StepsPerEval, o.EvalHandling, o.OffPolicy = 5, serve.NoHandling, 1
+	o.StepsPerEval = 5
+	o.EvalHandling = serve.NoHandling
+	o.OffPolicy = 1
 	done := make(chan struct{})
 	o.Say = func(text string) {
 		if strings.Contains(text, "has what it needs") {
@@ -355,7 +366,8 @@ func TestRegistrationThatFails(t *testing.T) {
 		if r.URL.Path != "/register-env" {
 			return 0
 		}
-		if n++; n == 2 {
+		n++
+		if n == 2 {
 			return http.StatusUnprocessableEntity
 		}
 		return 0
@@ -380,7 +392,16 @@ func TestAnotherTrainer(t *testing.T) {
 	_, ended := b.start(t, o, one("e", halves, 1000))
 	b.batches(t, 2)
 	b.ask(t, http.MethodGet, "/reset_data", nil, nil) // plain text
-	reg := map[string]any{"wandb_group": "", "wandb_project": "", "batch_size": 3, "max_token_len": 0, "checkpoint_dir": "", "save_checkpoint_interval": 0, "starting_step": 0, "num_steps": -1}
+	reg := map[string]any{
+		"wandb_group":              "",
+		"wandb_project":            "",
+		"batch_size":               3,
+		"max_token_len":            0,
+		"checkpoint_dir":           "",
+		"save_checkpoint_interval": 0,
+		"starting_step":            0,
+		"num_steps":                -1,
+	}
 	b.ask(t, http.MethodPost, "/register", reg, nil)
 	b.ask(t, http.MethodGet, "/batch", nil, nil)
 	if r := <-ended; r.err != nil || r.sum.Stopped == nil || !strings.Contains(r.sum.Stopped.Error(), "not a multiple of group_size 2") {

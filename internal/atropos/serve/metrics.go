@@ -81,7 +81,8 @@ const nearLimit = 0.95
 
 func (m *metrics) sent(e *env, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample, how string, limit int, step int64) {
 	m.with(e, func(c *counts) {
-		if c.sent++; how == "unknown" {
+		c.sent++
+		if how == "unknown" {
 			c.unknown++
 		}
 		c.window.groups++
@@ -105,7 +106,9 @@ func figures(into map[string]float64, name, mean string, list []float64) {
 	if len(list) == 0 {
 		return
 	}
-	sum, square, n := 0.0, 0.0, float64(len(list))
+	sum := 0.0
+	square := 0.0
+	n := float64(len(list))
 	for _, x := range list {
 		sum += x
 	}

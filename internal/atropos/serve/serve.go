@@ -182,7 +182,7 @@ type env struct {
 	extra      int64 // turns that went to nothing, beyond what is patience
 	evaluating bool
 	place      place
-	stale      bool    // the place was changed: rows must be read anew
+	stale      bool    // the place was changed: rows must be read again
 	rows       *puller // of the goroutine that admits groups
 }
 
@@ -275,7 +275,8 @@ func (s *Server) Run(ctx context.Context, drain <-chan struct{}) (sum engine.Sum
 	if err := s.connect(ctx, drain); err != nil {
 		return sum, err
 	}
-	if s.file, err = openLedger(s.o.Dir, s.o.GroupsFile); err != nil {
+	s.file, err = openLedger(s.o.Dir, s.o.GroupsFile)
+	if err != nil {
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, s.file.close()) }()
@@ -356,7 +357,8 @@ func (s *Server) observe(ev event.Event) {
 		return
 	}
 	g.recs = append(g.recs, e.Record)
-	if g.open--; g.open == 0 && len(g.jobs) == 0 {
+	g.open--
+	if g.open == 0 && len(g.jobs) == 0 {
 		s.ready <- g // never full: admission bounds the groups in flight
 	}
 }

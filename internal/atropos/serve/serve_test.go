@@ -107,8 +107,11 @@ func answered(j rollout.Job, reward float64) *trajectory.Record {
 	d := func(role trajectory.Role, given int, tokens []trajectory.Token, p ...float32) trajectory.Delta {
 		return trajectory.Delta{Message: trajectory.Text(role, "x"), Tokens: tokens, Given: given, LogProbs: p}
 	}
-	if _, err := tr.Commit(trajectory.Turn{Given: []trajectory.Delta{d(trajectory.User, 2, []trajectory.Token{trajectory.Token(j.Row.Index), trajectory.Token(j.Sample)})},
-		Sampled: d(trajectory.Assistant, 0, []trajectory.Token{7, 8}, -0.5, -0.25), Finish: trajectory.FinishStop}); err != nil {
+	if _, err := tr.Commit(trajectory.Turn{
+		Given:   []trajectory.Delta{d(trajectory.User, 2, []trajectory.Token{trajectory.Token(j.Row.Index), trajectory.Token(j.Sample)})},
+		Sampled: d(trajectory.Assistant, 0, []trajectory.Token{7, 8}, -0.5, -0.25),
+		Finish:  trajectory.FinishStop,
+	}); err != nil {
 		panic(err)
 	}
 	tr.Finish(nil)
@@ -210,7 +213,8 @@ func one(name string, p play, rows int) serve.Env {
 func check(t *testing.T, g servetest.Group, size int) {
 	t.Helper()
 	if len(g.Tokens) != size || len(g.Masks) != size || len(g.InferenceLogprobs) != size || len(g.Scores) != size || len(g.Overrides) != size || g.Keys != 14 {
-		t.Fatalf("group of %d tokens, %d masks, %d log-probs, %d scores, %d overrides, %d keys; want %d each and 14", len(g.Tokens), len(g.Masks), len(g.InferenceLogprobs), len(g.Scores), len(g.Overrides), g.Keys, size)
+		t.Fatalf("group of %d tokens, %d masks, %d log-probs, %d scores, %d overrides, %d keys; want %d each and 14",
+			len(g.Tokens), len(g.Masks), len(g.InferenceLogprobs), len(g.Scores), len(g.Overrides), g.Keys, size)
 	}
 	for i, tokens := range g.Tokens {
 		row, sample := tokens[0], tokens[1]
@@ -218,7 +222,8 @@ func check(t *testing.T, g servetest.Group, size int) {
 			t.Errorf("rows %d and %d in one group", row, g.Tokens[0][0])
 		}
 		want := []int{row, sample, 7, 8}
-		if fmt.Sprint(tokens) != fmt.Sprint(want) || fmt.Sprint(g.Masks[i]) != fmt.Sprint([]int{-100, -100, 7, 8}) || fmt.Sprint(g.InferenceLogprobs[i]) != fmt.Sprint([]float64{1, 1, -0.5, -0.25}) {
+		if fmt.Sprint(tokens) != fmt.Sprint(want) || fmt.Sprint(g.Masks[i]) != fmt.Sprint([]int{-100, -100, 7, 8}) ||
+			fmt.Sprint(g.InferenceLogprobs[i]) != fmt.Sprint([]float64{1, 1, -0.5, -0.25}) {
 			t.Errorf("tokens %v, masks %v, log-probs %v", tokens, g.Masks[i], g.InferenceLogprobs[i])
 		}
 		if raw := g.Overrides[i]["raw_score"]; raw != g.Scores[i] || g.Scores[i] != float64(1-sample%2) {
@@ -250,7 +255,8 @@ func TestGroupsArriveUntilTheTrainerHasItsSteps(t *testing.T) {
 		t.Errorf("rows %v, environments %+v, %+v: want three rows in turn and a good-bye", seen, b.api.Envs(), r.totals)
 	}
 	raw, err := os.ReadFile(filepath.Join(b.dir, "metrics.jsonl"))
-	if err != nil || !strings.Contains(string(raw), `"e_0_train/completion_lengths":2`) || !strings.Contains(string(raw), `"e_0_train/items_sent_to_api"`) || !strings.Contains(string(raw), `"e_0_train_perf/succeeded_task_duration_mean"`) {
+	if err != nil || !strings.Contains(string(raw), `"e_0_train/completion_lengths":2`) || !strings.Contains(string(raw), `"e_0_train/items_sent_to_api"`) ||
+		!strings.Contains(string(raw), `"e_0_train_perf/succeeded_task_duration_mean"`) {
 		t.Errorf("metrics: %s %v", raw, err)
 	}
 	served, err := os.ReadFile(filepath.Join(b.dir, "served.jsonl"))
@@ -278,7 +284,8 @@ func TestFullQueuePausesAndCancelsNothing(t *testing.T) {
 	}, 100))
 	for n := 0; n < 4; { // two batches of two groups
 		ch := b.api.Changed()
-		if n, _ = b.api.Queue(); n < 4 {
+		n, _ = b.api.Queue()
+		if n < 4 {
 			<-ch
 		}
 	}
@@ -459,7 +466,8 @@ func TestKilledBehindAPost(t *testing.T) {
 			t.Errorf("back %v: the first rows came %d and %d times, want %d", back, n[0], n[1], times)
 		}
 		raw, err := os.ReadFile(filepath.Join(b.dir, "served.jsonl"))
-		if err != nil || int64(strings.Count(string(raw), `"result":"arrived"`)) != want || strings.Count(string(raw), `"result":"sent"`) != len(b.api.Received()) {
+		if err != nil || int64(strings.Count(string(raw), `"result":"arrived"`)) != want ||
+			strings.Count(string(raw), `"result":"sent"`) != len(b.api.Received()) {
 			t.Errorf("served.jsonl does not tell what was sent: %v\n%s", err, raw)
 		}
 	}
@@ -501,7 +509,9 @@ func TestBadSamples(t *testing.T) {
 		r := answered(j, float64(1-j.Sample%2))
 		switch j.Row.Index % 5 {
 		case 1:
-			r.Outcome, r.Score, r.Cause = trajectory.Environment, nil, "score"
+			r.Outcome = trajectory.Environment
+			r.Score = nil
+			r.Cause = "score"
 		case 2:
 			r.Score.Reward = math.NaN()
 		case 3:
@@ -519,7 +529,8 @@ func TestBadSamples(t *testing.T) {
 	}
 	r := stop()
 	e := r.totals.Envs["e"]
-	if r.err != nil || e.Dropped["short"] < 10 || e.Dropped["equal"] < 4 || e.Samples["failed_environment"] < 8 || e.Samples["not_finite"] < 8 || e.Samples["unscored"] < 8 {
+	if r.err != nil || e.Dropped["short"] < 10 || e.Dropped["equal"] < 4 || e.Samples["failed_environment"] < 8 || e.Samples["not_finite"] < 8 ||
+		e.Samples["unscored"] < 8 {
 		t.Errorf("%v %+v", r.err, e)
 	}
 }
@@ -561,7 +572,8 @@ func TestNothingToTrainOn(t *testing.T) {
 			o.TotalSteps, o.MaxStale, o.OffPolicy, o.Rules.ShortGroups = -1, 12, -1, "drop"
 			_, ended := b.start(t, o, one("e", tt.play, 1000))
 			r := <-ended
-			if r.err != nil || !errors.Is(r.sum.Stopped, serve.ErrStale) || !strings.Contains(r.sum.Stopped.Error(), tt.why) || !strings.Contains(r.sum.Stopped.Error(), "--max-stale-groups") {
+			if r.err != nil || !errors.Is(r.sum.Stopped, serve.ErrStale) || !strings.Contains(r.sum.Stopped.Error(), tt.why) ||
+				!strings.Contains(r.sum.Stopped.Error(), "--max-stale-groups") {
 				t.Errorf("%v, stopped by %v", r.err, r.sum.Stopped)
 			}
 			if r.totals.Groups < tt.least || r.totals.Groups > tt.most {

@@ -97,12 +97,17 @@ func (s *Server) register(ctx context.Context) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, e := range s.envs {
-		e.id, e.name, e.posted = list[i].id, list[i].name, 0
+		e.id = list[i].id
+		e.name = list[i].name
+		e.posted = 0
 		e.status = client.Status{Step: step, Unallocated: 1, MaxGroup: 1, Weight: e.Weight / weights}
 		s.o.Say(fmt.Sprintf("registered %s as %s (environment %d), trainer at step %d, batches of %d sequences", e.Name, e.name, e.id, step, info.BatchSize))
 	}
-	s.step, s.batch, s.maxLen = step, info.BatchSize, info.MaxTokenLen
-	if s.total = s.o.TotalSteps; s.total == 0 {
+	s.step = step
+	s.batch = info.BatchSize
+	s.maxLen = info.MaxTokenLen
+	s.total = s.o.TotalSteps
+	if s.total == 0 {
 		s.total = total
 	}
 	return nil
@@ -148,7 +153,7 @@ func divisors(batch, g int) string {
 }
 
 // conduct looks at the queue again and again, follows the trainer's steps, and registers
-// anew with a server that was restarted. Evaluations may go on behind its end.
+// again with a server that was restarted. Evaluations may go on behind its end.
 func (s *Server) conduct(ctx, evals context.Context) {
 	away := false
 	for {
@@ -182,7 +187,8 @@ func (s *Server) look(ctx, evals context.Context) error {
 	list := make([]client.Status, len(s.envs))
 	for i, e := range s.envs {
 		var err error
-		if list[i], err = s.c.Status(ctx, e.id); err != nil {
+		list[i], err = s.c.Status(ctx, e.id)
+		if err != nil {
 			return s.lost(ctx, err)
 		}
 		if list[i].Step < before {
@@ -286,7 +292,9 @@ func (s *Server) suspect() {
 func (s *Server) session(ctx context.Context, e *env) (id int, err error) {
 	for {
 		s.mu.Lock()
-		online, wake, id := s.online, s.wake, e.id
+		online := s.online
+		wake := s.wake
+		id := e.id
 		s.mu.Unlock()
 		if online {
 			return id, nil

@@ -137,7 +137,8 @@ func (s *Server) finished(ctx context.Context, g *group, recs []*trajectory.Reco
 			err = fmt.Errorf("the environment panicked: %v", p)
 		}
 	}()
-	if f, err = g.env.Finish(ctx, g.row, recs); err != nil {
+	f, err = g.env.Finish(ctx, g.row, recs)
+	if err != nil {
 		return f, err
 	}
 	if len(f.Scores) != len(recs) || len(f.Notes) != 0 && len(f.Notes) != len(recs) {
@@ -163,7 +164,9 @@ func (s *Server) wire(g *group, recs []*trajectory.Record, list []encode.Sequenc
 	ref, distill := 0, 0
 	for _, x := range out.Samples {
 		o, n := list[x.Index], notes[x.Index]
-		tokens, masks, probs := o.Tokens, o.Masks, o.Logprobs
+		tokens := o.Tokens
+		masks := o.Masks
+		probs := o.Logprobs
 		if math.IsNaN(x.Score) || math.IsInf(x.Score, 0) || math.IsNaN(x.Advantage) || math.IsInf(x.Advantage, 0) {
 			return w, fmt.Errorf("sample %d has the score %v and the advantage %v after shaping", recs[x.Index].Sample, x.Score, x.Advantage)
 		}
@@ -230,7 +233,7 @@ func spread(a float64, masks []trajectory.Token) []float64 {
 	return out
 }
 
-// again puts a group into the backlog: for more samples of the same row, or anew.
+// again puts a group into the backlog: for more samples of the same row, or again.
 func (s *Server) again(g *group, out shape.Result) {
 	if out.Verdict == shape.Resample {
 		s.drop(g, "resampled")
@@ -274,7 +277,9 @@ func (s *Server) key(g *group) string {
 // deliver posts a group: once the server has it, or may have it, it is not sent again,
 // unless the server knows posts by their keys.
 func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup, out shape.Result, samples []shape.Sample, in *room) {
-	key, unsure, raw := s.key(g), false, []byte(nil)
+	key := s.key(g)
+	unsure := false
+	raw := []byte(nil)
 	drop := func(why string) {
 		if unsure {
 			s.sent(ctx, g, w, raw, out, samples, "unknown")
@@ -301,7 +306,8 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 		}
 		w.EnvID = &id
 		raw, err = w.AppendJSON(slices.Grow(in.json[:0], w.Room()))
-		if in.json = raw; cap(raw) > maxJSON {
+		in.json = raw
+		if cap(raw) > maxJSON {
 			in.json = nil
 		}
 		if err != nil {
@@ -340,7 +346,8 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 		}
 		s.suspect()
 		if errors.As(err, &e) && e.Status >= 500 {
-			if refused++; refused >= postTries {
+			refused++
+			if refused >= postTries {
 				s.reject(ctx, g, err)
 				return
 			}
@@ -356,7 +363,8 @@ func (s *Server) reject(ctx context.Context, g *group, err error) {
 	s.settled(ctx, g, "rejected")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rejected++; s.rejected >= streak {
+	s.rejected++
+	if s.rejected >= streak {
 		s.stop(fmt.Errorf("the trajectory server refused %d groups in a row, the last with: %w", s.rejected, err))
 	}
 }
@@ -442,10 +450,13 @@ func (s *Server) close(ctx context.Context, g *group, sent bool) {
 		g.env.posted++
 		g.env.dry = 0
 		s.stale = 0
-	} else if g.env.dry++; g.env.dry >= patience {
-		g.env.extra++
-		n := g.env.dry / patience
-		warn = g.env.dry%patience == 0 && n&(n-1) == 0 // ever more seldom: a dry hour is one line, not thousands
+	} else {
+		g.env.dry++
+		if g.env.dry >= patience {
+			g.env.extra++
+			n := g.env.dry / patience
+			warn = g.env.dry%patience == 0 && n&(n-1) == 0 // ever more seldom: a dry hour is one line, not thousands
+		}
 	}
 	s.changed()
 	dry, maxLen := g.env.dry, s.maxLen

@@ -92,7 +92,8 @@ func TestPostsThatFail(t *testing.T) {
 			r := stop()
 			e := r.totals.Envs["e"]
 			delete(e.Dropped, "unfinished") // the one that was being begun when it was told to stop
-			if r.err != nil || !errors.Is(r.sum.Stopped, engine.ErrDrained) || e.Unknown != tt.unknown || tt.dropped != "" && e.Dropped[tt.dropped] != 1 || tt.dropped == "" && len(e.Dropped) > 0 {
+			if r.err != nil || !errors.Is(r.sum.Stopped, engine.ErrDrained) || e.Unknown != tt.unknown || tt.dropped != "" && e.Dropped[tt.dropped] != 1 ||
+				tt.dropped == "" && len(e.Dropped) > 0 {
 				t.Fatalf("%v %v %+v", r.err, r.sum.Stopped, e)
 			}
 			most := 0
@@ -116,7 +117,8 @@ func TestRefusedAgainAndAgainStops(t *testing.T) {
 	b.api.Batch()
 	_, ended := b.start(t, b.options(2), one("e", halves, 100))
 	r := <-ended
-	if r.err != nil || r.sum.Stopped == nil || !strings.Contains(r.sum.Stopped.Error(), "refused") || !strings.Contains(r.sum.Stopped.Error(), "422") || len(b.api.Received()) != 0 {
+	if r.err != nil || r.sum.Stopped == nil || !strings.Contains(r.sum.Stopped.Error(), "refused") || !strings.Contains(r.sum.Stopped.Error(), "422") ||
+		len(b.api.Received()) != 0 {
 		t.Errorf("%v, stopped: %v", r.err, r.sum.Stopped)
 	}
 }
@@ -285,7 +287,12 @@ func TestAnnotations(t *testing.T) {
 		}
 		f.Group = map[string]any{"task": row.ID}
 		for _, r := range recs {
-			a := serve.Annotation{Overrides: map[string]any{"temperature": 0.5}, RefLogProbs: []float64{0, 0, -1, -2}, DistillTokens: [][]int{{}, {}, {1, 2}, {3}}, DistillLogProbs: [][]float64{{}, {}, {-1, -2}, {-3}}}
+			a := serve.Annotation{
+				Overrides:       map[string]any{"temperature": 0.5},
+				RefLogProbs:     []float64{0, 0, -1, -2},
+				DistillTokens:   [][]int{{}, {}, {1, 2}, {3}},
+				DistillLogProbs: [][]float64{{}, {}, {-1, -2}, {-3}},
+			}
 			if row.Index%4 == 3 {
 				a.RefLogProbs = a.RefLogProbs[:3]
 			}
@@ -300,11 +307,16 @@ func TestAnnotations(t *testing.T) {
 			t.Fatalf("row %d was sent", g.Tokens[0][0])
 		}
 		for _, x := range [][2]any{
-			{g.GroupOverrides, map[string]any{"group_size": 2.0, "row": fmt.Sprint("r", g.Tokens[0][0]), "epoch": 0.0, "task": fmt.Sprint("r", g.Tokens[0][0])}}, {g.GenerationParams, map[string]any{"temperature": 0.7}},
-			{g.RefLogprobs, [][]float64{{0, 0, -1, -2}, {0, 0, -1, -2}}}, {g.DistillTokenIDs[1], [][]int{{}, {}, {1, 2}, {3}}}, {g.DistillLogprobs[1], [][]float64{{}, {}, {-1, -2}, {-3}}},
+			{g.GroupOverrides,
+				map[string]any{"group_size": 2.0, "row": fmt.Sprint("r", g.Tokens[0][0]), "epoch": 0.0, "task": fmt.Sprint("r", g.Tokens[0][0])}},
+			{g.GenerationParams, map[string]any{"temperature": 0.7}},
+			{g.RefLogprobs, [][]float64{{0, 0, -1, -2}, {0, 0, -1, -2}}},
+			{g.DistillTokenIDs[1], [][]int{{}, {}, {1, 2}, {3}}},
+			{g.DistillLogprobs[1], [][]float64{{}, {}, {-1, -2}, {-3}}},
 			{g.Advantages, [][]float64{{0, 0, 1, 1}, {0, 0, 0, 0}}}, {g.Masks, [][]int{{-100, -100, 7, 8}, {-100, -100, -100, -100}}},
 			{g.InferenceLogprobs, [][]float64{{1, 1, -0.5, -0.25}, {1, 1, 1, 1}}},
-			{g.Overrides[0], map[string]any{"temperature": 0.5, "raw_score": 1.0}}, {g.Overrides[1], map[string]any{"temperature": 0.5, "raw_score": 0.0, "set_advantage_to_zero": true}},
+			{g.Overrides[0], map[string]any{"temperature": 0.5, "raw_score": 1.0}},
+			{g.Overrides[1], map[string]any{"temperature": 0.5, "raw_score": 0.0, "set_advantage_to_zero": true}},
 		} {
 			if fmt.Sprint(x[0]) != fmt.Sprint(x[1]) {
 				t.Errorf("got %v, want %v", x[0], x[1])

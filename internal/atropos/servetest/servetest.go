@@ -96,15 +96,26 @@ func New() *Server { return &Server{posts: map[string]any{}, changed: make(chan 
 func (s *Server) Register(batch, maxLen int, step, steps int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known, s.batch, s.maxLen, s.step, s.steps = true, batch, maxLen, step, steps
-	s.queue, s.envs, s.started = nil, nil, false
+	s.known = true
+	s.batch = batch
+	s.maxLen = maxLen
+	s.step = step
+	s.steps = steps
+	s.queue = nil
+	s.envs = nil
+	s.started = false
 }
 
 // Restart is what a new process of the server knows: nothing.
 func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known, s.started, s.batch, s.step, s.queue, s.envs = false, false, 0, 0, nil, nil
+	s.known = false
+	s.started = false
+	s.batch = 0
+	s.step = 0
+	s.queue = nil
+	s.envs = nil
 }
 
 // Batch is the trainer's: the groups of the next batch, or nil.

@@ -3,7 +3,7 @@
 // too small or that teach nothing, and which advantage each sample has. Its functions are
 // pure.
 //
-// The raw reward of a sample is never lost: it stands beside the shaped one.
+// The raw reward of a sample is never lost: it is beside the shaped one.
 package shape
 
 import (
@@ -101,7 +101,7 @@ type Sample struct {
 type Shaped struct {
 	Index     int     // in the samples that were given
 	Score     float64 // after shaping
-	Masked    bool    // stands in the group, and is not trained
+	Masked    bool    // is in the group, and is not trained
 	Advantage float64 // 0 without advantages, and where Masked
 }
 
@@ -109,7 +109,7 @@ type Shaped struct {
 type Verdict string
 
 // The verdicts. Fill wants more samples of the same row; Resample wants the whole group
-// anew.
+// again.
 const (
 	Send     Verdict = "send"
 	Fill     Verdict = "fill"
@@ -175,7 +175,9 @@ func (r Rules) Group(samples []Sample, size int, left Chances) (out Result) {
 		return out
 	}
 	advantages(all, r.Advantages)
-	out.Verdict, out.Samples, out.Why = Send, all, ""
+	out.Verdict = Send
+	out.Samples = all
+	out.Why = ""
 	return out
 }
 

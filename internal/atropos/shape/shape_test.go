@@ -47,31 +47,175 @@ func TestGroup(t *testing.T) {
 		{name: "as they are", in: rewards(1, 0), size: 2, verdict: shape.Send, scores: []float64{1, 0}, adv: []float64{0, 0}},
 		{name: "cut off, scored", in: cut(rewards(1, 0.5), 1), size: 2, verdict: shape.Send, scores: []float64{1, 0.5}},
 		{name: "cut off, zero", rules: shape.Rules{Truncated: "zero"}, in: cut(rewards(1, 0.5), 1), size: 2, verdict: shape.Send, scores: []float64{1, 0}},
-		{name: "cut off, masked: stands in the baseline", rules: shape.Rules{Truncated: "mask", Advantages: "dr_grpo"}, in: cut(rewards(1, 0), 1), size: 2, verdict: shape.Send,
-			scores: []float64{1, 0}, adv: []float64{0.5, 0}, masked: []bool{false, true}},
-		{name: "cut off, dropped, filled", rules: shape.Rules{Truncated: "drop"}, in: cut(rewards(1, 0), 1), size: 2, left: all, verdict: shape.Fill, why: "short", missing: 1, dropped: 1},
+		{
+			name:    "cut off, masked: stands in the baseline",
+			rules:   shape.Rules{Truncated: "mask", Advantages: "dr_grpo"},
+			in:      cut(rewards(1, 0), 1),
+			size:    2,
+			verdict: shape.Send,
+			scores:  []float64{1, 0},
+			adv:     []float64{0.5, 0},
+			masked:  []bool{false, true},
+		},
+		{
+			name:    "cut off, dropped, filled",
+			rules:   shape.Rules{Truncated: "drop"},
+			in:      cut(rewards(1, 0), 1),
+			size:    2,
+			left:    all,
+			verdict: shape.Fill,
+			why:     "short",
+			missing: 1,
+			dropped: 1,
+		},
 		{name: "short, no chance left", in: rewards(1), size: 3, verdict: shape.Drop, why: "short", missing: 2},
-		{name: "short, sent", rules: shape.Rules{ShortGroups: "send"}, in: rewards(1, 0), size: 4, left: all, verdict: shape.Send, scores: []float64{1, 0}, missing: 2},
-		{name: "short, of a size that no batch has room for", rules: shape.Rules{ShortGroups: "send"}, in: rewards(1, 0, 0), size: 4, left: all, verdict: shape.Send, scores: []float64{1, 0}, missing: 1, surplus: 1},
-		{name: "short, spread", rules: shape.Rules{ShortGroups: "send", Keep: "spread", Oversample: 1}, in: rewards(0.5, 0, 1), size: 4, left: all, verdict: shape.Send, index: []int{1, 2}, scores: []float64{0, 1}, missing: 1, surplus: 1},
+		{
+			name:    "short, sent",
+			rules:   shape.Rules{ShortGroups: "send"},
+			in:      rewards(1, 0),
+			size:    4,
+			left:    all,
+			verdict: shape.Send,
+			scores:  []float64{1, 0},
+			missing: 2,
+		},
+		{
+			name:    "short, of a size that no batch has room for",
+			rules:   shape.Rules{ShortGroups: "send"},
+			in:      rewards(1, 0, 0),
+			size:    4,
+			left:    all,
+			verdict: shape.Send,
+			scores:  []float64{1, 0},
+			missing: 1,
+			surplus: 1,
+		},
+		{
+			name:    "short, spread",
+			rules:   shape.Rules{ShortGroups: "send", Keep: "spread", Oversample: 1},
+			in:      rewards(0.5, 0, 1),
+			size:    4,
+			left:    all,
+			verdict: shape.Send,
+			index:   []int{1, 2},
+			scores:  []float64{0, 1},
+			missing: 1,
+			surplus: 1,
+		},
 		{name: "nothing to train", rules: shape.Rules{Truncated: "mask"}, in: cut(rewards(1, 0), 0, 1), size: 2, left: all, verdict: shape.Drop, why: "masked"},
-		{name: "nothing to train, again", rules: shape.Rules{Truncated: "mask", EqualScores: "resample"}, in: cut(rewards(1, 0), 0, 1), size: 2, left: all, verdict: shape.Resample, why: "masked"},
-		{name: "nothing to train is not sent", rules: shape.Rules{Truncated: "mask", EqualScores: "send"}, in: cut(rewards(1, 0), 0, 1), size: 2, left: all, verdict: shape.Drop, why: "masked"},
-		{name: "once more is never", rules: shape.Rules{EqualScores: "resample", Resamples: new(int)}, in: rewards(1, 1), size: 2, verdict: shape.Drop, why: "equal"},
-		{name: "empty is never sent", rules: shape.Rules{ShortGroups: "send", EqualScores: "send"}, size: 2, left: all, verdict: shape.Drop, why: "short", missing: 2},
+		{
+			name:    "nothing to train, again",
+			rules:   shape.Rules{Truncated: "mask", EqualScores: "resample"},
+			in:      cut(rewards(1, 0), 0, 1),
+			size:    2,
+			left:    all,
+			verdict: shape.Resample,
+			why:     "masked",
+		},
+		{
+			name:    "nothing to train is not sent",
+			rules:   shape.Rules{Truncated: "mask", EqualScores: "send"},
+			in:      cut(rewards(1, 0), 0, 1),
+			size:    2,
+			left:    all,
+			verdict: shape.Drop,
+			why:     "masked",
+		},
+		{
+			name:    "once more is never",
+			rules:   shape.Rules{EqualScores: "resample", Resamples: new(int)},
+			in:      rewards(1, 1),
+			size:    2,
+			verdict: shape.Drop,
+			why:     "equal",
+		},
+		{
+			name:    "empty is never sent",
+			rules:   shape.Rules{ShortGroups: "send", EqualScores: "send"},
+			size:    2,
+			left:    all,
+			verdict: shape.Drop,
+			why:     "short",
+			missing: 2,
+		},
 		{name: "short, dropped", rules: shape.Rules{ShortGroups: "drop"}, in: rewards(1), size: 2, left: all, verdict: shape.Drop, why: "short", missing: 1},
 		{name: "equal", in: rewards(1, 1), size: 2, left: all, verdict: shape.Drop, why: "equal"},
-		{name: "equal, sent", rules: shape.Rules{EqualScores: "send", Advantages: "grpo"}, in: rewards(0.1, 0.1, 0.1), size: 3, verdict: shape.Send, scores: []float64{0.1, 0.1, 0.1}},
+		{
+			name:    "equal, sent",
+			rules:   shape.Rules{EqualScores: "send", Advantages: "grpo"},
+			in:      rewards(0.1, 0.1, 0.1),
+			size:    3,
+			verdict: shape.Send,
+			scores:  []float64{0.1, 0.1, 0.1},
+		},
 		{name: "equal, again", rules: shape.Rules{EqualScores: "resample"}, in: rewards(1, 1), size: 2, left: all, verdict: shape.Resample, why: "equal"},
 		{name: "equal, again and again", rules: shape.Rules{EqualScores: "resample"}, in: rewards(1, 1), size: 2, verdict: shape.Drop, why: "equal"},
 		{name: "one alone equals nobody", in: rewards(1), size: 1, verdict: shape.Send, scores: []float64{1}},
-		{name: "too many, in order", rules: shape.Rules{Oversample: 2}, in: rewards(0, 1, 0, 1), size: 2, verdict: shape.Send, index: []int{0, 1}, scores: []float64{0, 1}, surplus: 2},
-		{name: "too many, spread", rules: shape.Rules{Keep: "spread", Oversample: 1}, in: rewards(0.5, 0.4, 1, 0), size: 2, verdict: shape.Send, index: []int{2, 3}, scores: []float64{1, 0}, surplus: 2},
-		{name: "too many, spread, odd", rules: shape.Rules{Keep: "spread", Oversample: 1}, in: rewards(0.5, 0.4, 1, 0), size: 3, verdict: shape.Send, index: []int{0, 2, 3}, scores: []float64{0.5, 1, 0}, surplus: 1},
-		{name: "long answers", rules: shape.Rules{Overlong: &shape.Overlong{SoftFrom: 100, Max: 200, Penalty: 0.5}}, in: long, size: 4, verdict: shape.Send, scores: []float64{1, 0.75, 0.5, 0.5}},
-		{name: "grpo", rules: shape.Rules{Advantages: "grpo"}, in: rewards(1, 0, 0, 1), size: 4, verdict: shape.Send, scores: []float64{1, 0, 0, 1}, adv: []float64{1, -1, -1, 1}},
-		{name: "rloo", rules: shape.Rules{Advantages: "rloo"}, in: rewards(1, 0, 0), size: 3, verdict: shape.Send, scores: []float64{1, 0, 0}, adv: []float64{1, -0.5, -0.5}},
-		{name: "dr_grpo", rules: shape.Rules{Advantages: "dr_grpo"}, in: rewards(1, 0, 0.5), size: 3, verdict: shape.Send, scores: []float64{1, 0, 0.5}, adv: []float64{0.5, -0.5, 0}},
+		{
+			name:    "too many, in order",
+			rules:   shape.Rules{Oversample: 2},
+			in:      rewards(0, 1, 0, 1),
+			size:    2,
+			verdict: shape.Send,
+			index:   []int{0, 1},
+			scores:  []float64{0, 1},
+			surplus: 2,
+		},
+		{
+			name:    "too many, spread",
+			rules:   shape.Rules{Keep: "spread", Oversample: 1},
+			in:      rewards(0.5, 0.4, 1, 0),
+			size:    2,
+			verdict: shape.Send,
+			index:   []int{2, 3},
+			scores:  []float64{1, 0},
+			surplus: 2,
+		},
+		{
+			name:    "too many, spread, odd",
+			rules:   shape.Rules{Keep: "spread", Oversample: 1},
+			in:      rewards(0.5, 0.4, 1, 0),
+			size:    3,
+			verdict: shape.Send,
+			index:   []int{0, 2, 3},
+			scores:  []float64{0.5, 1, 0},
+			surplus: 1,
+		},
+		{
+			name:    "long answers",
+			rules:   shape.Rules{Overlong: &shape.Overlong{SoftFrom: 100, Max: 200, Penalty: 0.5}},
+			in:      long,
+			size:    4,
+			verdict: shape.Send,
+			scores:  []float64{1, 0.75, 0.5, 0.5},
+		},
+		{
+			name:    "grpo",
+			rules:   shape.Rules{Advantages: "grpo"},
+			in:      rewards(1, 0, 0, 1),
+			size:    4,
+			verdict: shape.Send,
+			scores:  []float64{1, 0, 0, 1},
+			adv:     []float64{1, -1, -1, 1},
+		},
+		{
+			name:    "rloo",
+			rules:   shape.Rules{Advantages: "rloo"},
+			in:      rewards(1, 0, 0),
+			size:    3,
+			verdict: shape.Send,
+			scores:  []float64{1, 0, 0},
+			adv:     []float64{1, -0.5, -0.5},
+		},
+		{
+			name:    "dr_grpo",
+			rules:   shape.Rules{Advantages: "dr_grpo"},
+			in:      rewards(1, 0, 0.5),
+			size:    3,
+			verdict: shape.Send,
+			scores:  []float64{1, 0, 0.5},
+			adv:     []float64{0.5, -0.5, 0},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,7 +230,10 @@ func TestGroup(t *testing.T) {
 				t.Fatalf("%d samples, want %d", len(got.Samples), len(tt.scores))
 			}
 			for i, x := range got.Samples {
-				if near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }; !near(x.Score, tt.scores[i]) || tt.adv != nil && !near(x.Advantage, tt.adv[i]) || tt.masked != nil && x.Masked != tt.masked[i] || tt.index != nil && x.Index != tt.index[i] {
+				if near := func(a, b float64) bool {
+					return math.Abs(a-b) < 1e-9
+				}; !near(x.Score, tt.scores[i]) || tt.adv != nil && !near(x.Advantage, tt.adv[i]) || tt.masked != nil && x.Masked != tt.masked[i] ||
+					tt.index != nil && x.Index != tt.index[i] {
 					t.Errorf("sample %d: %+v", i, x)
 				}
 			}
@@ -101,8 +248,14 @@ func TestPromises(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	for range 20_000 {
-		rules := shape.Rules{Truncated: pick("score", "mask", "zero", "drop"), EqualScores: pick("drop", "send", "resample"), ShortGroups: pick("fill", "send", "drop"),
-			Keep: pick("order", "spread"), Oversample: 1, Advantages: pick("none", "grpo", "rloo", "dr_grpo")}
+		rules := shape.Rules{
+			Truncated:   pick("score", "mask", "zero", "drop"),
+			EqualScores: pick("drop", "send", "resample"),
+			ShortGroups: pick("fill", "send", "drop"),
+			Keep:        pick("order", "spread"),
+			Oversample:  1,
+			Advantages:  pick("none", "grpo", "rloo", "dr_grpo"),
+		}
 		if r.IntN(2) == 0 {
 			rules.Overlong = &shape.Overlong{SoftFrom: r.IntN(50), Max: 50 + r.IntN(50), Penalty: r.Float64()}
 		}
@@ -119,7 +272,8 @@ func TestPromises(t *testing.T) {
 		if !slices.Equal(in, before) {
 			t.Fatal("the samples were changed")
 		}
-		if (got.Verdict == shape.Fill) && !left.Fill || got.Verdict == shape.Resample && !left.Resample || (got.Verdict == shape.Send) != (got.Why == "") || (got.Verdict == shape.Send) != (len(got.Samples) > 0) {
+		if (got.Verdict == shape.Fill) && !left.Fill || got.Verdict == shape.Resample && !left.Resample || (got.Verdict == shape.Send) != (got.Why == "") ||
+			(got.Verdict == shape.Send) != (len(got.Samples) > 0) {
 			t.Fatalf("%+v with %+v of %+v: %+v", rules, left, in, got)
 		}
 		if got.Verdict != shape.Send {
@@ -131,12 +285,15 @@ func TestPromises(t *testing.T) {
 		if size%len(got.Samples) != 0 || len(got.Samples) < size && rules.ShortGroups != "send" {
 			t.Fatalf("%d samples for a group of %d", len(got.Samples), size)
 		}
-		sum, masked, last := 0.0, false, -1
+		sum := 0.0
+		masked := false
+		last := -1
 		for _, x := range got.Samples {
 			if x.Index <= last || math.IsNaN(x.Score+x.Advantage) || math.IsInf(x.Score+x.Advantage, 0) || x.Masked && x.Advantage != 0 {
 				t.Fatalf("%+v", got)
 			}
-			if s := in[x.Index]; rules.Overlong == nil && !s.Truncated && x.Score != s.Reward || x.Score > s.Reward && !(s.Truncated && rules.Truncated == "zero") {
+			if s := in[x.Index]; rules.Overlong == nil && !s.Truncated && x.Score != s.Reward ||
+				x.Score > s.Reward && !(s.Truncated && rules.Truncated == "zero") {
 				t.Fatalf("sample %+v became %+v", s, x)
 			}
 			last, sum, masked = x.Index, sum+x.Advantage, masked || x.Masked

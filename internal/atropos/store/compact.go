@@ -17,7 +17,7 @@ func (s *Store) Mark() int64 {
 	return s.end
 }
 
-// Compact replaces what stands in the log before a mark by frames. Events may be logged
+// Compact replaces what is in the log before a mark by frames. Events may be logged
 // meanwhile: those behind the mark are taken over, and only while that is done does anybody
 // who waits for theirs wait longer. One compaction runs at a time; when it fails before
 // the new log has taken its place, the old one goes on.
@@ -79,7 +79,7 @@ func (s *Store) replace(f *os.File, temp string, mark, size int64) error {
 	return nil
 }
 
-// take copies what stands behind the mark and moves the new log into place.
+// take copies what follows the mark and moves the new log into place.
 func (s *Store) take(f *os.File, temp string, old *os.File, mark, end, size int64) (moved bool, err error) {
 	if _, err := io.Copy(io.NewOffsetWriter(f, size), io.NewSectionReader(old, mark, end-mark)); err != nil {
 		return false, err

@@ -69,7 +69,8 @@ func (s *Store) make(id uint32, old *segment) (*segment, error) {
 			s.remove(old)
 		}
 		var err error
-		if g.file, err = os.OpenFile(s.name(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		g.file, err = os.OpenFile(s.name(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
 			return nil, fmt.Errorf("begin a segment: %w", err)
 		}
 	}

@@ -58,10 +58,12 @@ func Open(dir string, o Options, replay func(frame []byte) error) (_ *Store, fou
 	if err := s.segments(); err != nil {
 		return nil, found, err
 	}
-	if s.log, err = os.OpenFile(filepath.Join(dir, logName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	s.log, err = os.OpenFile(filepath.Join(dir, logName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
 		return nil, found, fmt.Errorf("open the log: %w", err)
 	}
-	if found, err = s.replay(replay); err != nil {
+	found, err = s.replay(replay)
+	if err != nil {
 		return nil, found, err
 	}
 	s.end = s.size
@@ -183,8 +185,14 @@ func (s *Store) commit() {
 		if len(s.frames) == 0 || s.broken != nil {
 			return
 		}
-		frames, freed, serial, at, log := s.frames, s.freed, s.begun, s.size, s.log
-		s.frames, s.freed, s.busy = nil, nil, true
+		frames := s.frames
+		freed := s.freed
+		serial := s.begun
+		at := s.size
+		log := s.log
+		s.frames = nil
+		s.freed = nil
+		s.busy = true
 		var dirty []*segment
 		for _, g := range s.live {
 			if g.dirty {

@@ -209,7 +209,8 @@ func (s *Store) free(p Pos) {
 	if g == nil {
 		return
 	}
-	if g.live--; g.live == 0 && g != s.active {
+	g.live--
+	if g.live == 0 && g != s.active {
 		s.retire(g)
 	}
 }
@@ -240,7 +241,8 @@ func (s *Store) Copy(w io.Writer, p Pos, buf []byte) error {
 			return fmt.Errorf("read a group: %w: %w", ErrDamaged, err)
 		}
 		sum = crc32.Update(sum, tab, buf[:n])
-		if at += n; at == p.Size && sum != p.Sum {
+		at += n
+		if at == p.Size && sum != p.Sum {
 			return fmt.Errorf("a group in %s at byte %d: %w", s.name(p.Segment), p.Offset, ErrDamaged)
 		}
 		if _, err := w.Write(buf[:n]); err != nil {

@@ -230,7 +230,8 @@ func (w *writer) server(i int, server map[string]setting) error {
 			}
 		case "timeout":
 			var d string
-			if d, err = s.seconds(); err == nil && i == 0 {
+			d, err = s.seconds()
+			if err == nil && i == 0 {
 				err = w.give("request-timeout", d, s.from)
 			}
 		case "num_requests_for_eval":

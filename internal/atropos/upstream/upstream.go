@@ -82,7 +82,8 @@ func (r *reader) args(args []string) error {
 		switch {
 		case into != nil:
 			if !has {
-				if value, has = next(args, i); has {
+				value, has = next(args, i)
+				if has {
 					i++
 				}
 			}

@@ -55,14 +55,27 @@ func TestTranslate(t *testing.T) {
 	}{
 		{name: "hermes' own stay", in: "procedural --group-size 4 -c native.yaml -- x", want: "procedural --group-size 4 -c native.yaml -- x"},
 		{name: "a file that is not there", in: "e --config gone.yaml", want: "e --config gone.yaml"},
-		{name: "flags", in: "e --env.group_size 8 --env.total_steps=-1 --slurm False --testing false --env.include_messages", want: "e --group-size=8 --send-messages=true --total-steps=0"},
+		{
+			name: "flags",
+			in:   "e --env.group_size 8 --env.total_steps=-1 --slurm False --testing false --env.include_messages",
+			want: "e --group-size=8 --send-messages=true --total-steps=0",
+		},
 		{name: "a negative number is a value", in: "--env.max_batches_offpolicy -1 e", want: "e --max-batches-offpolicy=-1"},
 		{name: "None is nothing", in: "e --env.wandb_name None --env.use_wandb false", want: "e"},
 		{name: "unknown keys are the environment's", in: "e --env.max_level 3", want: "e --set=max-level=3"},
 		{name: "an embedded tokenizer", in: "e --env.tokenizer_name builtin:words", want: "e --tokenizer=builtin:words"},
 		{name: "testing", in: "--testing e", want: "e --model=scripted --exact=true --wire=sglang"},
-		{name: "a server", in: "e --openai.base_url http://x/v1 --openai.server_type sglang --openai.model_name m", want: "e --base-url=http://x/v1 --model=m --exact=true --wire=sglang"},
-		{name: "a flag over the file", in: "e --config one.yaml --openai.model_name z", want: "e --base-url=http://a/v1 --model=z --exact=true --wire=vllm", notes: "openai[0].api_key is not read"},
+		{
+			name: "a server",
+			in:   "e --openai.base_url http://x/v1 --openai.server_type sglang --openai.model_name m",
+			want: "e --base-url=http://x/v1 --model=m --exact=true --wire=sglang",
+		},
+		{
+			name:  "a flag over the file",
+			in:    "e --config one.yaml --openai.model_name z",
+			want:  "e --base-url=http://a/v1 --model=z --exact=true --wire=vllm",
+			notes: "openai[0].api_key is not read",
+		},
 		{name: "workers are groups", in: "e --group-size 3 --env.max_num_workers 5", want: "e --group-size 3 --concurrency=15"},
 		{name: "a whole file", in: "e --env.group_size=4 --config atropos.yaml", notes: "batch_size has no effect;W&B;health_check has no effect",
 			want: "e --toolsets=terminal,file --equal-scores=send --eval-handling=LIMIT_TRAIN --extra-body={\"top_k\":3} --group-size=4 --max-batches-offpolicy=3 --concurrency=64 --max-tokens=4096 --max-token-length=4096 " +

@@ -222,7 +222,8 @@ func (h *Hub) batch(w http.ResponseWriter, r *http.Request, body []byte) {
 }
 
 func (h *Hub) put(w http.ResponseWriter, name string, body []byte) {
-	if h.puts++; h.puts <= h.FailPut {
+	h.puts++
+	if h.puts <= h.FailPut {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}

@@ -45,16 +45,32 @@ func TestGroupsAreScoredTogether(t *testing.T) {
 	h := build.Host{Env: func(string) string { return "" }, Section: func(name string) configs.Section { return configs.Section{Name: name} },
 		Out: io.Discard, Err: io.Discard, Drain: make(chan struct{}), Handler: func(io.Writer) slog.Handler { return slog.DiscardHandler },
 		Backends: build.Backends(nil), Tools: box.Builtin(), Envs: []envs.Kind{kind}}
-	env, err := build.Environment(t.Context(), h, settings.EnvFlags{Name: "ranked", Split: "train", Set: []string{"generators=[chain_sum, base_conversion, countdown]"}})
+	env, err := build.Environment(t.Context(), h, settings.EnvFlags{
+		Name:  "ranked",
+		Split: "train",
+		Set:   []string{"generators=[chain_sum, base_conversion, countdown]"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	var b settings.Batch
-	b.Model, b.PromptCache, b.Server, b.Affinity, b.RequestRetries = "oracle", "auto", "auto", "rollout", 1
+	b.Model = "oracle"
+	b.PromptCache = "auto"
+	b.Server = "auto"
+	b.Affinity = "rollout"
+	b.RequestRetries = 1
 	b.Backend, b.MissingTools = "local", "fail"
 	b.Limit, b.BadRows = 3, "fail"
-	b.Out, b.Rollouts, b.Concurrency, b.MaxTurns, b.Accept, b.Faults, b.Keep, b.Progress, b.FailOnError = dir, 2, 4, 10, "all", "resample", "failed", "none", "0"
+	b.Out = dir
+	b.Rollouts = 2
+	b.Concurrency = 4
+	b.MaxTurns = 10
+	b.Accept = "all"
+	b.Faults = "resample"
+	b.Keep = "failed"
+	b.Progress = "none"
+	b.FailOnError = "0"
 	books, groups, err := batch.Process(t.Context(), h, rollouts.Request{Batch: b, Env: env})
 	if err != nil {
 		t.Fatal(err)

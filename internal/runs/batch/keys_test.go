@@ -74,9 +74,26 @@ func rollTo(t *testing.T, said io.Writer, change func(*settings.Batch)) (stats.S
 		t.Fatal(err)
 	}
 	b := settings.Batch{Datasets: []string{data}}
-	b.Backend, b.Toolsets, b.MissingTools, b.Server, b.Affinity, b.RequestRetries = "local", []string{"todo"}, "fail", "auto", "rollout", 0
-	b.Out, b.Rollouts, b.Concurrency, b.Faults, b.Accept, b.Format, b.FailOnError, b.Progress, b.Keep, b.BadRows = dir, 1, 2, "show", "all", []string{"messages"}, "1", "none", "none", "fail"
-	b.APIKeyEnv, b.MaxTurns, b.ResultChars, b.TurnChars = []string{"RUN_KEY"}, 4, 1000, 1000
+	b.Backend = "local"
+	b.Toolsets = []string{"todo"}
+	b.MissingTools = "fail"
+	b.Server = "auto"
+	b.Affinity = "rollout"
+	b.RequestRetries = 0
+	b.Out = dir
+	b.Rollouts = 1
+	b.Concurrency = 2
+	b.Faults = "show"
+	b.Accept = "all"
+	b.Format = []string{"messages"}
+	b.FailOnError = "1"
+	b.Progress = "none"
+	b.Keep = "none"
+	b.BadRows = "fail"
+	b.APIKeyEnv = []string{"RUN_KEY"}
+	b.MaxTurns = 4
+	b.ResultChars = 1000
+	b.TurnChars = 1000
 	change(&b)
 	env := map[string]string{"RUN_KEY": "run", "OTHER_KEY": "other", "JUDGE_KEY": "judge"}
 	return batch.Run(t.Context(), build.Host{Env: func(n string) string { return env[n] }, Section: func(string) configs.Section { return configs.Section{} },
@@ -118,7 +135,9 @@ func TestKeyOfTheSameServer(t *testing.T) {
 	one := serve(t, fakellm.Options{Models: []string{"main", "wise"}, Key: "run", Scripts: []fakellm.Script{{Match: "fair judge", Turns: verdict}}})
 	for _, at := range []string{"", "@" + one.url} {
 		books, err := roll(t, func(b *settings.Batch) {
-			b.Model, b.BaseURL, b.ModelRole = "main", []string{one.url}, []string{"judge=wise" + at}
+			b.Model = "main"
+			b.BaseURL = []string{one.url}
+			b.ModelRole = []string{"judge=wise" + at}
 		})
 		if err != nil || books.Scored != 2 {
 			t.Errorf("judge%s: %+v, %v", at, books, err)
@@ -129,7 +148,9 @@ func TestKeyOfTheSameServer(t *testing.T) {
 	}
 	other := serve(t, fakellm.Options{Models: []string{"main"}})
 	_, err := roll(t, func(b *settings.Batch) {
-		b.Model, b.BaseURL, b.APIKeyEnv = "main", []string{one.url, other.url}, []string{host(one.url) + "=RUN_KEY"}
+		b.Model = "main"
+		b.BaseURL = []string{one.url, other.url}
+		b.APIKeyEnv = []string{host(one.url) + "=RUN_KEY"}
 	})
 	if err == nil || !strings.Contains(err.Error(), "other hosts too") || other.keys() != "" {
 		t.Errorf("a key bound to one of two hosts: %v, shown %q", err, other.keys())
@@ -150,7 +171,10 @@ func TestFallbackIsChargedAtItsOwnPrice(t *testing.T) {
 		broken := serve(t, fakellm.Options{Models: []string{"main"}, Faults: map[string]float64{"500": 1}})
 		second := serve(t, fakellm.Options{Models: []string{"second"}})
 		books, err := roll(t, func(b *settings.Batch) {
-			b.Model, b.BaseURL, b.Fallback, b.Price = "main", []string{broken.url}, []string{"second@" + second.url}, tt.price
+			b.Model = "main"
+			b.BaseURL = []string{broken.url}
+			b.Fallback = []string{"second@" + second.url}
+			b.Price = tt.price
 		})
 		if err != nil || books.Accepted != 2 || (books.CostUSD != nil) != tt.known {
 			t.Errorf("%v: %+v, %v", tt.price, books, err)
@@ -162,7 +186,11 @@ func TestFallbackIsChargedAtItsOwnPrice(t *testing.T) {
 	}
 	for _, bad := range [][]string{{"1,2", "3,4"}, {"m=1"}, {"=x"}, {"1,2", "main=3,4"}} {
 		main := serve(t, fakellm.Options{Models: []string{"main"}})
-		if _, err := roll(t, func(b *settings.Batch) { b.Model, b.BaseURL, b.Price = "main", []string{main.url}, bad }); err == nil || !strings.Contains(err.Error(), "--price") {
+		if _, err := roll(t, func(b *settings.Batch) {
+			b.Model = "main"
+			b.BaseURL = []string{main.url}
+			b.Price = bad
+		}); err == nil || !strings.Contains(err.Error(), "--price") {
 			t.Errorf("--price %q: %v", bad, err)
 		}
 	}

@@ -93,7 +93,8 @@ func postStream(ctx context.Context, c *http.Client, url string, body []byte) er
 		if !ok {
 			continue
 		}
-		if done = string(data) == "[DONE]"; done {
+		done = string(data) == "[DONE]"
+		if done {
 			continue
 		}
 		var piece struct {

@@ -143,7 +143,9 @@ func (b Bench) Run(ctx context.Context) (Figures, error) {
 		}
 		floors = append(floors, float64((processor()-cpu).Nanoseconds())/1e3/turns)
 	}
-	f.CPUPerTurn, f.Floor, f.Seconds = median(engines), median(floors), median(walls)
+	f.CPUPerTurn = median(engines)
+	f.Floor = median(floors)
+	f.Seconds = median(walls)
 	f.CPUEach, f.PerSecond = f.CPUPerTurn*float64(b.Turns)/1e3, turns/f.Seconds
 	if b.Latency > 0 {
 		waves := (b.Rollouts + b.InFlight - 1) / b.InFlight

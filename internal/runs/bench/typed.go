@@ -124,7 +124,8 @@ func (b Bench) typedRound(ctx context.Context, dir string, args []string) (r typ
 
 // typedFloor measures what the command is compared with.
 func (b Bench) typedFloor(ctx context.Context, r *typedRound) (err error) {
-	if r.limit, r.floor, err = b.bare(ctx, r.request); err != nil {
+	r.limit, r.floor, err = b.bare(ctx, r.request)
+	if err != nil {
 		return fmt.Errorf("bare requests: %w", err)
 	}
 	if b.Shape != "agentic" {

@@ -57,7 +57,8 @@ var errTurn = errors.New("interrupted by the user")
 func Run(ctx context.Context, h build.Host, c settings.Chat) error {
 	r := &conversation{flags: c.ChatFlags, all: c.Yes, host: h, log: h.Logger()}
 	var err error
-	if r.parts, err = c.Parts(); err != nil {
+	r.parts, err = c.Parts()
+	if err != nil {
 		return exit.Usage(err)
 	}
 	defer r.closed.Log(r.log)
@@ -98,15 +99,18 @@ func (r *conversation) check(context.Context) error {
 
 // open makes the parts. Toolsets that cannot be served are left out, with the reason.
 func (r *conversation) open(ctx context.Context) (err error) {
-	if r.model, err = build.OpenModel(ctx, r.host, r.parts); err != nil {
+	r.model, err = build.OpenModel(ctx, r.host, r.parts)
+	if err != nil {
 		return err
 	}
 	r.closed.Add(r.model.Close)
-	if r.boxes, err = build.OpenBoxes(ctx, r.host, r.parts); err != nil {
+	r.boxes, err = build.OpenBoxes(ctx, r.host, r.parts)
+	if err != nil {
 		return err
 	}
 	r.closed.Add(r.boxes.Close)
-	if r.tools, err = build.ChooseTools(r.host, r.parts); err != nil {
+	r.tools, err = build.ChooseTools(r.host, r.parts)
+	if err != nil {
 		return err
 	}
 	if err := r.tools.Fit(ctx, r.boxes.Backend, r.flags.Image); err != nil {
@@ -131,7 +135,9 @@ func (r *conversation) openLoop(context.Context) error {
 	}
 	r.closed.Add(func() error { return grace(set.Close) })
 	o := r.parts.Options()
-	o.Key, o.Attempt, o.Notes = key, 1, func(text string) { r.screen.say("%s", text) }
+	o.Key = key
+	o.Attempt = 1
+	o.Notes = func(text string) { r.screen.say("%s", text) }
 	s, err := r.model.Policy.Open(set.Specs(), o)
 	if err != nil {
 		return err

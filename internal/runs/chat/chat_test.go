@@ -150,7 +150,8 @@ func TestChatInterrupted(t *testing.T) {
 // the next message.
 func TestChatApproval(t *testing.T) {
 	const question = "Allow it?"
-	k := converse(t, true, settings.ChatFlags{Toolsets: []string{"terminal"}}, command("echo first"), command("echo sec\u202eond"), command("echo third"), command("echo fourth"),
+	k := converse(t, true, settings.ChatFlags{Toolsets: []string{"terminal"}}, command("echo first"), command("echo sec\u202eond"), command("echo third"),
+		command("echo fourth"),
 		fakellm.Turn{Content: "end: \x1b[2J{{last_result}}"}, fakellm.Turn{Content: "one more"})
 	k.say("begin")
 	for i, answer := range []string{"n", "tell me why", "y", "always"} {

@@ -94,7 +94,8 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 	}
 	if m.ModelFiles != "" {
 		var err error
-		if files, err = modelfiles.Open(ctx, m.ModelFiles, m.Hub); err != nil {
+		files, err = modelfiles.Open(ctx, m.ModelFiles, m.Hub)
+		if err != nil {
 			return fmt.Errorf("--model-files: %w", err)
 		}
 		say("model files: %s in %s", m.ModelFiles, files.Dir)
@@ -117,7 +118,8 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 	if err != nil {
 		return fmt.Errorf("template %s: %w", m.templateName(), err)
 	}
-	if o.Template, err = jinja.Parse(source, jinja.Options{}); err != nil {
+	o.Template, err = jinja.Parse(source, jinja.Options{})
+	if err != nil {
 		return fmt.Errorf("template %s: %w", m.templateName(), err)
 	}
 	said := traits.Lines()

@@ -253,7 +253,8 @@ func (s *summarizer) Summarize(ctx context.Context, r compress.Request) (string,
 	chars := 0
 	for try := 1; try <= s.tries && within.Err() == nil; try++ {
 		var text string
-		if text, err = s.ask(within, r, chars, try); err == nil {
+		text, err = s.ask(within, r, chars, try)
+		if err == nil {
 			s.answered.Store(true)
 			s.failed.Store(0)
 			return text, nil

@@ -121,7 +121,9 @@ func (e *Eval) matrix(ctx context.Context, dir string, cells []settings.Batch) e
 // resolve finds out what is asked and by what it is judged.
 func (e *Eval) resolve(ctx context.Context, h build.Host) error {
 	ev := &e.suite
-	name, split, set := e.Env, e.Split, e.Set
+	name := e.Env
+	split := e.Split
+	set := e.Set
 	if s := e.Suite; s != nil {
 		ev.Name = s.Name
 		e.Datasets = s.Dataset

@@ -26,7 +26,10 @@ func TestStoredSamplesAreJudgedOnce(t *testing.T) {
 	dir := stored(t, 5, func(row, sample int) bool { return row == 4 && sample == 3 }) // 20 samples, one failed by our fault
 	var asked atomic.Int64
 	judge := func(answer string) string {
-		s, err := fakellm.New(fakellm.Options{Models: []string{"wise"}, Scripts: []fakellm.Script{{Match: "strict and fair judge", Turns: []fakellm.Turn{{Content: answer, Repeat: true}}}}})
+		s, err := fakellm.New(fakellm.Options{
+			Models:  []string{"wise"},
+			Scripts: []fakellm.Script{{Match: "strict and fair judge", Turns: []fakellm.Turn{{Content: answer, Repeat: true}}}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +66,8 @@ func TestStoredSamplesAreJudgedOnce(t *testing.T) {
 		t.Fatalf("with a small budget: exit code %d, asked %d times", code, first)
 	}
 	r, code, rest := score(wise, 0)
-	if code != 0 || r.Scored != 19 || r.Kept != 1 || r.Errors != 0 || len(r.Judges) != 1 || r.Judges[0].Asked != 19 || r.Report.Metrics["reward"].Value != 0.25 {
+	if code != 0 || r.Scored != 19 || r.Kept != 1 || r.Errors != 0 || len(r.Judges) != 1 || r.Judges[0].Asked != 19 ||
+		r.Report.Metrics["reward"].Value != 0.25 {
 		t.Fatalf("exit code %d, %+v", code, r)
 	}
 	if first+rest < 19 || first+rest > 19+4 { // answers under way when the budget was spent may be lost
@@ -98,7 +102,10 @@ func TestStoredSamplesAreJudgedOnce(t *testing.T) {
 // are asked at once as --concurrency says.
 func TestJudgesSlide(t *testing.T) {
 	dir := stored(t, 80, func(int, int) bool { return false }) // 320 samples
-	s, err := fakellm.New(fakellm.Options{Models: []string{"wise"}, Scripts: []fakellm.Script{{Match: "strict and fair judge", Turns: []fakellm.Turn{{Content: `{"reason": "so so", "score": 0.25}`, Repeat: true}}}}})
+	s, err := fakellm.New(fakellm.Options{
+		Models:  []string{"wise"},
+		Scripts: []fakellm.Script{{Match: "strict and fair judge", Turns: []fakellm.Turn{{Content: `{"reason": "so so", "score": 0.25}`, Repeat: true}}}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +143,12 @@ func TestJudgesSlide(t *testing.T) {
 	t.Cleanup(web.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	r, err := eval.Rescore(ctx, quiet(), settings.Rescore{Grader: "{kind: rubric, rubric: Be right.}", Scores: "judged", JudgeFlags: settings.JudgeFlags{Concurrency: atOnce,
-		RoleFlags: settings.RoleFlags{ModelRole: []string{"judge=wise@" + web.URL + "/v1"}}}}, dir)
+	r, err := eval.Rescore(ctx, quiet(), settings.Rescore{
+		Grader: "{kind: rubric, rubric: Be right.}",
+		Scores: "judged",
+		JudgeFlags: settings.JudgeFlags{Concurrency: atOnce,
+			RoleFlags: settings.RoleFlags{ModelRole: []string{"judge=wise@" + web.URL + "/v1"}}},
+	}, dir)
 	if err != nil || r.Scored != 320 {
 		t.Fatalf("%d scored, %d answered beside the first: %v", r.Scored, answered.Load(), err)
 	}

@@ -57,8 +57,15 @@ func stored(tb testing.TB, n int, failing func(row, sample int) bool) (dir strin
 	if err := errors.Join(err, d.Close()); err != nil {
 		tb.Fatal(err)
 	}
-	m := rundir.Manifest{Identity: rundir.Fields{{Name: "env", Value: "rows"}, {Name: "model", Value: "m"}, {Name: "seed", Value: "0"}, {Name: "grader", Value: "number"}, {Name: "suite", Value: "rows"}},
-		Extent: rundir.Extent{Dataset: print, Rollouts: rollouts, Planned: int64(n * rollouts)}, Books: rundir.Books{Mode: "eval"}}
+	m := rundir.Manifest{
+		Identity: rundir.Fields{{Name: "env", Value: "rows"},
+			{Name: "model", Value: "m"},
+			{Name: "seed", Value: "0"},
+			{Name: "grader", Value: "number"},
+			{Name: "suite", Value: "rows"}},
+		Extent: rundir.Extent{Dataset: print, Rollouts: rollouts, Planned: int64(n * rollouts)},
+		Books:  rundir.Books{Mode: "eval"},
+	}
 	if err := m.Config.Encode(map[string]string{"dataset": file}); err != nil {
 		tb.Fatal(err)
 	}
@@ -89,21 +96,28 @@ func stored(tb testing.TB, n int, failing func(row, sample int) bool) (dir strin
 func arithmetic(row, sample int, failed bool) *trajectory.Record {
 	id := fmt.Sprint("row-", row)
 	r := &trajectory.Record{Key: trajectory.NewKey(id, 0, 0, sample), Group: id, Row: id, PromptIndex: int64(row), Sample: sample, Attempt: 1,
-		Outcome: trajectory.Answered, Stop: trajectory.Stop{Reason: trajectory.StopAnswer}, Model: "m", Seconds: 1.5, Usage: trajectory.Usage{Prompt: 60, Completion: 40}}
+		Outcome: trajectory.Answered, Stop: trajectory.Stop{Reason: trajectory.StopAnswer}, Model: "m", Seconds: 1.5, Usage: trajectory.Usage{
+			Prompt:     60,
+			Completion: 40,
+		}}
 	said := 2 * row
 	if (row+sample)%3 == 0 {
 		said++
 	}
 	t := trajectory.New(trajectory.ModeText, nil)
-	if _, err := t.Commit(trajectory.Turn{Given: []trajectory.Delta{{Message: trajectory.Text(trajectory.User, fmt.Sprintf("What is %d + %d? Answer with a number.", row, row))}},
+	if _, err := t.Commit(trajectory.Turn{
+		Given:   []trajectory.Delta{{Message: trajectory.Text(trajectory.User, fmt.Sprintf("What is %d + %d? Answer with a number.", row, row))}},
 		Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, fmt.Sprintf("%s The sum is\n#### %d", strings.Repeat("We think about it for a while. ", 20), said))},
-		Finish:  trajectory.FinishStop}); err != nil {
+		Finish:  trajectory.FinishStop,
+	}); err != nil {
 		panic(err)
 	}
 	t.Finish(nil)
 	r.Trace = t
 	if failed {
-		r.Outcome, r.Cause, r.Reason = trajectory.Provider, "limited", "429"
+		r.Outcome = trajectory.Provider
+		r.Cause = "limited"
+		r.Reason = "429"
 		return r
 	}
 	r.Score = &trajectory.Score{Detail: "as it was"}

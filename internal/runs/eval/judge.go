@@ -50,7 +50,8 @@ func openJudges(ctx context.Context, h build.Host, f settings.JudgeFlags, file s
 	if err != nil {
 		return nil, err
 	}
-	if j.model, err = build.NewModel(h, parts); err != nil {
+	j.model, err = build.NewModel(h, parts)
+	if err != nil {
 		return nil, err
 	}
 	asked, err := build.OpenRoles(ctx, j.model, roles)
@@ -62,7 +63,8 @@ func openJudges(ctx context.Context, h build.Host, f settings.JudgeFlags, file s
 		j.all[name] = asked.Policy(role)
 	}
 	if len(j.all) > 0 {
-		if j.tape, err = openAnswers(file); err != nil {
+		j.tape, err = openAnswers(file)
+		if err != nil {
 			return nil, errors.Join(err, j.model.Close())
 		}
 	}

@@ -24,7 +24,8 @@ func (s *rescoring) open(ctx context.Context) error {
 		return err
 	}
 	id := func(name string) string { v, _ := m.Identity.Get(name); return v }
-	if s.seed, err = strconv.ParseInt(id("seed"), 10, 64); err != nil {
+	s.seed, err = strconv.ParseInt(id("seed"), 10, 64)
+	if err != nil {
 		return fmt.Errorf("run.yaml: seed %q: %w", id("seed"), err)
 	}
 	f := settings.RowFlags{PromptKey: config["prompt-key"], Shuffle: config["shuffle"] == "true", Limit: m.Extent.Limit, Map: settings.List(config["map"]), Shard: m.Extent.Shard}
@@ -71,7 +72,8 @@ func (s *rescoring) openEnv(ctx context.Context, name string, config map[string]
 		split = config["split"]
 	}
 	var err error
-	if s.chosen, err = build.OpenEnv(ctx, name, envs.Split(split), append(set, s.Set...), s.host.Section("envs"), s.host.Envs); err != nil {
+	s.chosen, err = build.OpenEnv(ctx, name, envs.Split(split), append(set, s.Set...), s.host.Section("envs"), s.host.Envs)
+	if err != nil {
 		return err
 	}
 	if id, _ := s.run.Manifest.Identity.Get("env"); id != s.chosen.Identity() {

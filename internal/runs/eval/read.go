@@ -64,7 +64,8 @@ func decoded(ctx context.Context, j *journal.Journal) iter.Seq[read] {
 			if e.Kind != journal.KindAttempt && (e.Kind != journal.KindFinal || !e.Current) {
 				continue
 			}
-			if e, err = e.Keep(); err != nil {
+			e, err = e.Keep()
+			if err != nil {
 				yield(read{err: err})
 				return
 			}
@@ -117,7 +118,10 @@ func sampleOf(r *trajectory.Record) report.Sample {
 
 // scored lays a score over a sample; nil: it has none.
 func scored(s report.Sample, by *trajectory.Score) report.Sample {
-	s.Reward, s.Wanted, s.Answer, s.Parts = nil, 0, "", nil
+	s.Reward = nil
+	s.Wanted = 0
+	s.Answer = ""
+	s.Parts = nil
 	if by != nil {
 		s.Reward, s.Wanted = &by.Reward, int(by.Metrics["calls_wanted"])
 		s.Answer, s.Parts, s.Why = by.Answer, by.Parts, cmp.Or(by.Detail, s.Why)

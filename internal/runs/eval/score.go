@@ -111,7 +111,8 @@ func Rescore(ctx context.Context, h build.Host, o settings.Rescore, dir string) 
 	if err := os.MkdirAll(filepath.Join(dir, "scores"), 0o700); err != nil {
 		return Rescored{}, exit.Ours(err)
 	}
-	if s.judges, err = openJudges(ctx, h, o.JudgeFlags, filepath.Join(dir, "scores", o.Scores+".judge.jsonl")); err != nil {
+	s.judges, err = openJudges(ctx, h, o.JudgeFlags, filepath.Join(dir, "scores", o.Scores+".judge.jsonl"))
+	if err != nil {
 		return Rescored{}, exit.Usage(err)
 	}
 	defer func() {
@@ -142,7 +143,8 @@ func Rescore(ctx context.Context, h build.Host, o settings.Rescore, dir string) 
 	if err != nil {
 		return out, err
 	}
-	if out.Report, err = s.report(ctx); err != nil {
+	out.Report, err = s.report(ctx)
+	if err != nil {
 		return out, err
 	}
 	switch {

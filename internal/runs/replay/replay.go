@@ -97,7 +97,8 @@ func policyOf(ctx context.Context, r *runs.Run, models hfhub.Options) (p offline
 		return p, o, 0, err
 	}
 	p.close = w.Close
-	if p.Policy, err = chain(w, opt, f.text("model"), settings.List(config["fallback"])); err != nil {
+	p.Policy, err = chain(w, opt, f.text("model"), settings.List(config["fallback"]))
+	if err != nil {
 		w.Close()
 	}
 	return p, o, seed, err
@@ -154,7 +155,8 @@ func chain(w *wire.Client, o chat.Options, model string, fallbacks []string) (po
 	var all []policy.Policy
 	for _, name := range append([]string{model}, fallbacks...) {
 		var err error
-		if o.Model, _, err = policy.SplitModel(name); err != nil {
+		o.Model, _, err = policy.SplitModel(name)
+		if err != nil {
 			return nil, err
 		}
 		p, err := chat.New(w, o)

@@ -28,7 +28,8 @@ func (r *Run) openData(ctx context.Context) error {
 		return err
 	}
 	r.closers.Add(r.Data.Close)
-	if r.Report, err = r.Data.Validate(ctx); err != nil {
+	r.Report, err = r.Data.Validate(ctx)
+	if err != nil {
 		return err
 	}
 	if err := r.Report.Err(datasets.BadRows(r.BadRows)); err != nil {

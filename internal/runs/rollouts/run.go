@@ -94,7 +94,8 @@ func (r *Run) resolve(context.Context) (err error) {
 	if r.Env != nil {
 		tasks.Env = r.Env.Name
 	}
-	if r.Job, err = r.Request.Batch.Resolve(tasks); err != nil {
+	r.Job, err = r.Request.Batch.Resolve(tasks)
+	if err != nil {
 		return err
 	}
 	if _, err := build.WandbServer(r.Host, r.WandbFlags); err != nil {
@@ -112,18 +113,21 @@ func (r *Run) resolve(context.Context) (err error) {
 }
 
 func (r *Run) openModel(ctx context.Context) (err error) {
-	if r.Model, err = build.OpenModel(ctx, r.Host, r.Parts); err != nil {
+	r.Model, err = build.OpenModel(ctx, r.Host, r.Parts)
+	if err != nil {
 		return err
 	}
 	r.closers.Add(r.Model.Close)
-	if r.Roles, err = build.OpenRoles(ctx, r.Model, r.Job.Roles); err != nil {
+	r.Roles, err = build.OpenRoles(ctx, r.Model, r.Job.Roles)
+	if err != nil {
 		return err
 	}
 	return r.checkJudge(ctx)
 }
 
 func (r *Run) openBoxes(ctx context.Context) (err error) {
-	if r.Boxes, err = build.OpenBoxes(ctx, r.Host, r.Parts); err == nil {
+	r.Boxes, err = build.OpenBoxes(ctx, r.Host, r.Parts)
+	if err == nil {
 		r.closers.Add(r.Boxes.Close)
 	}
 	return err
@@ -132,10 +136,12 @@ func (r *Run) openBoxes(ctx context.Context) (err error) {
 // openTools resolves toolsets and distribution, asks every tool whether it is ready, and
 // fits them to a box of the run-wide image.
 func (r *Run) openTools(ctx context.Context) (err error) {
-	if r.Tools, err = build.ChooseTools(r.Host, r.Parts); err != nil {
+	r.Tools, err = build.ChooseTools(r.Host, r.Parts)
+	if err != nil {
 		return err
 	}
-	if r.Tools.Sets, err = r.rowToolsets(ctx, r.Tools.Sets); err != nil {
+	r.Tools.Sets, err = r.rowToolsets(ctx, r.Tools.Sets)
+	if err != nil {
 		return err
 	}
 	if err := r.rowNetworks(ctx); err != nil {

@@ -95,7 +95,8 @@ func (r *server) roll(ctx context.Context) (t loop.Totals, s stats.Statistics, e
 	if err != nil {
 		return t, s, exit.Ours(err)
 	}
-	if s, err = r.books(context.WithoutCancel(ctx), dir); err != nil {
+	s, err = r.books(context.WithoutCancel(ctx), dir)
+	if err != nil {
 		return t, s, exit.Ours(err)
 	}
 	return t, s, first.Verdict(sum, s)

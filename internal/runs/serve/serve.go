@@ -81,7 +81,8 @@ func (r *server) check(context.Context) error {
 	}
 	var err error
 	if r.Shard != "" {
-		if r.shard, err = datasets.ParseShard(r.Shard); err != nil {
+		r.shard, err = datasets.ParseShard(r.Shard)
+		if err != nil {
 			return err
 		}
 	}
@@ -92,7 +93,8 @@ func (r *server) check(context.Context) error {
 			return fmt.Errorf("--api-token-env %s: the variable is not set", r.APITokenEnv)
 		}
 	}
-	if r.client, err = client.New(r.API, o); err != nil {
+	r.client, err = client.New(r.API, o)
+	if err != nil {
 		return fmt.Errorf("--api: %w", err)
 	}
 	if r.EnvName != "" && len(r.Envs) > 1 {

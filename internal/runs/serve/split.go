@@ -39,7 +39,9 @@ func (e *evalSplit) figures(ctx context.Context) (_ map[string]float64, err erro
 	defer func() { err = errors.Join(err, data.Close()) }()
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	sums, counts, failed := map[string]grades.Total{}, map[string]float64{}, 0.0
+	sums := map[string]grades.Total{}
+	counts := map[string]float64{}
+	failed := 0.0
 	places := make(chan struct{}, e.atOnce)
 	for row, rerr := range e.of.Rows(ctx, data) {
 		if rerr != nil {

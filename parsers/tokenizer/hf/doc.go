@@ -1,6 +1,6 @@
 // Package hf is Hugging Face's own tokenizer library behind the interface of
 // [tokenizer.Tokenizer]: for components that the pure Go reader refuses (WordPiece,
-// Unigram), and as its oracle. It is the only cgo of hermes and stands behind the build tag
+// Unigram), and as its oracle. It is the only cgo of hermes and follows the build tag
 // hftokenizers:
 //
 //	make tokenizers

@@ -77,10 +77,12 @@ func FromJSON(raw []byte) (tokenizer.Tokenizer, error) {
 	if err := l.vocabulary(file); err != nil {
 		return nil, fmt.Errorf("%w: %w", tokenizer.ErrMalformed, err)
 	}
-	if l.special, err = tokenizers.FromBytes(clean); err != nil {
+	l.special, err = tokenizers.FromBytes(clean)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", tokenizer.ErrMalformed, err)
 	}
-	if l.plain, err = tokenizers.FromBytes(clean, tokenizers.WithEncodeSpecialTokens()); err != nil {
+	l.plain, err = tokenizers.FromBytes(clean, tokenizers.WithEncodeSpecialTokens())
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", tokenizer.ErrMalformed, err)
 	}
 	for _, t := range []*tokenizers.Tokenizer{l.special, l.plain} {

@@ -34,8 +34,11 @@ func file(t testing.TB, pattern string) []byte {
 	raw, err := json.Marshal(obj{"version": "1.0", "added_tokens": []obj{{"id": len(vocab), "content": "<|end|>", "special": true, "normalized": false,
 		"single_word": false, "lstrip": false, "rstrip": false}},
 		"truncation": obj{"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0},
-		"pre_tokenizer": obj{"type": "Sequence", "pretokenizers": []obj{{"type": "Split", "pattern": obj{"Regex": pattern}, "behavior": "Isolated", "invert": false},
-			{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}}},
+		"pre_tokenizer": obj{
+			"type": "Sequence",
+			"pretokenizers": []obj{{"type": "Split", "pattern": obj{"Regex": pattern}, "behavior": "Isolated", "invert": false},
+				{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}},
+		},
 		"decoder": obj{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
 		"model":   obj{"type": "BPE", "vocab": vocab, "merges": merges}})
 	if err != nil {

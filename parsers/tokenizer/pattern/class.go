@@ -4,7 +4,8 @@ import "strings"
 
 // class reads [...] with ranges, escapes, nested classes, && and POSIX names.
 func (p *parser) class() (ranges, error) {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		return nil, p.fail("more than %d nested classes", maxDepth)
 	}
 	defer func() { p.depth-- }()
@@ -18,7 +19,8 @@ func (p *parser) class() (ranges, error) {
 			return nil, p.fail("missing ]")
 		case p.peek("]") && !first:
 			p.at++
-			if part = normal(part); both {
+			part = normal(part)
+			if both {
 				part = all.and(part)
 			}
 			if neg {
@@ -26,7 +28,8 @@ func (p *parser) class() (ranges, error) {
 			}
 			return part, nil
 		case p.take("&&"):
-			if part = normal(part); both {
+			part = normal(part)
+			if both {
 				part = all.and(part)
 			}
 			all, part, both = part, nil, true
@@ -85,7 +88,8 @@ func (p *parser) item() (ranges, error) {
 		}
 		lo = ranges{{lo[0][0], hi[0][0]}}
 	}
-	if p.fold = fold; single(lo) || len(lo) == 1 && lo[0][1]-lo[0][0] < 1<<12 {
+	p.fold = fold
+	if single(lo) || len(lo) == 1 && lo[0][1]-lo[0][0] < 1<<12 {
 		return p.folded(lo), nil
 	}
 	return lo, nil

@@ -48,7 +48,8 @@ func (c *compiler) set(r ranges) *set {
 
 // build compiles t so that it goes on to next.
 func (c *compiler) build(t *tree, next *node) *node {
-	if c.nodes++; c.nodes > maxNodes || len(c.sets) > maxSets {
+	c.nodes++
+	if c.nodes > maxNodes || len(c.sets) > maxSets {
 		return next
 	}
 	switch t.kind {
@@ -145,7 +146,8 @@ func (c *compiler) dispatch(n *node) {
 // firsts returns the code points that a match of n can begin with; nil if it can be empty
 // or is not known.
 func (c *compiler) firsts(n *node, depth int) ranges {
-	if c.work++; depth > 40 || c.work > maxWork {
+	c.work++
+	if depth > 40 || c.work > maxWork {
 		return nil
 	}
 	switch n.op {

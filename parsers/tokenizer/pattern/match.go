@@ -16,7 +16,8 @@ type matcher struct {
 
 // match returns where the match of n that begins at i ends, or -1.
 func (m *matcher) match(n *node, i int) int {
-	if m.frames++; m.frames > maxFrames {
+	m.frames++
+	if m.frames > maxFrames {
 		m.budget = -1
 	}
 	e := m.walk(n, i)
@@ -26,7 +27,8 @@ func (m *matcher) match(n *node, i int) int {
 
 func (m *matcher) walk(n *node, i int) int {
 	for {
-		if m.budget--; m.budget < 0 {
+		m.budget--
+		if m.budget < 0 {
 			return -1
 		}
 		switch n.op {
@@ -52,7 +54,8 @@ func (m *matcher) walk(n *node, i int) int {
 				return -1
 			}
 		case opAtomic:
-			if i = m.match(n.sub, i); i < 0 {
+			i = m.match(n.sub, i)
+			if i < 0 {
 				return -1
 			}
 		case opAssert:
@@ -86,7 +89,8 @@ func (m *matcher) set(n *node, i int) (int, bool) {
 		if e := m.match(n.next, end); e >= 0 || count == n.lo || m.budget < 0 {
 			return e, false
 		}
-		if end--; m.text[end] >= utf8.RuneSelf {
+		end--
+		if m.text[end] >= utf8.RuneSelf {
 			_, size := utf8.DecodeLastRuneInString(m.text[:end+1])
 			end -= size - 1
 		}
@@ -104,7 +108,8 @@ func (m *matcher) lazy(n *node, i int) int {
 		if count == n.hi {
 			return -1
 		}
-		if i = n.set.at(m.text, i); i < 0 {
+		i = n.set.at(m.text, i)
+		if i < 0 {
 			return -1
 		}
 	}

@@ -70,7 +70,8 @@ func (p *parser) rune() rune {
 }
 
 func (p *parser) alternatives() (*tree, error) {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		return nil, p.fail("more than %d nested groups", maxDepth)
 	}
 	defer func() { p.depth-- }()
@@ -144,7 +145,8 @@ func (p *parser) repeated() (*tree, error) {
 			hi = 1
 		case c == '{':
 			var ok bool
-			if lo, hi, ok, err = p.counts(); err != nil {
+			lo, hi, ok, err = p.counts()
+			if err != nil {
 				return nil, err
 			} else if !ok {
 				p.at = start
@@ -159,7 +161,8 @@ func (p *parser) repeated() (*tree, error) {
 		mode := byte('g')
 		switch {
 		case p.take("?"):
-			if mode = 'l'; counted && lo == hi && p.dialect == Oniguruma {
+			mode = 'l'
+			if counted && lo == hi && p.dialect == Oniguruma {
 				return nil, p.fail("lazy fixed count is not supported")
 			}
 		case (!counted || p.dialect != Oniguruma) && p.take("+"):
@@ -180,13 +183,16 @@ func (p *parser) counts() (lo, hi int, ok bool, err error) {
 	}
 	body := p.src[p.at+1 : p.at+end]
 	a, b, comma := strings.Cut(body, ",")
-	if lo, err = strconv.Atoi(a); err != nil && !(a == "" && comma && b != "" && p.dialect == Oniguruma) {
+	lo, err = strconv.Atoi(a)
+	if err != nil && !(a == "" && comma && b != "" && p.dialect == Oniguruma) {
 		return 0, 0, false, nil
 	}
 	hi = lo
 	if comma {
-		if hi = -1; b != "" {
-			if hi, err = strconv.Atoi(b); err != nil {
+		hi = -1
+		if b != "" {
+			hi, err = strconv.Atoi(b)
+			if err != nil {
 				return 0, 0, false, nil
 			}
 		}
@@ -259,7 +265,9 @@ func (p *parser) group() (*tree, error) {
 		case p.take("<="):
 			outer.kind, outer.behind = kLook, true
 		case p.take("<!"):
-			outer.kind, outer.behind, outer.neg = kLook, true, true
+			outer.kind = kLook
+			outer.behind = true
+			outer.neg = true
 		case p.take(">"):
 			outer.kind = kAtomic
 		case p.take("i:"):
@@ -340,7 +348,8 @@ func (p *parser) shorthand(c byte) ranges {
 	case 'd':
 		r, _ = category("Nd")
 	case 'w':
-		if r = unidata.WithFlag(unidata.OnigWord); p.dialect != Oniguruma {
+		r = unidata.WithFlag(unidata.OnigWord)
+		if p.dialect != Oniguruma {
 			r = unidata.WithFlag(unidata.RustWord)
 		}
 	}

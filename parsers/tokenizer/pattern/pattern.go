@@ -149,7 +149,10 @@ func (s *Scan) Next() bool {
 			s.at += size(s.m.text, s.at)
 			continue
 		}
-		s.Start, s.End, s.at, s.last = start, end, end, end
+		s.Start = start
+		s.End = end
+		s.at = end
+		s.last = end
 		return true
 	}
 	s.at = len(s.m.text) + 1

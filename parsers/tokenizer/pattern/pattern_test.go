@@ -75,7 +75,8 @@ func TestHostileTextEnds(t *testing.T) {
 	if !errors.Is(err, pattern.ErrBudget) {
 		t.Errorf("no budget: %v", err)
 	}
-	if p, err = pattern.Compile(`\s+$`, pattern.Rust); err != nil {
+	p, err = pattern.Compile(`\s+$`, pattern.Rust)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got := all(t, p, strings.Repeat(" ", 1<<20)+"x"); len(got) != 0 {

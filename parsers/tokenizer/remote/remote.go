@@ -64,7 +64,8 @@ func New(ctx context.Context, o Options) (*Tokenizer, error) {
 	for _, f := range forms {
 		t := &Tokenizer{o: o}
 		t.o.Form = f
-		if why = t.probe(ctx); why == nil {
+		why = t.probe(ctx)
+		if why == nil {
 			return t, nil
 		}
 		var s *StatusError

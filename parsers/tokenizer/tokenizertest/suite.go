@@ -119,7 +119,8 @@ func stream(t *testing.T, tok tokenizer.Coder, texts []string) {
 			}
 			got += part
 		}
-		if got += s.Finish(); got != decode(t, tok, ids) {
+		got += s.Finish()
+		if got != decode(t, tok, ids) {
 			t.Errorf("streamed %q, whole %q", got, decode(t, tok, ids))
 		}
 	}
@@ -172,7 +173,8 @@ func special(t *testing.T, tok tokenizer.Coder, tr Traits) {
 		}
 		got += part
 	}
-	if got += s.Finish(); strings.Contains(got, tr.Special) {
+	got += s.Finish()
+	if strings.Contains(got, tr.Special) {
 		t.Errorf("skipped special tokens are still there: %q", got)
 	}
 }

@@ -57,7 +57,7 @@ type Progress struct {
 	dead   bool // Out cannot be written to
 	bar    *progressbar.ProgressBar
 	width  int  // columns that bar was made for
-	drawn  bool // a bar stands on the last line
+	drawn  bool // a bar is on the last line
 
 	quit, done chan struct{}
 	once       sync.Once

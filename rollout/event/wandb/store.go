@@ -64,7 +64,8 @@ func (s *store) add(m message) error {
 		head = binary.LittleEndian.AppendUint16(head, uint16(n))
 		s.write(append(head, body...))
 		s.at += chunkHead + n
-		if data = data[n:]; len(data) == 0 {
+		data = data[n:]
+		if len(data) == 0 {
 			return s.err
 		}
 	}

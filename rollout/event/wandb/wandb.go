@@ -133,7 +133,7 @@ func Open(ctx context.Context, parent string, info Info, o Options) (*Run, error
 	return r, nil
 }
 
-// begin makes the file. Each start of a run has one of its own, as with W&B's own client.
+// begin makes the file. Each start of its own run has one, as with W&B's own client.
 func (r *Run) begin(parent string) error {
 	prefix := "offline-run-"
 	if r.up != nil {
@@ -154,7 +154,8 @@ func (r *Run) begin(parent string) error {
 		}
 	}
 	var err error
-	if r.file, err = createStore(filepath.Join(r.dir, "run-"+r.info.ID+".wandb")); err != nil {
+	r.file, err = createStore(filepath.Join(r.dir, "run-"+r.info.ID+".wandb"))
+	if err != nil {
 		return err
 	}
 	return errors.Join(r.file.add(headerRecord(r.info.Version)), r.file.add(runRecord(r.info)), r.file.flush())

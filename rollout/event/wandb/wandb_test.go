@@ -77,7 +77,8 @@ func records(t *testing.T, name string) (list [][]byte) {
 			t.Fatalf("the chunk at %d crosses a block", at)
 		}
 		part = append(part, b[at+7:at+7+n]...)
-		if at += 7 + n; kind == 1 || kind == 4 {
+		at += 7 + n
+		if kind == 1 || kind == 4 {
 			list, part = append(list, part), nil
 		}
 	}

@@ -1,5 +1,5 @@
 // Package playtest gives tests of environments a player with real boxes: processes of
-// this machine in a directory of their own, with the terminal and file tools.
+// this machine in their own directory, with the terminal and file tools.
 package playtest
 
 import (

@@ -83,7 +83,8 @@ func document(r *bufio.Reader) bool {
 		case b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n':
 			_, _ = r.Discard(1) // it was there a moment ago
 		case b[0] == mark[0]:
-			if b, err = r.Peek(len(mark)); err != nil || string(b) != mark {
+			b, err = r.Peek(len(mark))
+			if err != nil || string(b) != mark {
 				return false
 			}
 			_, _ = r.Discard(len(mark)) // likewise

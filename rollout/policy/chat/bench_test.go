@@ -39,7 +39,8 @@ func serveModel() {
 		io.Copy(io.Discard, os.Stdin) // ends with the parent
 		os.Exit(0)
 	}()
-	answer := []byte(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", 40) +
+	answer := []byte(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ",
+		40) +
 		`","tool_calls":[{"id":"c1","type":"function","function":{"name":"terminal","arguments":"{\"command\":\"ls -la\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3000,"completion_tokens":60,"total_tokens":3060}}`)
 	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -109,7 +110,11 @@ func benchTurn(b *testing.B, size int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	result := []trajectory.Message{{Role: trajectory.Tool, CallID: "c1", Parts: []trajectory.Part{{Kind: trajectory.PartText, Text: strings.Repeat("total 12\n", 30)}}}}
+	result := []trajectory.Message{{
+		Role:   trajectory.Tool,
+		CallID: "c1",
+		Parts:  []trajectory.Part{{Kind: trajectory.PartText, Text: strings.Repeat("total 12\n", 30)}},
+	}}
 	b.ReportAllocs()
 	before := processor()
 	for i := 0; b.Loop(); i++ {

@@ -77,7 +77,8 @@ func New(w *wire.Client, o Options) (policy.Policy, error) {
 		return nil, fmt.Errorf("chat policy: provider routing needs OpenRouter, not %s", p.profile.Name)
 	}
 	var err error
-	if p.marker, err = o.Cache.marker(p.profile, o.Model); err != nil {
+	p.marker, err = o.Cache.marker(p.profile, o.Model)
+	if err != nil {
 		return nil, fmt.Errorf("chat policy: %w", err)
 	}
 	return p, (&encode.Object{}).Merge(o.Extra)
@@ -102,7 +103,8 @@ func (p *chat) Open(tools []trajectory.ToolSpec, o policy.Options) (policy.Sampl
 	s.enc = encoder{reasoning: p.profile.Reasoning, blob: p.o.Blob, blind: p.o.Blind, marker: p.marker}
 	s.body.sum = wire.NewDigest("")
 	var err error
-	if s.body.seed, err = p.identity(tools, o); err != nil {
+	s.body.seed, err = p.identity(tools, o)
+	if err != nil {
 		return nil, err
 	}
 	s.heads, err = p.shared(s.body.seed, tools, o)

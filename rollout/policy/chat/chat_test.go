@@ -64,7 +64,7 @@ func TestChatSendsAndReads(t *testing.T) {
 	}
 }
 
-// What a turn encodes is exactly what it added, whatever stands before it.
+// What a turn encodes is exactly what it added, whatever is before it.
 func TestChatEncodesOnlyWhatIsNew(t *testing.T) {
 	m := policytest.Serve(t, policytest.Hello)
 	s := open(t, m, chat.Options{}, policy.Options{})
@@ -110,10 +110,13 @@ func TestChatFollowsRewind(t *testing.T) {
 }
 
 func TestChatStream(t *testing.T) {
-	m := policytest.Serve(t, policytest.SSE(policytest.Delta(`{"role":"assistant","content":null,"reasoning_content":"hm"}`, ""), policytest.Delta(`{"content":"he"}`, ""), policytest.Delta(`{"content":"y"}`, ""),
-		policytest.Delta(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ls","arguments":""}}]}`, ""),
-		policytest.Delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}`, ""), policytest.Delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, ""),
-		policytest.Delta(`{}`, "tool_calls"), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}`))
+	m := policytest.Serve(t,
+		policytest.SSE(policytest.Delta(`{"role":"assistant","content":null,"reasoning_content":"hm"}`,
+			""), policytest.Delta(`{"content":"he"}`, ""), policytest.Delta(`{"content":"y"}`, ""),
+			policytest.Delta(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"ls","arguments":""}}]}`, ""),
+			policytest.Delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}`,
+				""), policytest.Delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, ""),
+			policytest.Delta(`{}`, "tool_calls"), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}`))
 	s := open(t, m, chat.Options{}, policy.Options{})
 	tr := trajectory.New(trajectory.ModeText, nil)
 	var seen strings.Builder
@@ -125,8 +128,12 @@ func TestChatStream(t *testing.T) {
 	if turn.Finish != trajectory.FinishCalls || turn.Usage.Completion != 4 || seen.String() != "[|hm][he|][y|]" {
 		t.Errorf("finish %s usage %+v seen %s", turn.Finish, turn.Usage, seen.String())
 	}
-	policytest.Ask(t, s, tr, []trajectory.Message{{Role: trajectory.Tool, CallID: "c1", Parts: []trajectory.Part{{Kind: trajectory.PartText, Text: "out"}}}}, nil)
-	for _, part := range []string{`"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"a\":1}"}}]`, `{"role":"tool","content":"out","tool_call_id":"c1"}`} {
+	policytest.Ask(t, s, tr, []trajectory.Message{{Role: trajectory.Tool, CallID: "c1", Parts: []trajectory.Part{{Kind: trajectory.PartText, Text: "out"}}}},
+		nil)
+	for _, part := range []string{
+		`"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"a\":1}"}}]`,
+		`{"role":"tool","content":"out","tool_call_id":"c1"}`,
+	} {
 		if !strings.Contains(m.Sent()[1], part) {
 			t.Errorf("body lacks %s: %s", part, m.Sent()[1])
 		}

@@ -66,7 +66,8 @@ func (p *contentPart) read() (text, inner string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		if inner = thought + more; inner != "" {
+		inner = thought + more
+		if inner != "" {
 			break
 		}
 	}

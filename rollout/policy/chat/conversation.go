@@ -40,7 +40,8 @@ func (c *conversation) extend(p trajectory.Prefix, pending []trajectory.Message,
 		id, m := trajectory.None, (*trajectory.Message)(nil)
 		if i < n {
 			var node trajectory.Node
-			if id, node = p.Node(i); i < len(c.at) && c.at[i].node == id {
+			id, node = p.Node(i)
+			if i < len(c.at) && c.at[i].node == id {
 				continue
 			}
 			m = &node.Delta.Message

@@ -31,7 +31,7 @@ type answer struct {
 	calls    []*partial
 	open     *partial // the call to which a piece belongs that names none
 	stray    bool     // a piece named the place of no call, or of one that was complete
-	mixed    bool     // pieces of calls came in a way that cannot be told apart
+	mixed    bool     // pieces of calls came in a way that cannot be distinguished
 	field    string   // where the server put reasoning
 	finish   string
 	model    string
@@ -72,7 +72,8 @@ func (a *answer) read(raw []byte) error {
 			c.Delta = c.Message
 		}
 		if c.Delta != nil && len(c.Delta.Calls) == 0 && loose.Present(c.Calls) {
-			if c.Delta.Calls, err = readCalls(c.Calls); err != nil {
+			c.Delta.Calls, err = readCalls(c.Calls)
+			if err != nil {
 				return policy.Malformedf("calls beside the message: %w", err)
 			}
 		}
@@ -116,7 +117,8 @@ func (a *answer) summed(s *said) error {
 	}
 	so := strings.TrimSpace(a.content.String() + a.think.held)
 	rest := *s
-	if text = strings.TrimSpace(text); so != "" || text == "" {
+	text = strings.TrimSpace(text)
+	if so != "" || text == "" {
 		if !strings.HasSuffix(text, so) && text != "" {
 			return policy.Malformedf("the message at the end of the stream is not what its pieces say: %.80q", text)
 		}
@@ -126,7 +128,9 @@ func (a *answer) summed(s *said) error {
 		rest.Calls, rest.Function = nil, nil
 	}
 	if a.thoughts.Len() > 0 || rest.Content == nil {
-		rest.Reasoning, rest.ReasoningContent, rest.Details = nil, nil, nil
+		rest.Reasoning = nil
+		rest.ReasoningContent = nil
+		rest.Details = nil
 	}
 	return a.said(&rest, true)
 }
@@ -161,7 +165,8 @@ func (a *answer) said(s *said, whole bool) error {
 	}
 	refusal := ""
 	if string(s.Refusal) != "false" { // a flag, where others have the text
-		if refusal, _, err = flat(s.Refusal); err != nil {
+		refusal, _, err = flat(s.Refusal)
+		if err != nil {
 			return policy.Malformedf("refusal: %w", err)
 		}
 	}
@@ -290,7 +295,9 @@ func (a *answer) delta(cut bool) (trajectory.Delta, trajectory.Finish, error) {
 	text := loose.Mend(a.content.String())
 	thoughts := loose.Mend(a.thoughts.String())
 	if before, after, ok := strings.Cut(text, "</think>"); ok && thoughts == "" && !strings.Contains(before, "<think>") && (after == "" || after[0] == '\n') {
-		thoughts, text, a.field = before, after, replayTags // the template had opened the tag
+		thoughts = before
+		text = after
+		a.field = replayTags // the template had opened the tag
 	}
 	if a.field == replayTags {
 		text = strings.TrimLeft(text, "\r\n")

@@ -44,7 +44,9 @@ func digests(t *testing.T, m *policytest.Model, key string, co chat.Options, o p
 // A digest depends on model, messages, tools, options and turn; never on address, key,
 // server profile, stream or the rollout's name.
 func TestDigest(t *testing.T) {
-	seed, other, half := uint64(1), uint64(2), 0.5
+	seed := uint64(1)
+	other := uint64(2)
+	half := 0.5
 	profile := func(name string) *servers.Profile {
 		p, err := servers.Named(name)
 		if err != nil {
@@ -58,7 +60,9 @@ func TestDigest(t *testing.T) {
 		t.Fatalf("digests of two turns: %x", want)
 	}
 	named := base
-	named.Key, named.Group, named.Attempt = trajectory.NewKey("b", 0, 0, 0), "g", 3
+	named.Key = trajectory.NewKey("b", 0, 0, 0)
+	named.Group = "g"
+	named.Attempt = 3
 	same := map[string][][32]byte{
 		"key and name":   digests(t, policytest.Serve(t, policytest.Hello), "k2", chat.Options{ByGroup: true}, named),
 		"openai":         digests(t, policytest.Serve(t, policytest.Hello), "", chat.Options{Profile: profile("openai")}, base),

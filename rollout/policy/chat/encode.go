@@ -108,14 +108,15 @@ func (e *encoder) content(b []byte, m *trajectory.Message) ([]byte, error) {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = e.part(b, p); err != nil {
+		b, err = e.part(b, p)
+		if err != nil {
 			return nil, fmt.Errorf("part %d of a %s message: %w", i, m.Role, err)
 		}
 	}
 	return append(b, ']'), nil
 }
 
-// unseenImage stands where a model that sees no images would get one: most servers would
+// unseenImage is where a model that sees no images would get one: most servers would
 // refuse the whole request.
 const unseenImage = "[An image stood here. This model cannot see images.]"
 

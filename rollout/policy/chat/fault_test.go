@@ -39,7 +39,14 @@ func TestFaultTable(t *testing.T) {
 	if len(tests) != len(fakellm.FaultNames()) {
 		t.Errorf("%d faults are tested, %d exist", len(tests), len(fakellm.FaultNames()))
 	}
-	limits := wire.Options{Retries: 2, LimitedRetries: 2, FirstByte: 500 * time.Millisecond, Idle: 300 * time.Millisecond, Whole: 2 * time.Second, MaxAfter: time.Hour}
+	limits := wire.Options{
+		Retries:        2,
+		LimitedRetries: 2,
+		FirstByte:      500 * time.Millisecond,
+		Idle:           300 * time.Millisecond,
+		Whole:          2 * time.Second,
+		MaxAfter:       time.Hour,
+	}
 	for _, tt := range tests {
 		for stream, want := range map[bool]policy.ErrorKind{false: tt.plain, true: tt.stream} {
 			t.Run(fmt.Sprintf("%s/stream=%v", tt.fault, stream), func(t *testing.T) {

@@ -19,7 +19,8 @@ func TestFinishReasons(t *testing.T) {
 			for form, answer := range map[string]string{"plain": `{"choices":[{"message":{"content":"The answer is"},"finish_reason":"` + word + `"}]}`,
 				"stream": policytest.SSE(policytest.Delta(`{"content":"The answer is"}`, ""), policytest.Delta(`{}`, word))} {
 				base := policytest.Serve(t, answer).URL + "/v1"
-				turn, err := policytest.Next(t, policytest.Chat(t, base, wire.Options{Retries: -1}, chat.Options{Stream: form == "stream"}), policy.Options{}, "x", nil)
+				turn, err := policytest.Next(t, policytest.Chat(t, base, wire.Options{Retries: -1}, chat.Options{Stream: form == "stream"}),
+					policy.Options{}, "x", nil)
 				got := string(turn.Finish)
 				if err != nil {
 					got = string(policytest.Kind(err))
@@ -82,7 +83,8 @@ func TestFinishReasonsTogether(t *testing.T) {
 				continue
 			}
 			base := policytest.Serve(t, answer).URL + "/v1"
-			turn, err := policytest.Next(t, policytest.Chat(t, base, wire.Options{Retries: -1}, chat.Options{Stream: form == "stream"}), policy.Options{}, "x", nil)
+			turn, err := policytest.Next(t, policytest.Chat(t, base, wire.Options{Retries: -1}, chat.Options{Stream: form == "stream"}),
+				policy.Options{}, "x", nil)
 			got := string(turn.Finish)
 			if err != nil {
 				got = string(policytest.Kind(err))
@@ -97,7 +99,8 @@ func TestFinishReasonsTogether(t *testing.T) {
 // What is broken off is asked for again.
 func TestAbortedChatIsAskedAgain(t *testing.T) {
 	for _, word := range []string{"abort", "network_error", "insufficient_system_resource", "quota_exhausted_reason"} {
-		m := policytest.Serve(t, policytest.SSE(policytest.Delta(`{"content":"The answer is"}`, word)), policytest.SSE(policytest.Delta(`{"content":"The answer is 42"}`, "stop")))
+		m := policytest.Serve(t, policytest.SSE(policytest.Delta(`{"content":"The answer is"}`, word)),
+			policytest.SSE(policytest.Delta(`{"content":"The answer is 42"}`, "stop")))
 		s := open(t, m, chat.Options{Stream: true}, policy.Options{})
 		turn := policytest.Ask(t, s, trajectory.New(trajectory.ModeText, nil), policytest.User("x"), nil)
 		if got := turn.Sampled.Message.Content(); got != "The answer is 42" || len(m.Sent()) != 2 {

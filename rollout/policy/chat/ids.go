@@ -132,7 +132,9 @@ func (t *tokens) read(raw []byte) error {
 	if err := c.CheckChat(); err != nil {
 		return err
 	}
-	t.prompt, t.sampled, t.logProbs = a.Prompt, c.Tokens, c.LogProbs
+	t.prompt = a.Prompt
+	t.sampled = c.Tokens
+	t.logProbs = c.LogProbs
 	var err error
 	t.versions, err = servers.ReadVersions(one.Versions, len(c.Tokens))
 	return err

@@ -10,7 +10,8 @@ func (a *answer) safe(which int, text string) string {
 		return ""
 	}
 	text = a.held[which] + text
-	if a.leak = a.leaks.Check(text); a.leak != nil {
+	a.leak = a.leaks.Check(text)
+	if a.leak != nil {
 		return ""
 	}
 	keep := len(text) - a.leaks.Tail(text)

@@ -90,7 +90,8 @@ func TestLeaked(t *testing.T) {
 							t.Fatal(err)
 						}
 						tape := &store{}
-						sampler, err := p.Open([]trajectory.ToolSpec{{Name: "ls", Parameters: json.RawMessage(`{"type":"object"}`)}}, policy.Options{Tape: tape})
+						sampler, err := p.Open([]trajectory.ToolSpec{{Name: "ls", Parameters: json.RawMessage(`{"type":"object"}`)}},
+							policy.Options{Tape: tape})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -105,13 +106,16 @@ func TestLeaked(t *testing.T) {
 						}
 						turn, err := sampler.Next(t.Context(), trajectory.Prefix{}, []trajectory.Message{trajectory.Text(trajectory.User, "hi")}, on)
 						if k != key {
-							if err != nil || on != nil && shown[0].String() != turn.Sampled.Message.Content() && place != "arguments" && place != "name of a call" && place != "id of a call" {
+							if err != nil || on != nil && shown[0].String() != turn.Sampled.Message.Content() && place != "arguments" &&
+								place != "name of a call" &&
+								place != "id of a call" {
 								t.Fatalf("a word in the place of a key: %v, shown %q", err, shown[0].String())
 							}
 							return
 						}
 						var e *policy.Error
-						if !errors.As(err, &e) || e.Kind != policy.Leaked || e.Retryable() || !strings.Contains(err.Error(), "the key of the request (MY_KEY)") {
+						if !errors.As(err, &e) || e.Kind != policy.Leaked || e.Retryable() ||
+							!strings.Contains(err.Error(), "the key of the request (MY_KEY)") {
 							t.Errorf("error %v, turn %+v", err, turn.Sampled.Message)
 						}
 						if asked.Load() != 1 || len(tape.kept) != 0 {
@@ -164,7 +168,8 @@ func pieces(t *testing.T, message string, many bool) []string {
 		if err := json.Unmarshal(m["tool_calls"], &calls); err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, fmt.Sprintf(`{"tool_calls":[{"index":0,"id":%s,"type":"function","function":{"name":%s,"arguments":""}}]}`, calls[0].ID, calls[0].Function.Name))
+		out = append(out,
+			fmt.Sprintf(`{"tool_calls":[{"index":0,"id":%s,"type":"function","function":{"name":%s,"arguments":""}}]}`, calls[0].ID, calls[0].Function.Name))
 		cut(calls[0].Function.Arguments, `{"tool_calls":[{"index":0,"function":{"arguments":%s}}]}`)
 	}
 	return out

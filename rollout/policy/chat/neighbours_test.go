@@ -52,10 +52,12 @@ func TestOddAnswers(t *testing.T) {
 func TestAnswersThatFailed(t *testing.T) {
 	half := policytest.Delta(`{"content":"Hel"}`, "")
 	for name, in := range map[string]string{
-		"an error beside the choice":       `{"error":{"message":"boom","code":502},"choices":[{"message":{"content":"Hel"},"finish_reason":"stop"}]}`,
-		"an error beside the last piece":   policytest.SSE(half, `{"error":{"message":"boom"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}]}`),
-		"an error that is a sentence":      `{"error":"boom","choices":[{"message":{"content":"Hel"},"finish_reason":"stop"}]}`,
-		"an event of the type error":       "data: " + half + "\n\nevent: error\ndata: {\"message\":\"boom\"}\n\ndata: " + policytest.Delta(`{}`, "stop") + "\n\n",
+		"an error beside the choice": `{"error":{"message":"boom","code":502},"choices":[{"message":{"content":"Hel"},"finish_reason":"stop"}]}`,
+		"an error beside the last piece": policytest.SSE(half,
+			`{"error":{"message":"boom"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}]}`),
+		"an error that is a sentence": `{"error":"boom","choices":[{"message":{"content":"Hel"},"finish_reason":"stop"}]}`,
+		"an event of the type error": "data: " + half + "\n\nevent: error\ndata: {\"message\":\"boom\"}\n\ndata: " + policytest.Delta(`{}`,
+			"stop") + "\n\n",
 		"words in an event of that type":   "data: " + half + "\n\nevent: error\ndata: boom\n\ndata: " + policytest.Delta(`{}`, "stop") + "\n\n",
 		"an error without the member":      `{"object":"error","message":"boom","code":50001}`,
 		"a choice without a message":       `{"choices":[{"index":0,"message":null,"finish_reason":"stop"},{"boom":1}]}`,
@@ -81,11 +83,13 @@ func TestOddCalls(t *testing.T) {
 	const one = `{"id":"a","type":"function","function":{"name":"ls","arguments":"{\"p\":1}"}}`
 	head0 := `{"index":0,"id":"i0","function":{"name":"ls","arguments":""}}`
 	for name, in := range map[string]string{
-		"without the member function":          message(`"tool_calls":[{"id":"a","name":"ls","arguments":"{\"p\":1}"}]`),
-		"parameters":                           message(`"tool_calls":[{"id":"a","function":{"name":"ls","parameters":{"p":1}}}]`),
-		"input":                                message(`"tool_calls":[{"id":"a","function":{"name":"ls","input":{"p":1}}}]`),
-		"both forms":                           message(`"tool_calls":[` + one + `],"function_call":{"name":"ls","arguments":"{\"p\":1}"}`),
-		"the whole behind the pieces":          policytest.SSE(policytest.Delta(`{"tool_calls":[`+head(0, "a", `{\"p\"`)+`]}`, ""), policytest.Delta(`{"tool_calls":[`+tail(0, `:1}`)+`]}`, ""), message(`"tool_calls":[`+one+`]`)),
+		"without the member function": message(`"tool_calls":[{"id":"a","name":"ls","arguments":"{\"p\":1}"}]`),
+		"parameters":                  message(`"tool_calls":[{"id":"a","function":{"name":"ls","parameters":{"p":1}}}]`),
+		"input":                       message(`"tool_calls":[{"id":"a","function":{"name":"ls","input":{"p":1}}}]`),
+		"both forms":                  message(`"tool_calls":[` + one + `],"function_call":{"name":"ls","arguments":"{\"p\":1}"}`),
+		"the whole behind the pieces": policytest.SSE(policytest.Delta(`{"tool_calls":[`+head(0, "a", `{\"p\"`)+`]}`,
+			""), policytest.Delta(`{"tool_calls":[`+tail(0, `:1}`)+`]}`, ""),
+			message(`"tool_calls":[`+one+`]`)),
 		"a new id and the name for each piece": calls(head0, head(0, "i1", `{\"p\"`), head(0, "i2", `:1}`)),
 	} {
 		turn, err := read(t, in)

@@ -39,7 +39,10 @@ func FuzzScanReply(f *testing.F) {
 
 // TestUsualPiecesAreScanned: pieces as servers send them are not left to the library.
 func TestUsualPiecesAreScanned(t *testing.T) {
-	for _, s := range []string{usualPiece, `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]},"finish_reason":null}],"usage":null}`} {
+	for _, s := range []string{
+		usualPiece,
+		`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]},"finish_reason":null}],"usage":null}`,
+	} {
 		if _, ok := scanReply([]byte(s)); !ok {
 			t.Errorf("left to the library: %s", s)
 		}

@@ -105,7 +105,8 @@ func (q quirk) converse(t *testing.T, script []fakellm.Turn, stream bool) {
 	}
 	profile := found.Profile
 	if q.told {
-		if profile, err = servers.Named(q.profile); err != nil {
+		profile, err = servers.Named(q.profile)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,7 +163,8 @@ func (q quirk) converse(t *testing.T, script []fakellm.Turn, stream bool) {
 	if second.Sampled.Message.Content() != "Seen, <b>all</b>." || second.Finish != trajectory.FinishStop {
 		t.Errorf("second turn %+v, %s", second.Sampled.Message, second.Finish)
 	}
-	if q.replay != "" && !bytes.Contains(last(), []byte(strings.ReplaceAll(q.replay, `\u003c`, "<"))) || q.replay == "" && bytes.Contains(last(), []byte("must look")) {
+	if q.replay != "" && !bytes.Contains(last(), []byte(strings.ReplaceAll(q.replay, `\u003c`, "<"))) ||
+		q.replay == "" && bytes.Contains(last(), []byte("must look")) {
 		t.Errorf("the history was sent back as %s", last())
 	}
 	u := second.Usage

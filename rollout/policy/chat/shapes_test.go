@@ -79,8 +79,14 @@ func TestAnswersInOddShapes(t *testing.T) {
 		l = append(l, `"function":{`+f+`"arguments":`+args+`}`)
 		return d("[{" + strings.Join(l, ",") + "}]")
 	}
-	h1, t1, h2, t2 := `"{\"p\""`, `":1}"`, `"{\"p\""`, `":2}"`
-	ls, a, b, e := `"ls"`, `"a"`, `"b"`, `""`
+	h1 := `"{\"p\""`
+	t1 := `":1}"`
+	h2 := `"{\"p\""`
+	t2 := `":2}"`
+	ls := `"ls"`
+	a := `"a"`
+	b := `"b"`
+	e := `""`
 	for _, x := range [][3]string{
 		// plain
 		{"null call", call(`[null]`), "ERR"},
@@ -136,12 +142,36 @@ func TestAnswersInOddShapes(t *testing.T) {
 		{"finish stop", msg(`"content":"","tool_calls":[`+one+`]`, `"stop"`), A},
 		{"finish tool_calls none", msg(`"content":"x"`, tc), "ERR"},
 		{"finish list of words", msg(`"content":"x"`, `["stop"]`), "x|ERR"},
-		{"two choices", `{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"},{"index":1,"message":{"content":"y"},"finish_reason":"stop"}]}`, "x"},
-		{"two choices turned", `{"choices":[{"index":1,"message":{"content":"y"},"finish_reason":"stop"},{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`, "x"},
-		{"two choices no index", `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"},{"message":{"content":"y"},"finish_reason":"stop"}]}`, "x|ERR"},
-		{"two choices same index", `{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"},{"index":0,"message":{"content":"y"},"finish_reason":"stop"}]}`, "x|ERR"},
-		{"two choices with calls, no index", `{"choices":[{"message":{"tool_calls":[` + one + `]},"finish_reason":"tool_calls"},{"message":{"tool_calls":[{"id":"b",` + fn2 + `}]},"finish_reason":"tool_calls"}]}`, A + "|ERR"},
-		{"split choices (Claude via Copilot)", `{"choices":[{"message":{"content":"x"},"finish_reason":"tool_calls"},{"message":{"tool_calls":[` + one + `]},"finish_reason":"tool_calls"}]}`, "x " + A + "|ERR"},
+		{
+			"two choices",
+			`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"},{"index":1,"message":{"content":"y"},"finish_reason":"stop"}]}`,
+			"x",
+		},
+		{
+			"two choices turned",
+			`{"choices":[{"index":1,"message":{"content":"y"},"finish_reason":"stop"},{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}`,
+			"x",
+		},
+		{
+			"two choices no index",
+			`{"choices":[{"message":{"content":"x"},"finish_reason":"stop"},{"message":{"content":"y"},"finish_reason":"stop"}]}`,
+			"x|ERR",
+		},
+		{
+			"two choices same index",
+			`{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"},{"index":0,"message":{"content":"y"},"finish_reason":"stop"}]}`,
+			"x|ERR",
+		},
+		{
+			"two choices with calls, no index",
+			`{"choices":[{"message":{"tool_calls":[` + one + `]},"finish_reason":"tool_calls"},{"message":{"tool_calls":[{"id":"b",` + fn2 + `}]},"finish_reason":"tool_calls"}]}`,
+			A + "|ERR",
+		},
+		{
+			"split choices (Claude via Copilot)",
+			`{"choices":[{"message":{"content":"x"},"finish_reason":"tool_calls"},{"message":{"tool_calls":[` + one + `]},"finish_reason":"tool_calls"}]}`,
+			"x " + A + "|ERR",
+		},
 		{"only index 1", `{"choices":[{"index":1,"message":{"content":"x"},"finish_reason":"stop"}]}`, "x|ERR"},
 		{"index text", `{"choices":[{"index":"0","message":{"content":"x"},"finish_reason":"stop"}]}`, "x"},
 		{"index null", `{"choices":[{"index":null,"message":{"content":"x"},"finish_reason":"stop"}]}`, "x"},
@@ -158,19 +188,39 @@ func TestAnswersInOddShapes(t *testing.T) {
 		{"thinking text", msg(`"content":[{"type":"thinking","text":"t"},{"type":"text","text":"x"}]`, `"stop"`), "(t) x"},
 		{"reasoning text", msg(`"content":[{"type":"reasoning","text":"t"},{"type":"text","text":"x"}]`, `"stop"`), "(t) x"},
 		{"reasoning reasoning", msg(`"content":[{"type":"reasoning","reasoning":"t"},{"type":"text","text":"x"}]`, `"stop"`), "(t) x"},
-		{"reasoning summary", msg(`"content":[{"type":"reasoning","summary":[{"type":"summary_text","text":"t"}]},{"type":"text","text":"x"}]`, `"stop"`), "(t) x"},
-		{"reasoning content", msg(`"content":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"t"}]},{"type":"text","text":"x"}]`, `"stop"`), "(t) x"},
+		{
+			"reasoning summary",
+			msg(`"content":[{"type":"reasoning","summary":[{"type":"summary_text","text":"t"}]},{"type":"text","text":"x"}]`, `"stop"`),
+			"(t) x",
+		},
+		{
+			"reasoning content",
+			msg(`"content":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"t"}]},{"type":"text","text":"x"}]`, `"stop"`),
+			"(t) x",
+		},
 		{"reasoning_content part", msg(`"content":[{"type":"reasoning_content","reasoning_content":"t"},{"type":"text","text":"x"}]`, `"stop"`), "(t) x|ERR"},
 		{"reasoning_text part", msg(`"content":[{"type":"reasoning_text","text":"t"},{"type":"text","text":"x"}]`, `"stop"`), "(t) x"},
 		{"gemini thought", msg(`"content":[{"text":"t","thought":true},{"text":"x"}]`, `"stop"`), "(t) x"},
 		{"gemini thought false", msg(`"content":[{"text":"x","thought":false}]`, `"stop"`), "x"},
 		{"redacted", msg(`"content":[{"type":"redacted_thinking","data":"zz"},{"type":"text","text":"x"}]`, `"stop"`), "x"},
-		{"tool_use part", msg(`"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}]`, `"tool_use"`), "x " + A + "|ERR"},
-		{"tool_use part stop", msg(`"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}]`, `"stop"`), "x " + A + "|ERR"},
+		{
+			"tool_use part",
+			msg(`"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}]`, `"tool_use"`),
+			"x " + A + "|ERR",
+		},
+		{
+			"tool_use part stop",
+			msg(`"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}]`, `"stop"`),
+			"x " + A + "|ERR",
+		},
 		{"tool_call part", msg(`"content":[{"type":"tool_call","id":"a","function":{"name":"ls","arguments":"{\"p\":1}"}}]`, `"stop"`), A + "|ERR"},
 		{"function_call part", msg(`"content":[{"type":"function_call","call_id":"a","name":"ls","arguments":"{\"p\":1}"}]`, `"stop"`), A + "|ERR"},
 		{"gemini functionCall", msg(`"content":[{"functionCall":{"name":"ls","args":{"p":1}}}]`, `"stop"`), A + "|ERR"},
-		{"tool_use beside calls", msg(`"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}],"tool_calls":[`+one+`]`, tc), "x " + A},
+		{
+			"tool_use beside calls",
+			msg(`"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}],"tool_calls":[`+one+`]`, tc),
+			"x " + A,
+		},
 		{"refusal part", msg(`"content":[{"type":"refusal","refusal":"no"}]`, `"stop"`), "no"},
 		{"refusal", msg(`"content":null,"refusal":"no"`, `"stop"`), "no"},
 		{"image part only", msg(`"content":[{"type":"image_url","image_url":{"url":"data:"}}]`, `"stop"`), "ERR|"},
@@ -262,9 +312,24 @@ func TestAnswersInOddShapes(t *testing.T) {
 		{"s two in a delta", st(d(`[{"index":0,"id":"a",` + fn + `},{"index":1,"id":"b",` + fn2 + `}]`)), AB},
 		{"s two in a delta no index", st(d(`[{"id":"a",` + fn + `},{"id":"b",` + fn2 + `}]`)), AB},
 		{"s two in a delta no id no index", st(d(`[{` + fn + `},{` + fn2 + `}]`)), AB},
-		{"s two in a delta split", st(d(`[{"index":0,"id":"a","function":{"name":"ls","arguments":`+h1+`}},{"index":1,"id":"b","function":{"name":"ls","arguments":`+h2+`}}]`), d(`[{"index":0,"function":{"arguments":`+t1+`}},{"index":1,"function":{"arguments":`+t2+`}}]`)), AB},
-		{"s two in a delta split no index", st(d(`[{"id":"a","function":{"name":"ls","arguments":`+h1+`}},{"id":"b","function":{"name":"ls","arguments":`+h2+`}}]`), d(`[{"function":{"arguments":`+t1+`}},{"function":{"arguments":`+t2+`}}]`)), AB + "|ERR|lsBAD lsBAD"},
-		{"s two in a delta split no index, ids", st(d(`[{"id":"a","function":{"name":"ls","arguments":`+h1+`}},{"id":"b","function":{"name":"ls","arguments":`+h2+`}}]`), d(`[{"id":"a","function":{"arguments":`+t1+`}},{"id":"b","function":{"arguments":`+t2+`}}]`)), AB},
+		{
+			"s two in a delta split",
+			st(d(`[{"index":0,"id":"a","function":{"name":"ls","arguments":`+h1+`}},{"index":1,"id":"b","function":{"name":"ls","arguments":`+h2+`}}]`),
+				d(`[{"index":0,"function":{"arguments":`+t1+`}},{"index":1,"function":{"arguments":`+t2+`}}]`)),
+			AB,
+		},
+		{
+			"s two in a delta split no index",
+			st(d(`[{"id":"a","function":{"name":"ls","arguments":`+h1+`}},{"id":"b","function":{"name":"ls","arguments":`+h2+`}}]`),
+				d(`[{"function":{"arguments":`+t1+`}},{"function":{"arguments":`+t2+`}}]`)),
+			AB + "|ERR|lsBAD lsBAD",
+		},
+		{
+			"s two in a delta split no index, ids",
+			st(d(`[{"id":"a","function":{"name":"ls","arguments":`+h1+`}},{"id":"b","function":{"name":"ls","arguments":`+h2+`}}]`),
+				d(`[{"id":"a","function":{"arguments":`+t1+`}},{"id":"b","function":{"arguments":`+t2+`}}]`)),
+			AB,
+		},
 		{"s the list again whole", st(d(`[`+`{"index":0,"id":"a",`+fn+`}]`), d(`[{"index":0,"id":"a",`+fn+`},{"index":1,"id":"b",`+fn2+`}]`)), AB},
 		{"s same args, two ids, two places", st(d(`[{"index":0,"id":"a",` + fn + `},{"index":1,"id":"b",` + fn + `}]`)), A + " " + A},
 		{"s same args, two ids, one place", st(d(`[{"index":0,"id":"a",` + fn + `},{"index":0,"id":"b",` + fn + `}]`)), A + " " + A},
@@ -274,9 +339,25 @@ func TestAnswersInOddShapes(t *testing.T) {
 		{"s no args two same name index 0", st(q("0", a, ls, e), q("0", b, ls, e)), "ls ls"},
 		{"s no args {} two no index no id", st(q("", "", ls, `"{}"`), q("", "", `"pwd"`, `"{}"`)), "ls{} pwd{}"},
 		{"s no args then args index 0 ids", st(q("0", a, `"pwd"`, e), q("0", b, ls, `"{\"p\":1}"`)), "pwd " + A},
-		{"s legacy", ss(policytest.Delta(`{"function_call":{"name":"ls","arguments":""}}`, ""), policytest.Delta(`{"function_call":{"arguments":"{\"p\""}}`, ""), policytest.Delta(`{"function_call":{"arguments":":1}"}}`, "")), A},
-		{"s legacy name each", ss(policytest.Delta(`{"function_call":{"name":"ls","arguments":"{\"p\""}}`, ""), policytest.Delta(`{"function_call":{"name":"ls","arguments":":1}"}}`, "")), A},
-		{"s legacy and new", ss(policytest.Delta(`{"function_call":{"name":"ls","arguments":"{\"p\""},"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"p\""}}]}`, ""), policytest.Delta(`{"function_call":{"arguments":":1}"},"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, "")), A},
+		{
+			"s legacy",
+			ss(policytest.Delta(`{"function_call":{"name":"ls","arguments":""}}`, ""), policytest.Delta(`{"function_call":{"arguments":"{\"p\""}}`, ""),
+				policytest.Delta(`{"function_call":{"arguments":":1}"}}`, "")),
+			A,
+		},
+		{
+			"s legacy name each",
+			ss(policytest.Delta(`{"function_call":{"name":"ls","arguments":"{\"p\""}}`, ""),
+				policytest.Delta(`{"function_call":{"name":"ls","arguments":":1}"}}`, "")),
+			A,
+		},
+		{
+			"s legacy and new",
+			ss(policytest.Delta(`{"function_call":{"name":"ls","arguments":"{\"p\""},"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"p\""}}]}`,
+				""),
+				policytest.Delta(`{"function_call":{"arguments":":1}"},"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, "")),
+			A,
+		},
 		{"s legacy and empty new", ss(policytest.Delta(`{"tool_calls":[null],"function_call":{"name":"ls","arguments":"{\"p\":1}"}}`, "")), A},
 		{"s flat", st(d(`[{"index":0,"id":"a","name":"ls","arguments":"{\"p\""}]`), d(`[{"index":0,"arguments":":1}"}]`)), A},
 		{"s head nested tail flat", st(q("0", a, ls, h1), d(`[{"index":0,"arguments":":1}"}]`)), A},
@@ -287,21 +368,56 @@ func TestAnswersInOddShapes(t *testing.T) {
 		{"s delta {} choices null", st(q("0", a, ls, h1), `{"choices":null}`, q("0", "", "", t1)), A},
 		{"s document null", st(q("0", a, ls, h1), `null`, q("0", "", "", t1)), A + "|ERR"},
 		{"s document {}", st(q("0", a, ls, h1), `{}`, q("0", "", "", t1)), A},
-		{"s content beside", st(policytest.Delta(`{"content":"x","tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"p\""}}]}`, ""), q("0", "", "", t1)), "x " + A},
+		{
+			"s content beside",
+			st(policytest.Delta(`{"content":"x","tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"p\""}}]}`, ""), q("0", "", "", t1)),
+			"x " + A,
+		},
 		{"s content between", st(q("0", a, ls, h1), policytest.Delta(`{"content":"x"}`, ""), q("0", "", "", t1)), "x " + A},
-		{"s finish with last", policytest.SSE(q("0", a, ls, h1), policytest.Delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, "tool_calls")), A},
-		{"s finish early", policytest.SSE(policytest.Delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"p\""}}]}`, "tool_calls"), q("0", "", "", t1)), A},
+		{
+			"s finish with last",
+			policytest.SSE(q("0", a, ls, h1), policytest.Delta(`{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`, "tool_calls")),
+			A,
+		},
+		{
+			"s finish early",
+			policytest.SSE(policytest.Delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"p\""}}]}`, "tool_calls"),
+				q("0", "", "", t1)),
+			A,
+		},
 		{"s finish stop", ss(q("0", a, ls, h1), q("0", "", "", t1)), A},
 		{"s finish length cut", policytest.SSE(q("0", a, ls, h1), policytest.Delta(`{}`, "length")), "lsBAD|ls"},
-		{"s two choices interleaved", st(`{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"z",`+fn2+`}]}}]}`, q("0", a, ls, h1), `{"choices":[{"index":1,"delta":{"content":"zz"},"finish_reason":"stop"}]}`, q("0", "", "", t1)), A},
-		{"s only choice 1", policytest.SSE(`{"choices":[{"index":1,"delta":{"content":"x"}}]}`, `{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}`), "x|ERR"},
-		{"s thinking parts", ss(policytest.Delta(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"t"}]}]}`, ""), policytest.Delta(`{"content":[{"type":"text","text":"x"}]}`, "")), "(t) x"},
-		{"s reasoning parts", ss(policytest.Delta(`{"content":[{"type":"reasoning","text":"t"}]}`, ""), policytest.Delta(`{"content":[{"type":"text","text":"x"}]}`, "")), "(t) x"},
+		{
+			"s two choices interleaved",
+			st(`{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"z",`+fn2+`}]}}]}`, q("0", a, ls, h1),
+				`{"choices":[{"index":1,"delta":{"content":"zz"},"finish_reason":"stop"}]}`, q("0", "", "", t1)),
+			A,
+		},
+		{
+			"s only choice 1",
+			policytest.SSE(`{"choices":[{"index":1,"delta":{"content":"x"}}]}`, `{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}`),
+			"x|ERR",
+		},
+		{
+			"s thinking parts",
+			ss(policytest.Delta(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"t"}]}]}`, ""),
+				policytest.Delta(`{"content":[{"type":"text","text":"x"}]}`, "")),
+			"(t) x",
+		},
+		{
+			"s reasoning parts",
+			ss(policytest.Delta(`{"content":[{"type":"reasoning","text":"t"}]}`, ""), policytest.Delta(`{"content":[{"type":"text","text":"x"}]}`, "")),
+			"(t) x",
+		},
 		{"s tool_use part", ss(policytest.Delta(`{"content":[{"type":"tool_use","id":"a","name":"ls","input":{"p":1}}]}`, "")), A + "|ERR"},
 		{"s refusal", ss(policytest.Delta(`{"refusal":"n"}`, ""), policytest.Delta(`{"refusal":"o"}`, "")), "no"},
 		{"s extra only", st(d(`[{"index":0,"extra_content":{"google":{"thought_signature":"s"}},"id":"a",` + fn + `}]`)), A},
 		{"s extra later", st(d(`[{"index":0,"id":"a",`+fn+`}]`), d(`[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]`)), A},
-		{"s anthropic events", "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"role\":\"assistant\",\"content\":[]}}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", "ERR"},
+		{
+			"s anthropic events",
+			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"role\":\"assistant\",\"content\":[]}}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+			"ERR",
+		},
 		{"anthropic plain", `{"type":"message","role":"assistant","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn"}`, "ERR"},
 		{"gemini plain", `{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}`, "ERR"},
 		{"responses plain", `{"output":[{"type":"message","content":[{"type":"output_text","text":"x"}]}]}`, "ERR"},

@@ -67,7 +67,11 @@ func TestBrokenStreams(t *testing.T) {
 		{"an error as an event", good + "event: error\ndata: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n", policy.Limited},
 		{"words", good + "upstream timed out after 30 s\n\n" + "data: " + policytest.Delta(`{}`, "stop") + "\n\n", policy.Malformed},
 		{"nothing", "", policy.Malformed},
-		{"a piece in another field", "foo: " + policytest.Delta(`{"content":"Hello "}`, "") + "\n\n" + good + "data: " + policytest.Delta(`{}`, "stop") + "\n\n", policy.Malformed},
+		{
+			"a piece in another field",
+			"foo: " + policytest.Delta(`{"content":"Hello "}`, "") + "\n\n" + good + "data: " + policytest.Delta(`{}`, "stop") + "\n\n",
+			policy.Malformed,
+		},
 		{"cut in a line behind the finish", good + "data: " + policytest.Delta(`{}`, "stop") + "\n\ndata: {\"choices\":[", policy.Malformed},
 	}
 	for _, tt := range tests {
@@ -160,7 +164,7 @@ func (c cutter) pieces(s string) (list []string) {
 func (c cutter) text() string {
 	words := []string{"a", "é", "日本", "😀", "🏴‍☠️", "\n", "\"", "\\", " ", "</b>", "{", "data:", "\t", "<", "\U0010ffff"}
 	var b strings.Builder
-	b.WriteByte('x') // think tags at the beginning have a test of their own
+	b.WriteByte('x') // think tags at the beginning have their own test
 	for range c.IntN(12) {
 		b.WriteString(words[c.IntN(len(words))])
 	}
@@ -222,7 +226,9 @@ func (c cutter) calls(list []trajectory.Call) (docs []string) {
 			pieces = append(pieces, `"{}"`)
 		}
 		for k, piece := range pieces {
-			index, id, name := fmt.Sprintf(`"index":%d,`, i), "", ""
+			index := fmt.Sprintf(`"index":%d,`, i)
+			id := ""
+			name := ""
 			if k == 0 {
 				id, name = `"id":`+text(call.ID)+`,`, `"name":`+text(call.Name)+`,`
 			}
@@ -261,7 +267,8 @@ func TestStreamsEqualPlain(t *testing.T) {
 			raw, _ := json.Marshal(map[string]string{"p": c.text()})
 			call := trajectory.Call{ID: fmt.Sprint("c", i), Name: []string{"ls", "cat"}[c.IntN(2)], Arguments: string(raw)}
 			list = append(list, call)
-			plainCalls = append(plainCalls, fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, call.ID, call.Name, text(call.Arguments)))
+			plainCalls = append(plainCalls,
+				fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, call.ID, call.Name, text(call.Arguments)))
 		}
 		finish := []string{"stop", "tool_calls", "length", "content_filter"}[c.IntN(4)]
 		if len(list) == 0 && finish == "tool_calls" {

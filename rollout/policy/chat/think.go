@@ -35,7 +35,9 @@ func (t *thinker) feed(s string) (inner, outer string) {
 			t.done = true
 			return "", s
 		}
-		t.tag, t.seen, s = tag, true, rest
+		t.tag = tag
+		t.seen = true
+		s = rest
 	}
 	end := "</" + t.tag + ">"
 	if text, rest, ok := strings.Cut(s, end); ok {

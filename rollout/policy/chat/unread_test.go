@@ -30,12 +30,24 @@ func TestUnread(t *testing.T) {
 		{name: "on their line", text: "OK " + hermes, from: "<tool_call>"},
 		{name: "cut", text: `<tool_call>{"name":"terminal","argum`, from: "<tool_call>"},
 		{name: "cut behind words", text: `Let me see: <tool_call>{"name":"termi`, from: "<tool_call>"},
-		{name: "kimi with a broken id", text: `<|tool_calls_section_begin|><|tool_call_begin|>functionsterminal5<|tool_call_argument_begin|>{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>`, from: anywhere},
+		{
+			name: "kimi with a broken id",
+			text: `<|tool_calls_section_begin|><|tool_call_begin|>functionsterminal5<|tool_call_argument_begin|>{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>`,
+			from: anywhere,
+		},
 		{name: "gemma", text: `<|tool_call>call:terminal(command="ls")<tool_call|>`, from: "<|tool_call>"},
-		{name: "minimax", text: "<minimax:tool_call>\n<invoke name=\"terminal\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</minimax:tool_call>", from: "<"},
+		{
+			name: "minimax",
+			text: "<minimax:tool_call>\n<invoke name=\"terminal\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</minimax:tool_call>",
+			from: "<",
+		},
 		{name: "mistral", text: `[TOOL_CALLS]terminal[ARGS]{"command": "ls"}`, from: "["},
 		{name: "harmony", text: `<|channel|>commentary to=functions.terminal <|constrain|>json<|message|>{"command":"ls"}`, from: "<|channel|>"},
-		{name: "deepseek", text: "I will look.\n\n<｜DSML｜tool_calls> <｜DSML｜invoke name=\"terminal\"> <｜DSML｜parameter name=\"command\" string=\"true\">ls</｜DSML｜parameter> </｜DSML｜invoke> </｜DSML｜tool_calls>", from: "<｜DSML｜"},
+		{
+			name: "deepseek",
+			text: "I will look.\n\n<｜DSML｜tool_calls> <｜DSML｜invoke name=\"terminal\"> <｜DSML｜parameter name=\"command\" string=\"true\">ls</｜DSML｜parameter> </｜DSML｜invoke> </｜DSML｜tool_calls>",
+			from: "<｜DSML｜",
+		},
 		{name: "qwen3_coder", text: "<function=terminal>\n<parameter=command>\nls\n</parameter>\n</function>", from: "<function="},
 		{name: "an undeclared name", text: `<tool_call>{"name":"search","arguments":{}}</tool_call>`, from: "<tool_call>"},
 
@@ -67,7 +79,8 @@ func TestUnread(t *testing.T) {
 				t.Fatalf("no fault in %q", tt.text)
 			}
 			f := turn.Faults[0]
-			if f.From < 0 || f.From >= f.To || f.To > len(tt.text) || tt.from != anywhere && !strings.HasPrefix(tt.text[f.From:], tt.from) || f.Kind == "" || f.Message == "" {
+			if f.From < 0 || f.From >= f.To || f.To > len(tt.text) || tt.from != anywhere && !strings.HasPrefix(tt.text[f.From:], tt.from) ||
+				f.Kind == "" || f.Message == "" {
 				t.Errorf("fault %+v in %q", f, tt.text)
 			}
 		})

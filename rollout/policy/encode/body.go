@@ -28,7 +28,8 @@ func (p *Body) Read(b []byte) (n int, err error) {
 	for len(p.list) > 0 && n < len(b) {
 		k := copy(b[n:], p.list[0])
 		n += k
-		if p.list[0] = p.list[0][k:]; len(p.list[0]) == 0 {
+		p.list[0] = p.list[0][k:]
+		if len(p.list[0]) == 0 {
 			p.list = p.list[1:]
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // encode tokenizes pieces and says which tokens belong to which of n messages; bytes is
 // the length of what was tokenized.
 //
-// All text is tokenized at once, behind the spelling of the token that stands before it,
+// All text is tokenized at once, behind the spelling of the token that is before it,
 // because tokenizers look across the borders of control tokens (stripped white space, a
 // mark at the first word). Where a message spells a control token this way would give
 // that token; the pieces are then tokenized one by one and the spelling stays text.
@@ -178,7 +178,9 @@ func (e *exact) share(lists [][]trajectory.Token, run []chattemplate.Piece, ids 
 		return nil
 	}
 	s := e.Tokenizer.Stream(tokenizer.StreamOptions{})
-	piece, end, seen := 0, len(run[0].Text), 0
+	piece := 0
+	end := len(run[0].Text)
+	seen := 0
 	for i, id := range ids {
 		for seen >= end && piece < len(run)-1 {
 			piece++

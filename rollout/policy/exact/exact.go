@@ -63,7 +63,7 @@ type Parts struct {
 	Variant   parsers.Variant
 	Vocab     int                   // rows of the model's output: ids below it that the tokenizer does not know are padding, which has no text; 0: none is
 	Ends      []trajectory.Token    // that end a turn beside the template's, as the model's files name them
-	Tools     []trajectory.ToolSpec // what the probe conversation is rendered with; nil: a tool of its own
+	Tools     []trajectory.ToolSpec // what the probe conversation is rendered with; nil: its own tool
 
 	Model     string
 	Context   int             // tokens; 0: unknown
@@ -121,7 +121,8 @@ func New(p Parts) (policy.Policy, error) {
 		return nil, errors.New("exact policy: none of the template's end tokens is a token of this tokenizer: template and tokenizer do not belong together")
 	}
 	var err error
-	if e.proof, err = Prove(p); err != nil {
+	e.proof, err = Prove(p)
+	if err != nil {
 		return nil, err
 	}
 	p.Log.Info("token-exact", "proof", e.proof.String())

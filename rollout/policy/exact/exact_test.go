@@ -33,7 +33,9 @@ type rig struct {
 func newRig(t testing.TB, form string, fake fakellm.Options, change func(*exact.Parts, *servers.Options)) *rig {
 	t.Helper()
 	tmpl, tok := policytest.ChatML(t, chattemplate.Options{})
-	fake.Tokenizer, fake.KeepTokens, fake.Record = policytest.IDs{Tokenizer: tok, Last: "<|im_end|>"}, true, true
+	fake.Tokenizer = policytest.IDs{Tokenizer: tok, Last: "<|im_end|>"}
+	fake.KeepTokens = true
+	fake.Record = true
 	server, err := fakellm.New(fake)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,8 @@ func newRig(t testing.TB, form string, fake fakellm.Options, change func(*exact.
 		change(&parts, &o)
 	}
 	o.Capture = parts.Capture
-	if parts.Generator, err = servers.New(w, form, o); err != nil {
+	parts.Generator, err = servers.New(w, form, o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := exact.New(parts)
@@ -62,7 +65,11 @@ func newRig(t testing.TB, form string, fake fakellm.Options, change func(*exact.
 }
 
 func ls() []trajectory.ToolSpec {
-	return []trajectory.ToolSpec{{Name: "terminal", Description: "Runs a command.", Parameters: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`)}}
+	return []trajectory.ToolSpec{{
+		Name:        "terminal",
+		Description: "Runs a command.",
+		Parameters:  json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`),
+	}}
 }
 
 func result(m trajectory.Message, text string) []trajectory.Message {
@@ -318,7 +325,7 @@ func iterNodes(tr *trajectory.Trace) func(func([]trajectory.Token, trajectory.No
 	}
 }
 
-// What a turn renders, tokenizes and encodes follows what it adds, whatever stands before.
+// What a turn renders, tokenizes and encodes follows what it adds, whatever is before.
 func TestExactTurnCostsWhatItAdds(t *testing.T) {
 	turn := fakellm.Turn{Calls: []fakellm.Call{{Name: "terminal", Arguments: json.RawMessage(`{"command":"x"}`)}}, Repeat: true}
 	var first exact.Counts
@@ -342,7 +349,8 @@ func TestExactTurnCostsWhatItAdds(t *testing.T) {
 			pending = result(got.Sampled.Message, "ok")
 			now := s.(exact.Counting).ExactCounts()
 			d := exact.Counts{Rendered: now.Rendered - last.Rendered, Tokenized: now.Tokenized - last.Tokenized, Encoded: now.Encoded - last.Encoded}
-			if last = now; i == 0 {
+			last = now
+			if i == 0 {
 				continue
 			}
 			if i > 1 && d != step {
@@ -424,7 +432,10 @@ func TestExactStaleness(t *testing.T) {
 		most     int
 		stale    bool
 	}{{[]string{"1", "2", "3"}, 2, false}, {[]string{"1", "2", "4"}, 2, true}, {[]string{"a", "b", "c"}, 1, false}, {[]string{"5", "9"}, 0, false}} {
-		r := newRig(t, "sglang", fakellm.Options{Default: []fakellm.Turn{{Content: "x", Repeat: true}}}, func(p *exact.Parts, _ *servers.Options) { p.MaxStaleness = tt.most })
+		r := newRig(t, "sglang", fakellm.Options{Default: []fakellm.Turn{{
+			Content: "x",
+			Repeat:  true,
+		}}}, func(p *exact.Parts, _ *servers.Options) { p.MaxStaleness = tt.most })
 		s, err := r.policy.Open(nil, policy.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -433,7 +444,8 @@ func TestExactStaleness(t *testing.T) {
 		for _, v := range tt.versions {
 			r.server.SetVersion(v)
 			var turn trajectory.Turn
-			if turn, err = s.Next(t.Context(), tr.Prefix(), policytest.User("go"), nil); err != nil {
+			turn, err = s.Next(t.Context(), tr.Prefix(), policytest.User("go"), nil)
+			if err != nil {
 				break
 			}
 			if _, err := tr.Commit(turn); err != nil {

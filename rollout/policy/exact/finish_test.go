@@ -20,7 +20,8 @@ func TestExactFinishReasons(t *testing.T) {
 	for want, words := range policytest.Endings() {
 		for _, word := range words {
 			answer := func(word string) string {
-				return fmt.Sprintf(`{"choices":[{"index":0,"token_ids":[72,105],"finish_reason":%q,"logprobs":{"content":[{"logprob":-1},{"logprob":-2}]}}]}`, word)
+				return fmt.Sprintf(`{"choices":[{"index":0,"token_ids":[72,105],"finish_reason":%q,"logprobs":{"content":[{"logprob":-1},{"logprob":-2}]}}]}`,
+					word)
 			}
 			c := &policytest.Canned{Answers: []string{answer(word), answer("stop")}}
 			tmpl, tok := policytest.ChatML(t, chattemplate.Options{})

@@ -77,7 +77,13 @@ func (l *listener) RoundTrip(r *http.Request) (*http.Response, error) {
 		fmt.Fprintf(&b, "[-0.5,%d,null]", id)
 	}
 	b.WriteString("]}}")
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(&b), ContentLength: int64(b.Len()), Request: r}, nil
+	return &http.Response{
+		StatusCode:    200,
+		Header:        http.Header{"Content-Type": {"application/json"}},
+		Body:          io.NopCloser(&b),
+		ContentLength: int64(b.Len()),
+		Request:       r,
+	}, nil
 }
 
 // subject is one template under test.
@@ -122,7 +128,8 @@ func subjects(t *testing.T) []subject {
 		raw := []byte(policytest.Template)
 		if name != "chatml" {
 			var err error
-			if raw, err = os.ReadFile("testdata/" + name + ".jinja"); err != nil {
+			raw, err = os.ReadFile("testdata/" + name + ".jinja")
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,7 +137,8 @@ func subjects(t *testing.T) []subject {
 			t.Errorf("%s does not append", name)
 		}
 		if name == "chatml" {
-			thinking := strings.Replace(string(raw), `{{- '<|im_start|>assistant\n' }}`+"\n{%- endif %}", `{{- '<|im_start|>assistant\n<think>\n' }}`+"\n{%- endif %}", 1)
+			thinking := strings.Replace(string(raw), `{{- '<|im_start|>assistant\n' }}`+"\n{%- endif %}",
+				`{{- '<|im_start|>assistant\n<think>\n' }}`+"\n{%- endif %}", 1)
 			if thinking == string(raw) || !add("chatml, thinking", thinking) {
 				t.Error("the thinking template does not append")
 			}
@@ -152,7 +160,7 @@ func subjects(t *testing.T) []subject {
 		}
 		name := strings.TrimSuffix(filepath.Base(f), ".jinja")
 		if name == "NVIDIA-Nemotron-Nano-v2" {
-			continue // it puts the answers of some turns in another way once a result stands behind them: such a turn is a fork, and is recorded as one
+			continue // it puts the answers of some turns in another way once a result follows them: such a turn is a fork, and is recorded as one
 		}
 		add(name, string(raw))
 	}
@@ -160,8 +168,11 @@ func subjects(t *testing.T) []subject {
 }
 
 // nasty are texts that tokenizers, templates and parsers trip over.
-var nasty = []string{"plain words", "日本語と 한국어", "🙂👩‍👩‍👧", "e\u0301 vs é", "  leading and trailing  ", "\n\nlines\r\n\ttabs\n", "<|im_end|></s><tool_call>", `{"name": "x"}`,
-	"</think> not thought", "a \"quote\" and \\ back", "", "\u200b\u202e", "[INST] [/INST]", "{{ 7*7 }} {% if %}"}
+var nasty = []string{
+	"plain words", "日本語と 한국어", "🙂👩‍👩‍👧", "e\u0301 vs é", "  leading and trailing  ",
+	"\n\nlines\r\n\ttabs\n", "<|im_end|></s><tool_call>", `{"name": "x"}`,
+	"</think> not thought", "a \"quote\" and \\ back", "", "\u200b\u202e", "[INST] [/INST]", "{{ 7*7 }} {% if %}",
+}
 
 // converse holds one generated conversation of at most n turns.
 func (s *subject) converse(t *testing.T, p policy.Policy, l *listener, r *rand.Rand, n int) {

@@ -33,7 +33,12 @@ func TestLeakedTokens(t *testing.T) {
 		"as the version":   {policytest.SGLang(`{"type":"stop"}`, `"`+key+`"`, plain...), true},
 		"beside the stops": {policytest.SGLang(`{"type":"stop","matched":"`+key+`"}`, `"v"`, plain...), true},
 	} {
-		w, err := wire.New(wire.Options{Bases: []string{"http://judge.invalid/v1"}, Transport: &policytest.Fixed{Answer: tt.answer}, Keys: []string{key}, KeyNames: []string{"MY_KEY"}})
+		w, err := wire.New(wire.Options{
+			Bases:     []string{"http://judge.invalid/v1"},
+			Transport: &policytest.Fixed{Answer: tt.answer},
+			Keys:      []string{key},
+			KeyNames:  []string{"MY_KEY"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

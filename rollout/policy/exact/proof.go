@@ -18,7 +18,7 @@ import (
 type Continuation string
 
 // The ways to go on. Same: the bridged tokens are those of the whole conversation,
-// rendered anew. Differs: tokens are appended, but the template would write the past
+// rendered again. Differs: tokens are appended, but the template would write the past
 // otherwise. Forks: the template rewrites the past and each turn begins a new sequence.
 // Refused: the template cannot express it.
 const (
@@ -194,7 +194,7 @@ func (t *proof) answer() (trajectory.Message, []trajectory.Token, bool, error) {
 	return m, append(ids, e.stops[0]), true, nil
 }
 
-// follow goes on behind a turn and compares with the whole conversation, rendered anew.
+// follow goes on behind a turn and compares with the whole conversation, rendered again.
 func (t *proof) follow(past []trajectory.Message, prompt, answer []trajectory.Token, next trajectory.Message) (Continuation, string) {
 	last := answer[len(answer)-1]
 	pieces, err := t.e.Renderer.Bridge(past, t.e.ending(last), []trajectory.Message{next}, t.tools)

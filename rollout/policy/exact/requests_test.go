@@ -19,7 +19,11 @@ import (
 // An answer that is aborted amid new weights goes on behind its tokens; each version is
 // noted with its first token, and the limit of tokens counts what was written.
 func TestExactVersionsOfAnAbortedAnswer(t *testing.T) {
-	c := &policytest.Canned{Answers: []string{policytest.SGLang(`{"type":"abort","message":"Aborted"}`, `"7"`, 72, 101), policytest.SGLang(`{"type":"abort"}`, `"7"`, 108), policytest.SGLang(`{"type":"stop","matched":264}`, `8`, 108, 264)}}
+	c := &policytest.Canned{Answers: []string{
+		policytest.SGLang(`{"type":"abort","message":"Aborted"}`, `"7"`, 72, 101),
+		policytest.SGLang(`{"type":"abort"}`, `"7"`, 108),
+		policytest.SGLang(`{"type":"stop","matched":264}`, `8`, 108, 264),
+	}}
 	turn, err := policytest.First(t, policytest.Exact(t, "sglang", c, "http://judge.invalid/v1", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +53,12 @@ func TestExactRequests(t *testing.T) {
 	for form, want := range map[string][]string{
 		"sglang": {"/gw/generate {", `"return_logprob":true`, `"input_ids":[`, `"sampling_params":{`, `"skip_special_tokens":false`, `"temperature":0.5`,
 			`"stop_token_ids":[264]`, `"max_new_tokens":50}}`, `"extra_key":"w1"`},
-		"vllm":             {"/gw/inference/v1/generate {", `"model":"m"`, `"token_ids":[`, `"logprobs":0`, `"cache_salt":"w1"`, `"seed":`, `"max_tokens":50,`},
-		"vllm-completions": {"/gw/v1/completions {", `"model":"m"`, `"prompt":[`, `"logprobs":0`, `"return_token_ids":true`, `"add_special_tokens":false`, `"stop_token_ids":[264]`},
-		"llamacpp":         {"/gw/completion {", `"prompt":[`, `"return_tokens":true`, `"n_probs":1`, `"cache_prompt":true`, `"n_predict":50`},
+		"vllm": {"/gw/inference/v1/generate {", `"model":"m"`, `"token_ids":[`, `"logprobs":0`, `"cache_salt":"w1"`, `"seed":`, `"max_tokens":50,`},
+		"vllm-completions": {
+			"/gw/v1/completions {", `"model":"m"`, `"prompt":[`, `"logprobs":0`, `"return_token_ids":true`,
+			`"add_special_tokens":false`, `"stop_token_ids":[264]`,
+		},
+		"llamacpp": {"/gw/completion {", `"prompt":[`, `"return_tokens":true`, `"n_probs":1`, `"cache_prompt":true`, `"n_predict":50`},
 	} {
 		c := &policytest.Canned{Answers: []string{"{}"}}
 		tmpl, tok := policytest.ChatML(t, chattemplate.Options{})
@@ -110,7 +117,11 @@ func BenchmarkExactTurn(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	call, err := policytest.IDs{Tokenizer: tok, Last: "<|im_end|>"}.Tokenizer.Encode("<tool_call>\n{\"name\": \"terminal\", \"arguments\": {\"command\": \"ls -la\"}}\n</tool_call>", tokenizerAll)
+	call, err := policytest.IDs{
+		Tokenizer: tok,
+		Last:      "<|im_end|>",
+	}.Tokenizer.Encode("<tool_call>\n{\"name\": \"terminal\", \"arguments\": {\"command\": \"ls -la\"}}\n</tool_call>",
+		tokenizerAll)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,13 +161,17 @@ func ask2(b *testing.B, s policy.Sampler, tr *trajectory.Trace, pending []trajec
 // TestPaddingOfTheVocabulary: an id between the tokenizer's and the model's size can be
 // sampled; it is a token of the sequence and no text.
 func TestPaddingOfTheVocabulary(t *testing.T) {
-	turn, err := policytest.First(t, policytest.Exact(t, "sglang", &policytest.Canned{Answers: []string{policytest.SGLang(`{"type":"stop"}`, `"v"`, 72, 99990, 73)}}, "http://judge.invalid/v1",
-		func(p *exact.Parts, _ *servers.Options) { p.Vocab = 100_000 }))
+	turn, err := policytest.First(t,
+		policytest.Exact(t, "sglang", &policytest.Canned{Answers: []string{policytest.SGLang(`{"type":"stop"}`, `"v"`,
+			72, 99990, 73)}}, "http://judge.invalid/v1",
+			func(p *exact.Parts, _ *servers.Options) { p.Vocab = 100_000 }))
 	if err != nil || turn.Sampled.Message.Content() != "HI" || len(turn.Sampled.Tokens) != 3 || len(turn.Sampled.LogProbs) != 3 {
 		t.Errorf("%+v, %v", turn.Sampled, err)
 	}
-	_, err = policytest.First(t, policytest.Exact(t, "sglang", &policytest.Canned{Answers: []string{policytest.SGLang(`{"type":"stop"}`, `"v"`, 72, 100_000)}}, "http://judge.invalid/v1",
-		func(p *exact.Parts, _ *servers.Options) { p.Vocab = 100_000 }))
+	_, err = policytest.First(t,
+		policytest.Exact(t, "sglang", &policytest.Canned{Answers: []string{policytest.SGLang(`{"type":"stop"}`,
+			`"v"`, 72, 100_000)}}, "http://judge.invalid/v1",
+			func(p *exact.Parts, _ *servers.Options) { p.Vocab = 100_000 }))
 	if err == nil {
 		t.Error("an id beyond the model's output is accepted")
 	}

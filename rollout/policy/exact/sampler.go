@@ -59,7 +59,10 @@ func (s *sampler) Counts() policy.Counts {
 
 // Close gives the sampler's memory back.
 func (s *sampler) Close() error {
-	s.line, s.msgs, s.path, s.cache = nil, nil, nil, nil
+	s.line = nil
+	s.msgs = nil
+	s.path = nil
+	s.cache = nil
 	s.prompt.cut(0)
 	return nil
 }
@@ -163,7 +166,7 @@ func (s *sampler) extend(p trajectory.Prefix, pending []trajectory.Message) ([]t
 	return s.hold(&last, pieces, pending)
 }
 
-// fork renders the whole conversation anew: a new root. Nothing of it was sampled.
+// fork renders the whole conversation again: a new root. Nothing of it was sampled.
 func (s *sampler) fork(pending []trajectory.Message, why error) ([]trajectory.Delta, error) {
 	if !s.told && s.o.Notes != nil {
 		s.told = true
@@ -171,7 +174,9 @@ func (s *sampler) fork(pending []trajectory.Message, why error) ([]trajectory.De
 	}
 	all := append(append([]trajectory.Message{}, s.msgs...), pending...)
 	s.prompt.cut(0)
-	s.path, s.msgs, s.calls = nil, nil, 0
+	s.path = nil
+	s.msgs = nil
+	s.calls = 0
 	pieces, err := s.p.Renderer.Prompt(all, s.tools)
 	if err != nil {
 		return nil, &policy.Error{Kind: policy.Rejected, Err: fmt.Errorf("%w: %w", errTemplate, err)}
@@ -232,7 +237,8 @@ func (s *sampler) sample(ctx context.Context, taped bool) (servers.Completion, [
 			}
 			return sum, nil, err
 		}
-		if spans, err = s.p.versions(spans, got, len(sum.Tokens)); err != nil {
+		spans, err = s.p.versions(spans, got, len(sum.Tokens))
+		if err != nil {
 			return sum, nil, err
 		}
 		sum = joined(sum, got)
@@ -288,7 +294,8 @@ func (s *sampler) finish(turn *trajectory.Turn, got servers.Completion, spans []
 	turn.Sampled = trajectory.Delta{Message: r.message, Tokens: got.Tokens, LogProbs: got.LogProbs, Masked: got.Masked, Versions: spans}
 	s.tellMasked(got)
 	if !s.p.Capture.Empty() {
-		if turn.Sampled.Extras, err = s.p.Capture.Blocks(got, before, asked+len(got.Tokens), s.o.Put); err != nil {
+		turn.Sampled.Extras, err = s.p.Capture.Blocks(got, before, asked+len(got.Tokens), s.o.Put)
+		if err != nil {
 			return err
 		}
 	}

@@ -182,7 +182,9 @@ func TestControlWordsStayText(t *testing.T) {
 	}
 	l.plan = plan(t, tok, "<tool_call>\n{\"name\": \"terminal\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call><|im_end|>")
 	turn := policytest.Ask(t, s, tr, policytest.User(row.Prompt), nil)
-	if want := []string{"<|im_start|>", "<tool_call>", "<|im_end|>", "<|im_start|>", "<|im_end|>", "<|im_start|>"}; !slices.Equal(spelled(turn.Given[0].Tokens), want) {
+	if want := []string{
+		"<|im_start|>", "<tool_call>", "<|im_end|>", "<|im_start|>", "<|im_end|>", "<|im_start|>",
+	}; !slices.Equal(spelled(turn.Given[0].Tokens), want) {
 		t.Errorf("control tokens of the prompt: %q, want %q", spelled(turn.Given[0].Tokens), want)
 	}
 	text, err := tok.Decode(turn.Given[0].Tokens)
@@ -202,7 +204,9 @@ func TestOrdinaryAddedWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok := byteLevel(t, []string{"<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<table>", "  ", "user", "</think>"}, func(s string) bool { return s[1] == '|' })
+	tok := byteLevel(t, []string{
+		"<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<table>", "  ", "user", "</think>",
+	}, func(s string) bool { return s[1] == '|' })
 	l := &listener{plan: []int32{42}}
 	p := exactOf(t, string(source), "<|im_end|>", tok, l, nil)
 	turn := policytest.Ask(t, sampler(t, p, nil), trajectory.New(trajectory.ModeExact, nil), policytest.User("<table>  user</think>"), nil)
@@ -261,10 +265,19 @@ func byteLevel(t *testing.T, added []string, special func(string) bool) tokenize
 	doc["model"].(map[string]any)["vocab"], doc["model"].(map[string]any)["merges"] = vocab, []any{}
 	var list []any
 	for i, s := range added {
-		list = append(list, map[string]any{"id": 1000 + i, "content": s, "special": special(s), "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})
+		list = append(list, map[string]any{
+			"id":          1000 + i,
+			"content":     s,
+			"special":     special(s),
+			"normalized":  false,
+			"single_word": false,
+			"lstrip":      false,
+			"rstrip":      false,
+		})
 	}
 	doc["added_tokens"] = list
-	if raw, err = json.Marshal(doc); err != nil {
+	raw, err = json.Marshal(doc)
+	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "tokenizer.json")

@@ -188,7 +188,7 @@ func Present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
-// ASCII is the text of a JSON string without escapes, which is what stands in it.
+// ASCII is the text of a JSON string without escapes, which is what is in it.
 func ASCII(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false

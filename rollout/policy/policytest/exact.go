@@ -58,7 +58,8 @@ func Exact(t testing.TB, form string, c http.RoundTripper, base string, change f
 		change(&parts, &o)
 	}
 	o.Capture = parts.Capture
-	if parts.Generator, err = servers.New(w, form, o); err != nil {
+	parts.Generator, err = servers.New(w, form, o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := exact.New(parts)

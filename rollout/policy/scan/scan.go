@@ -160,7 +160,7 @@ func (s *Scanner) key() ([]byte, bool) {
 	return nil, false
 }
 
-// Raw is the next value as it stands.
+// Raw is the next value as it is.
 func (s *Scanner) Raw() ([]byte, bool) {
 	s.space()
 	from := s.at
@@ -217,7 +217,8 @@ func (s *Scanner) Text() bool {
 		case c < ' ':
 			return false
 		case c == '\\':
-			if s.at++; s.at == len(s.b) {
+			s.at++
+			if s.at == len(s.b) {
 				return false
 			}
 			if s.b[s.at] != 'u' {
@@ -227,7 +228,8 @@ func (s *Scanner) Text() bool {
 				continue
 			}
 			for range 4 {
-				if s.at++; s.at == len(s.b) || !hexDigit(s.b[s.at]) {
+				s.at++
+				if s.at == len(s.b) || !hexDigit(s.b[s.at]) {
 					return false
 				}
 			}
@@ -252,12 +254,14 @@ func (s *Scanner) number() ([]byte, bool) {
 		return nil, false
 	}
 	if s.at < len(s.b) && s.b[s.at] == '.' {
-		if s.at++; s.digits() == 0 {
+		s.at++
+		if s.digits() == 0 {
 			return nil, false
 		}
 	}
 	if s.at < len(s.b) && s.b[s.at]|0x20 == 'e' {
-		if s.at++; s.at < len(s.b) && (s.b[s.at] == '+' || s.b[s.at] == '-') {
+		s.at++
+		if s.at < len(s.b) && (s.b[s.at] == '+' || s.b[s.at] == '-') {
 			s.at++
 		}
 		if s.digits() == 0 {
@@ -311,7 +315,8 @@ func (s *Scanner) Tokens(room int) (list []trajectory.Token, ok bool) {
 	}
 	for {
 		id, ok := s.Token()
-		if list = append(list, id); !ok {
+		list = append(list, id)
+		if !ok {
 			return list, false
 		}
 		if !s.Next(',') {
@@ -375,7 +380,8 @@ func (s *Scanner) fraction() (float32, bool) {
 			n = n*10 + uint64(b[at]-'0')
 			at++
 		}
-		if places = at - dot; places == 0 {
+		places = at - dot
+		if places == 0 {
 			return 0, false
 		}
 	}

@@ -16,7 +16,8 @@ func TestFraction(t *testing.T) {
 	for range 20_000 {
 		v := float32(-r.ExpFloat64() * math.Pow(10, float64(r.IntN(12)-6)))
 		next := math.Nextafter32(v, 0)
-		list = append(list, strconv.FormatFloat(float64(v), 'f', -1, 32), strconv.FormatFloat(float64(v), 'f', -1, 64), strconv.FormatFloat(float64(v), 'f', r.IntN(12), 64),
+		list = append(list, strconv.FormatFloat(float64(v),
+			'f', -1, 32), strconv.FormatFloat(float64(v), 'f', -1, 64), strconv.FormatFloat(float64(v), 'f', r.IntN(12), 64),
 			strconv.FormatFloat((float64(v)+float64(next))/2, 'f', -1, 64), strconv.FormatFloat((float64(v)+float64(next))/2, 'f', 14, 64))
 	}
 	list = append(list, "0", "-0", "-0.0", "1", "0.1", "-16777217", "-16777216.5", "-16777217.0000000000", "9007199254740993", "9007199254740992.5", "-123456789012345678901234567890", "1e3", "-1.5E-3",

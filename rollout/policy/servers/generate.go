@@ -224,7 +224,8 @@ func (l *line) Generate(ctx context.Context, p Prompt, a Ask) (Completion, error
 		if err != nil {
 			return err
 		}
-		if raw, err = unwrap(raw); err != nil {
+		raw, err = unwrap(raw)
+		if err != nil {
 			return err
 		}
 		c, err = f.read(raw, l.s.o.Capture)

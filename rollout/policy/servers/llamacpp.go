@@ -57,7 +57,8 @@ func readLlamacpp(raw []byte, want Capture) (Completion, error) {
 		c.Prompt = *a.Prompt
 	}
 	var err error
-	if c.Finish, err = finish.Parse(a.Stop); err != nil {
+	c.Finish, err = finish.Parse(a.Stop)
+	if err != nil {
 		return c, err
 	}
 	// A context that is full while the answer is written ends it, as a limit does. A server

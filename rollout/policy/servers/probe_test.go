@@ -35,7 +35,8 @@ func TestProbe(t *testing.T) {
 		}
 		f, err := servers.Probe(t.Context(), w, tt.model)
 		w.Close()
-		if policytest.Kind(err) != tt.kind || (err == nil && f.Model != tt.want) || (tt.text != "" && !strings.Contains(err.Error(), tt.text)) || (err != nil && tt.key != "" && strings.Contains(err.Error(), tt.key+"\"")) {
+		if policytest.Kind(err) != tt.kind || (err == nil && f.Model != tt.want) || (tt.text != "" && !strings.Contains(err.Error(), tt.text)) ||
+			(err != nil && tt.key != "" && strings.Contains(err.Error(), tt.key+"\"")) {
 			t.Errorf("%s: %+v, %v", tt.name, f, err)
 		}
 	}
@@ -43,7 +44,8 @@ func TestProbe(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Base != several || len(found[0].Models) != 2 || found[0].Model != "" {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	if _, err := servers.Discover(t.Context(), []string{"http://127.0.0.1:1/v1"}, wire.Options{}); policytest.Kind(err) != policy.Unavailable || !strings.Contains(err.Error(), "--base-url") {
+	if _, err := servers.Discover(t.Context(), []string{"http://127.0.0.1:1/v1"}, wire.Options{}); policytest.Kind(err) != policy.Unavailable ||
+		!strings.Contains(err.Error(), "--base-url") {
 		t.Errorf("nothing found: %v", err)
 	}
 }
@@ -58,7 +60,11 @@ func TestProfiles(t *testing.T) {
 		{"openai", chat.Options{}, []string{`"max_completion_tokens":5`, `"reasoning_effort":"low"`}},
 		{"vllm", chat.Options{}, []string{`"max_tokens":5`, `"temperature":1`}},
 		{"openrouter", chat.Options{Routing: chat.Routing{Order: []string{"a", "b"}, Sort: "price", DataCollection: "deny", RequireParameters: true}},
-			[]string{`"reasoning":{"effort":"low"}`, `"usage":{"include":true}`, `"provider":{"order":["a","b"],"sort":"price","data_collection":"deny","require_parameters":true}`}},
+			[]string{
+				`"reasoning":{"effort":"low"}`,
+				`"usage":{"include":true}`,
+				`"provider":{"order":["a","b"],"sort":"price","data_collection":"deny","require_parameters":true}`,
+			}},
 	}
 	for _, tt := range tests {
 		p, err := servers.Named(tt.profile)
@@ -78,7 +84,12 @@ func TestProfiles(t *testing.T) {
 			}
 		}
 	}
-	for base, want := range map[string]string{"https://api.openai.com/v1": "openai", "https://openrouter.ai/api/v1": "openrouter", "http://localhost:11434/v1": "ollama", "http://x:8000/v1": "generic"} {
+	for base, want := range map[string]string{
+		"https://api.openai.com/v1":    "openai",
+		"https://openrouter.ai/api/v1": "openrouter",
+		"http://localhost:11434/v1":    "ollama",
+		"http://x:8000/v1":             "generic",
+	} {
 		if got := servers.Guess(base).Name; got != want {
 			t.Errorf("%s is %s, want %s", base, got, want)
 		}

@@ -19,21 +19,27 @@ func sglangText(n int) string {
 		id := r.IntN(150_000)
 		ids, probs = append(ids, fmt.Sprint(id)), append(probs, fmt.Sprintf("[%v,%d,null]", -r.ExpFloat64(), id))
 	}
-	return `{"text":"ok \"so\" \u00e9\n","output_ids":[` + strings.Join(ids, ",") + `],"meta_info":{"id":"a","finish_reason":{"type":"stop","matched":2},"prompt_tokens":3,` +
-		`"completion_tokens":2,"cached_tokens":0,"input_token_logprobs":[],"output_token_logprobs":[` + strings.Join(probs, ",") + `],"weight_version":"7","e2e_latency":1.25e-1}}`
+	return `{"text":"ok \"so\" \u00e9\n","output_ids":[` + strings.Join(ids,
+		",") + `],"meta_info":{"id":"a","finish_reason":{"type":"stop","matched":2},"prompt_tokens":3,` +
+		`"completion_tokens":2,"cached_tokens":0,"input_token_logprobs":[],"output_token_logprobs":[` + strings.Join(probs,
+		",") + `],"weight_version":"7","e2e_latency":1.25e-1}}`
 }
 
 // FuzzScanSGLang: what is read in one walk is what the library reads, and as strictly.
 func FuzzScanSGLang(f *testing.F) {
 	f.Add(sglangText(3))
 	f.Add(strings.Replace(sglangText(3), `"weight_version"`, `"weight_versions":[{"version":"7","start":0,"end":3}],"weight_version"`, 1))
-	for _, s := range []string{`{}`, `{"output_ids":null}`, `{"output_ids":[]}`, `{"output_ids":[01]}`, `{"output_ids":[1],"OUTPUT_IDS":[2]}`, `{"output_ids":[1],"output_ids":[2]}`,
+	for _, s := range []string{
+		`{}`, `{"output_ids":null}`, `{"output_ids":[]}`, `{"output_ids":[01]}`, `{"output_ids":[1],"OUTPUT_IDS":[2]}`,
+		`{"output_ids":[1],"output_ids":[2]}`,
 		`{"output_id\u0073":[1]}`, `{"meta_info":{"prompt_tokens":1.0}}`, `{"meta_info":{"prompt_tokens":null}}`, `{"meta_info":null}`, `{"output_ids":[2147483648]}`, `{"output_ids":[-1]}`,
 		`{"meta_info":{"output_token_logprobs":[[null,1,"\ud800"],[-1e-7,2],[-1E400,3,null,null],[1e-400,4]]}}`, `{"meta_info":{"output_token_logprobs":[]}}`, `{"meta_info":{"output_token_logprobs":null}}`,
 		`{"meta_info":{"output_token_logprobs":[[-0.1234567:9,1]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.12345678:,1]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.123456789012345/7,1]]}}`,
 		`{"meta_info":{"output_token_logprobs":[[-.5,1,null]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.5,1,null,]]}}`, `{"meta_info":{"output_token_logprobs":[[-0.5 1]]}}`,
 		`{"meta_info":{"finish_reason":{"type":"abort"},"weight_version":{"a":[true,false,1e5]}}}`, `{"x":"` + "\x01" + `"}`, `{"x":"\x"}`, `{"x":{"a":1,}}`, `{"x":[1,]}`, `{"x":tru}`, `{"x":-}`, `{"x":1.}`,
-		`{"x":1e}`, `{"a":1}{`, ` { "output_ids" : [ 1 , 2 ] } `, `{"weight_verſion":1}`, `{"x":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `{"x":{"\u12g4":1}}`, `{"x":{1:1}}`, "{\"x\":\"\xff\"}"} {
+		`{"x":1e}`, `{"a":1}{`, ` { "output_ids" : [ 1 , 2 ] } `, `{"weight_verſion":1}`, `{"x":` + strings.Repeat("[",
+			70) + strings.Repeat("]", 70) + `}`, `{"x":{"\u12g4":1}}`, `{"x":{1:1}}`, "{\"x\":\"\xff\"}",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -53,9 +59,12 @@ func FuzzScanSGLang(f *testing.F) {
 
 // FuzzScanChatProbs: what is read in one walk is what the library reads, and as strictly.
 func FuzzScanChatProbs(f *testing.F) {
-	for _, s := range []string{`[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[]},{"token_id":7,"token":"token_id:7","logprob":null,"rank":1}]`, `[]`, `null`, `[null]`, `[{}]`, `{}`, `[{},]`,
+	for _, s := range []string{
+		`[{"token":"a","logprob":-0.5,"bytes":[97],"top_logprobs":[]},{"token_id":7,"token":"token_id:7","logprob":null,"rank":1}]`,
+		`[]`, `null`, `[null]`, `[{}]`, `{}`, `[{},]`,
 		`[{"token":null,"token_id":null,"top_logprobs":null}]`, `[{"token":7}]`, `[{"token":"token_id:x"}]`, `[{"token":"token_id:-1"}]`, `[{"Token":"token_id:1"}]`, `[{"token_id":1,"token_id":2}]`,
-		`[{"token_id":1.5}]`, `[{"token_id":-1}]`, `[{"logprob":-1e400}]`, `[{"logprob":-1e-7}]`, `[{"logprob":"x"}]`, `[{"logprob":-9999.0}]`, `[{"top_logprobs":[{"token":"a"}]}]`, `[{"top_logprobs":{}}]`, ` [ { "logprob" : -1 } ] `} {
+		`[{"token_id":1.5}]`, `[{"token_id":-1}]`, `[{"logprob":-1e400}]`, `[{"logprob":-1e-7}]`, `[{"logprob":"x"}]`, `[{"logprob":-9999.0}]`, `[{"top_logprobs":[{"token":"a"}]}]`, `[{"top_logprobs":{}}]`, ` [ { "logprob" : -1 } ] `,
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -88,7 +97,11 @@ func TestScanReadsUsualAnswers(t *testing.T) {
 	if _, ok := scanSGLang([]byte(sglangText(50))); !ok {
 		t.Error("SGLang's own answer was left to the library")
 	}
-	for _, list := range []string{`[{"token":"token_id:7","logprob":-0.5,"bytes":null,"top_logprobs":[]}]`, `[{"token_id":7,"logprob":null,"rank":1,"top_logprobs":null}]`, `[{"token":"\u00e9","logprob":-1.5e-9,"bytes":[195,169]}]`} {
+	for _, list := range []string{
+		`[{"token":"token_id:7","logprob":-0.5,"bytes":null,"top_logprobs":[]}]`,
+		`[{"token_id":7,"logprob":null,"rank":1,"top_logprobs":null}]`,
+		`[{"token":"\u00e9","logprob":-1.5e-9,"bytes":[195,169]}]`,
+	} {
 		if _, ok := scanChatProbs([]byte(list)); !ok {
 			t.Errorf("%s was left to the library", list)
 		}
@@ -145,7 +158,8 @@ func FuzzAlign(f *testing.F) {
 			k, fits := 0, true
 			for i, id := range a.IDs {
 				if set>>i&1 == 1 {
-					if fits = fits && k < len(told) && a.LogProbs[k].ID == id; !fits {
+					fits = fits && k < len(told) && a.LogProbs[k].ID == id
+					if !fits {
 						break
 					}
 					k++
@@ -207,9 +221,13 @@ func llamacppText(n int) []byte {
 	for range n {
 		id := r.IntN(150_000)
 		ids = append(ids, fmt.Sprint(id))
-		probs = append(probs, fmt.Sprintf(`{"id":%d,"token":"word","bytes":[119,111],"logprob":%v,"top_logprobs":[{"id":%d,"token":"word","bytes":[119,111],"logprob":-0.5}]}`, id, -r.ExpFloat64(), id))
+		probs = append(probs,
+			fmt.Sprintf(`{"id":%d,"token":"word","bytes":[119,111],"logprob":%v,"top_logprobs":[{"id":%d,"token":"word","bytes":[119,111],"logprob":-0.5}]}`,
+				id, -r.ExpFloat64(), id))
 	}
-	return []byte(`{"index":0,"content":"ok","tokens":[` + strings.Join(ids, ",") + `],"stop":true,"stop_type":"limit","truncated":false,"tokens_cached":0,"tokens_evaluated":3,"completion_probabilities":[` + strings.Join(probs, ",") + `]}`)
+	return []byte(`{"index":0,"content":"ok","tokens":[` + strings.Join(ids,
+		",") + `],"stop":true,"stop_type":"limit","truncated":false,"tokens_cached":0,"tokens_evaluated":3,"completion_probabilities":[` + strings.Join(probs,
+		",") + `]}`)
 }
 
 func BenchmarkReadVLLM(b *testing.B) {
@@ -220,7 +238,8 @@ func BenchmarkReadVLLM(b *testing.B) {
 		ids = append(ids, fmt.Sprint(id))
 		probs = append(probs, fmt.Sprintf(`{"token_id":%d,"logprob":%v,"rank":1,"top_logprobs":[]}`, id, -r.ExpFloat64()))
 	}
-	raw := []byte(`{"request_id":"x","choices":[{"index":0,"logprobs":{"content":[` + strings.Join(probs, ",") + `]},"finish_reason":"stop","token_ids":[` + strings.Join(ids, ",") + `]}],"prompt_logprobs":null}`)
+	raw := []byte(`{"request_id":"x","choices":[{"index":0,"logprobs":{"content":[` + strings.Join(probs,
+		",") + `]},"finish_reason":"stop","token_ids":[` + strings.Join(ids, ",") + `]}],"prompt_logprobs":null}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := readInference(raw, Capture{}); err != nil {

@@ -26,7 +26,8 @@ func llama(ids, told []int, more string) string {
 	list, _ := json.Marshal(ids)
 	var probs []string
 	for _, id := range told {
-		probs = append(probs, fmt.Sprintf(`{"id":%d,"token":"x","bytes":[],"logprob":-0.%02d,"top_logprobs":[{"id":%d,"logprob":-0.5},{"id":7,"logprob":-1.5}]}`, id, id%100, id))
+		probs = append(probs,
+			fmt.Sprintf(`{"id":%d,"token":"x","bytes":[],"logprob":-0.%02d,"top_logprobs":[{"id":%d,"logprob":-0.5},{"id":7,"logprob":-1.5}]}`, id, id%100, id))
 	}
 	entries := ""
 	if told != nil {
@@ -49,11 +50,29 @@ func TestLlamacppTokensWithoutLogProbs(t *testing.T) {
 	}{
 		{name: "all", ids: []int{72, 105, 264}, told: []int{72, 105, 264}, more: eos},
 		{name: "two of one character", ids: []int{72, 127, 109, 264}, told: []int{72, 109, 264}, more: eos, masked: []trajectory.Run{{From: 1, To: 2}}},
-		{name: "two characters", ids: []int{127, 109, 162, 245, 105, 264}, told: []int{109, 105, 264}, more: eos, masked: []trajectory.Run{{From: 0, To: 1}, {From: 2, To: 4}}},
+		{
+			name:   "two characters",
+			ids:    []int{127, 109, 162, 245, 105, 264},
+			told:   []int{109, 105, 264},
+			more:   eos,
+			masked: []trajectory.Run{{From: 0, To: 1}, {From: 2, To: 4}},
+		},
 		{name: "cut within a character", ids: []int{72, 162}, told: []int{72}, more: limit, masked: []trajectory.Run{{From: 1, To: 2}}},
 		{name: "nothing but the beginning of a character", ids: []int{162}, more: limit, masked: []trajectory.Run{{From: 0, To: 1}}},
-		{name: "the same token twice: nobody knows which", ids: []int{72, 159, 159, 264}, told: []int{72, 159, 264}, more: eos, masked: []trajectory.Run{{From: 1, To: 3}}},
-		{name: "taken away by a stop string", ids: []int{72, 105, 106}, told: []int{72, 105}, more: `"stop_type":"word"`, masked: []trajectory.Run{{From: 2, To: 3}}},
+		{
+			name:   "the same token twice: nobody knows which",
+			ids:    []int{72, 159, 159, 264},
+			told:   []int{72, 159, 264},
+			more:   eos,
+			masked: []trajectory.Run{{From: 1, To: 3}},
+		},
+		{
+			name:   "taken away by a stop string",
+			ids:    []int{72, 105, 106},
+			told:   []int{72, 105},
+			more:   `"stop_type":"word"`,
+			masked: []trajectory.Run{{From: 2, To: 3}},
+		},
 		{name: "others", ids: []int{72, 105, 264}, told: []int{72, 99, 264}, more: eos, kind: policy.Inexact, says: "entry 1 of completion_probabilities"},
 		{name: "another order", ids: []int{72, 105, 264}, told: []int{105, 72, 264}, more: eos, kind: policy.Inexact, says: "entry 1"},
 		{name: "too many", ids: []int{72, 264}, told: []int{72, 264, 264}, more: eos, kind: policy.Inexact, says: "entry 2"},
@@ -62,7 +81,8 @@ func TestLlamacppTokensWithoutLogProbs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := policytest.Exact(t, "llamacpp", &policytest.Canned{Answers: []string{llama(tt.ids, tt.told, tt.more)}}, "http://judge.invalid/v1", func(p *exact.Parts, _ *servers.Options) {
+			s := policytest.Exact(t, "llamacpp", &policytest.Canned{Answers: []string{llama(tt.ids, tt.told,
+				tt.more)}}, "http://judge.invalid/v1", func(p *exact.Parts, _ *servers.Options) {
 				p.Capture.TopK = 2
 			})
 			turn, err := policytest.First(t, s)
@@ -144,15 +164,33 @@ func TestLlamacppFullContext(t *testing.T) {
 		finish     trajectory.Finish
 		says       string
 	}{
-		{name: "full", more: fmt.Sprintf(`"truncated":true,"stop_type":"limit","tokens_evaluated":%d,"tokens_cached":%d,"timings":{"cache_n":5}`, n, n+1), finish: trajectory.FinishLength},
-		{name: "full, an older server", more: fmt.Sprintf(`"truncated":true,"stop_type":"limit","tokens_evaluated":%d,"timings":{"cache_n":5}`, n), finish: trajectory.FinishLength},
-		{name: "not full", more: fmt.Sprintf(`"truncated":false,"stop_type":"limit","tokens_evaluated":%d,"timings":{"cache_n":5.0}`, n), finish: trajectory.FinishLength},
+		{
+			name:   "full",
+			more:   fmt.Sprintf(`"truncated":true,"stop_type":"limit","tokens_evaluated":%d,"tokens_cached":%d,"timings":{"cache_n":5}`, n, n+1),
+			finish: trajectory.FinishLength,
+		},
+		{
+			name:   "full, an older server",
+			more:   fmt.Sprintf(`"truncated":true,"stop_type":"limit","tokens_evaluated":%d,"timings":{"cache_n":5}`, n),
+			finish: trajectory.FinishLength,
+		},
+		{
+			name:   "not full",
+			more:   fmt.Sprintf(`"truncated":false,"stop_type":"limit","tokens_evaluated":%d,"timings":{"cache_n":5.0}`, n),
+			finish: trajectory.FinishLength,
+		},
 		{name: "shifted, and ended", more: fmt.Sprintf(`"truncated":true,"stop_type":"eos","tokens_evaluated":%d`, n), says: "--no-context-shift"},
-		{name: "shifted, and cut", more: fmt.Sprintf(`"truncated":true,"stop_type":"limit","tokens_evaluated":%d,"tokens_cached":%d`, n, n/2), says: "--no-context-shift"},
+		{
+			name: "shifted, and cut",
+			more: fmt.Sprintf(`"truncated":true,"stop_type":"limit","tokens_evaluated":%d,"tokens_cached":%d`, n, n/2),
+			says: "--no-context-shift",
+		},
 		{name: "a prompt that was cut", more: fmt.Sprintf(`"truncated":true,"stop_type":"limit","tokens_evaluated":%d`, n/2), says: "tokens in the prompt"},
 	}
 	for _, tt := range tests {
-		turn, err := policytest.First(t, policytest.Exact(t, "llamacpp", &policytest.Canned{Answers: []string{llama([]int{72, 105}, []int{72, 105}, tt.more)}}, "http://judge.invalid/v1", nil))
+		turn, err := policytest.First(t,
+			policytest.Exact(t, "llamacpp", &policytest.Canned{Answers: []string{llama([]int{72, 105}, []int{72, 105}, tt.more)}},
+				"http://judge.invalid/v1", nil))
 		switch {
 		case tt.says == "" && (err != nil || turn.Finish != tt.finish || turn.Usage.Cached != 5):
 			t.Errorf("%s: %s, %+v, %v", tt.name, turn.Finish, turn.Usage, err)
@@ -166,7 +204,8 @@ func TestLlamacppFullContext(t *testing.T) {
 func versioned(form, spans string) string {
 	switch form {
 	case "sglang":
-		return strings.Replace(policytest.SGLang(`{"type":"stop"}`, `"8"`, 72, 101, 108, 108, 264), `"meta_info":{`, `"meta_info":{"weight_versions":`+spans+`,`, 1)
+		return strings.Replace(policytest.SGLang(`{"type":"stop"}`, `"8"`, 72, 101, 108, 108, 264),
+			`"meta_info":{`, `"meta_info":{"weight_versions":`+spans+`,`, 1)
 	case "vllm":
 		return `{"model":"m","choices":[{"token_ids":[72,101,108,108,264],"finish_reason":"stop","weight_versions":` + spans +
 			`,"logprobs":{"content":[{"token_id":72,"logprob":-1},{"token_id":101,"logprob":-1},{"token_id":108,"logprob":-1},{"token_id":108,"logprob":-1},{"token_id":264,"logprob":-1}]}}]}`
@@ -180,12 +219,18 @@ func TestVersionsWithinAnAnswer(t *testing.T) {
 	const both = `[{"version":"v-1","start":0,"end":2},{"version":"v-4","start":2,"end":5}]`
 	for _, form := range []string{"sglang", "vllm", "vllm-completions"} {
 		open := func(spans string, staleness int) (trajectory.Turn, error) {
-			return policytest.First(t, policytest.Exact(t, form, &policytest.Canned{Answers: []string{versioned(form, spans)}}, "http://judge.invalid/v1", func(p *exact.Parts, _ *servers.Options) {
-				p.VersionFrom, p.MaxStaleness = exact.FromServer, staleness
-			}))
+			return policytest.First(t,
+				policytest.Exact(t, form, &policytest.Canned{Answers: []string{versioned(form,
+					spans)}}, "http://judge.invalid/v1", func(p *exact.Parts, _ *servers.Options) {
+					p.VersionFrom, p.MaxStaleness = exact.FromServer, staleness
+				}))
 		}
 		want := []trajectory.Span{{From: 0, Version: "v-1"}, {From: 2, Version: "v-4"}}
-		for _, spans := range []string{both, `[["v-1",0,2],["v-4",2,5]]`, `[{"version":"v-1","start":0,"end":2},{"version":"v-2","start":2,"end":2},{"version":"v-4","start":2,"end":5}]`} {
+		for _, spans := range []string{
+			both,
+			`[["v-1",0,2],["v-4",2,5]]`,
+			`[{"version":"v-1","start":0,"end":2},{"version":"v-2","start":2,"end":2},{"version":"v-4","start":2,"end":5}]`,
+		} {
 			if turn, err := open(spans, 3); err != nil || !slices.Equal(turn.Sampled.Versions, want) {
 				t.Errorf("%s, %s: %v, %v", form, spans, turn.Sampled.Versions, err)
 			}
@@ -193,8 +238,11 @@ func TestVersionsWithinAnAnswer(t *testing.T) {
 		if _, err := open(both, 2); policytest.Kind(err) != policy.Stale || !strings.Contains(err.Error(), "3 versions apart") {
 			t.Errorf("%s: three versions apart, two allowed: %v", form, err)
 		}
-		for _, spans := range []string{`[{"version":"7","start":1,"end":5}]`, `[{"version":"7","start":0,"end":4}]`, `[{"version":"7","start":0,"end":6}]`, `[{"version":"7"}]`, `{}`, `[7]`,
-			`[{"version":"7","start":0,"end":3},{"version":"8","start":2,"end":5}]`} {
+		for _, spans := range []string{
+			`[{"version":"7","start":1,"end":5}]`, `[{"version":"7","start":0,"end":4}]`, `[{"version":"7","start":0,"end":6}]`,
+			`[{"version":"7"}]`, `{}`, `[7]`,
+			`[{"version":"7","start":0,"end":3},{"version":"8","start":2,"end":5}]`,
+		} {
 			if _, err := open(spans, 0); policytest.Kind(err) != policy.Inexact || !strings.Contains(err.Error(), "weight_versions") {
 				t.Errorf("%s: %s is taken: %v", form, spans, err)
 			}
@@ -241,15 +289,28 @@ func TestVLLMTokensOfLogProbs(t *testing.T) {
 func TestExactSamplingIsExplicit(t *testing.T) {
 	type member struct{ key, value string }
 	neutral := map[string][]member{"": {{"temperature", "1"}, {"top_p", "1"}, {"top_k", "-1"}, {"min_p", "0"}, {"repetition_penalty", "1"}}}
-	neutral["llamacpp"] = []member{{"temperature", "1"}, {"top_p", "1"}, {"top_k", "0"}, {"min_p", "0"}, {"repeat_penalty", "1"}, {"typical_p", "1"}, {"xtc_probability", "0"}, {"mirostat", "0"}}
-	half, zero, five := 0.5, 0, 5
+	neutral["llamacpp"] = []member{{"temperature", "1"},
+		{"top_p", "1"},
+		{"top_k", "0"},
+		{"min_p", "0"},
+		{"repeat_penalty", "1"},
+		{"typical_p", "1"},
+		{"xtc_probability", "0"},
+		{"mirostat", "0"}}
+	half := 0.5
+	zero := 0
+	five := 5
 	for _, form := range append(policytest.Forms(), "chat") {
 		want := neutral[form]
 		if want == nil {
 			want = neutral[""]
 		}
-		for name, o := range map[string]policy.Options{"nothing named": {}, "named": {Temperature: &half, TopP: &half, TopK: &five, MinP: &half}, "all tokens": {TopK: &zero},
-			"an extra body": {Extra: json.RawMessage(`{"temperature":0.5}`)}} {
+		for name, o := range map[string]policy.Options{
+			"nothing named": {},
+			"named":         {Temperature: &half, TopP: &half, TopK: &five, MinP: &half},
+			"all tokens":    {TopK: &zero},
+			"an extra body": {Extra: json.RawMessage(`{"temperature":0.5}`)},
+		} {
 			if nested := form == "sglang" || form == "vllm"; nested && o.Extra != nil {
 				o.Extra = json.RawMessage(`{"sampling_params":{"temperature":0.5}}`)
 			}
@@ -329,14 +390,34 @@ func TestSGLangShapes(t *testing.T) {
 		{name: "positive log-prob", answer: strings.Replace(good, "[-0.25,264", "[0.5,264", 1), kind: policy.Inexact, says: "log-prob 1 is 0.5"},
 		{name: "ids differ", answer: strings.Replace(good, "[-0.25,264", "[-0.25,263", 1), kind: policy.Inexact, says: "differ at token 1"},
 		{name: "too few log-probs", answer: strings.Replace(good, ",[-0.25,264,null]", "", 1), kind: policy.Inexact, says: "differ at token 1"},
-		{name: "id outside", answer: policytest.SGLang(`{"type":"stop"}`, `"v"`, 72, 99999), kind: policy.Inexact, says: "token 99999 is not in the tokenizer's vocabulary"},
+		{
+			name:   "id outside",
+			answer: policytest.SGLang(`{"type":"stop"}`, `"v"`, 72, 99999),
+			kind:   policy.Inexact,
+			says:   "token 99999 is not in the tokenizer's vocabulary",
+		},
 		{name: "negative id", answer: policytest.SGLang(`{"type":"stop"}`, `"v"`, -5), kind: policy.Malformed, says: "not a token id"},
-		{name: "another prompt", answer: strings.Replace(good, `"meta_info":{`, `"meta_info":{"prompt_tokens":3,`, 1), kind: policy.Inexact, says: "counts 3 tokens"},
+		{
+			name:   "another prompt",
+			answer: strings.Replace(good, `"meta_info":{`, `"meta_info":{"prompt_tokens":3,`, 1),
+			kind:   policy.Inexact,
+			says:   "counts 3 tokens",
+		},
 		{name: "text only", answer: `{"text":"hi","meta_info":{"finish_reason":{"type":"stop"}}}`, kind: policy.Inexact, says: "output_ids"},
 		{name: "no log-probs", answer: `{"output_ids":[72],"meta_info":{"finish_reason":{"type":"stop"}}}`, kind: policy.Inexact, says: "return_logprob"},
 		{name: "an error under 200", answer: `{"error":{"message":"overloaded"}}`, kind: policy.Limited, says: "overloaded"},
-		{name: "an abort that is an error", answer: policytest.SGLang(`{"type":"abort","message":"input is too long for context length","status_code":400}`, `"v"`), kind: policy.Overlong, says: "too long"},
-		{name: "aborted before the first token", answer: policytest.SGLang(`{"type":"abort"}`, `"v"`), kind: policy.Unavailable, says: "before its first token"},
+		{
+			name:   "an abort that is an error",
+			answer: policytest.SGLang(`{"type":"abort","message":"input is too long for context length","status_code":400}`, `"v"`),
+			kind:   policy.Overlong,
+			says:   "too long",
+		},
+		{
+			name:   "aborted before the first token",
+			answer: policytest.SGLang(`{"type":"abort"}`, `"v"`),
+			kind:   policy.Unavailable,
+			says:   "before its first token",
+		},
 		{name: "no JSON", answer: "<html>", kind: policy.Malformed, says: "no JSON"},
 	}
 	for _, tt := range tests {

@@ -148,7 +148,8 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 		c.Prompt = *a.Meta.Prompt
 	}
 	var err error
-	if c.Finish, err = sglangFinish(a.Meta.Finish); err != nil {
+	c.Finish, err = sglangFinish(a.Meta.Finish)
+	if err != nil {
 		return c, err
 	}
 	switch {
@@ -159,7 +160,8 @@ func readSGLang(raw []byte, want Capture) (Completion, error) {
 	case a.IDs != nil && (len(a.IDs) != len(c.Tokens) || FirstDifference(a.IDs, c.Tokens) < len(a.IDs)):
 		return c, policy.Inexactf("sglang: output_ids and output_token_logprobs differ at token %d", FirstDifference(a.IDs, c.Tokens))
 	}
-	if c.Versions, err = ReadVersions(a.Meta.Versions, len(c.Tokens)); err != nil {
+	c.Versions, err = ReadVersions(a.Meta.Versions, len(c.Tokens))
+	if err != nil {
 		return c, err
 	}
 	for _, t := range a.Meta.Top {
@@ -202,7 +204,8 @@ func scanFinish(raw []byte) (word string, ok bool) {
 	s := scan.New(raw)
 	ok = s.Object([]string{"type", "message", "status_code"}, func(i int) (ok bool) {
 		v, ok := s.Raw()
-		if ok = ok && i == 0; ok {
+		ok = ok && i == 0
+		if ok {
 			word, ok = loose.ASCII(v)
 		}
 		return ok && word != "abort"

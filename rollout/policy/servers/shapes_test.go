@@ -15,7 +15,10 @@ import (
 // exactly reads one answer of a wire of tokens, twice where it was aborted.
 func exactly(t *testing.T, form string, top int, answers ...string) (trajectory.Turn, error) {
 	t.Helper()
-	return policytest.First(t, policytest.Exact(t, form, &policytest.Canned{Answers: answers}, "http://judge.invalid/v1", func(p *exact.Parts, _ *servers.Options) { p.Capture.TopK = top }))
+	return policytest.First(t,
+		policytest.Exact(t, form, &policytest.Canned{Answers: answers}, "http://judge.invalid/v1", func(p *exact.Parts, _ *servers.Options) {
+			p.Capture.TopK = top
+		}))
 }
 
 // outcome spells what an exact answer gave.
@@ -142,7 +145,12 @@ func TestExactAnswersInOddShapes(t *testing.T) {
 		{"llamacpp", "truncated as 0", lla("[72,264]", pr, eos+`,"truncated":0`), good + "|ERR"},
 		{"llamacpp", "a list of one", "[" + lla("[72,264]", pr, eos) + "]", good + "|ERR"},
 		{"llamacpp", "a stream", chunk(lla("[72,264]", pr, eos)), good + "|ERR"},
-		{"llamacpp", "first of a stream", "data: " + lla("[72]", `[{"id":72,"logprob":-0.25}]`, `,"stop":false`) + "\n\n" + chunk(lla("[]", "[]", eos)), good + "|ERR"},
+		{
+			"llamacpp",
+			"first of a stream",
+			"data: " + lla("[72]", `[{"id":72,"logprob":-0.25}]`, `,"stop":false`) + "\n\n" + chunk(lla("[]", "[]", eos)),
+			good + "|ERR",
+		},
 		{"llamacpp", "no more than a piece", lla("[72]", `[{"id":72,"logprob":-0.25}]`, `,"stop":false`), "ERR"},
 		{"llamacpp", "error", `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, "ERR"},
 		{"llamacpp", "error text", `{"error":"boom"}`, "ERR"},

@@ -142,13 +142,15 @@ func readInference(raw []byte, want Capture) (Completion, error) {
 		c.Echo = one.Prompt
 	}
 	var err error
-	if c.Finish, err = finish.Parse(string(one.Finish)); err != nil {
+	c.Finish, err = finish.Parse(string(one.Finish))
+	if err != nil {
 		return c, err
 	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
 		return c, policy.Inexactf("vllm: the answer has no token_ids")
 	}
-	if c.Versions, err = ReadVersions(one.Versions, len(one.IDs)); err != nil {
+	c.Versions, err = ReadVersions(one.Versions, len(one.IDs))
+	if err != nil {
 		return c, err
 	}
 	if one.LogProbs != nil {
@@ -293,13 +295,15 @@ func readCompletions(raw []byte, want Capture) (Completion, error) {
 	c := Completion{Prompt: -1, Model: a.Model, Tokens: one.IDs, Echo: one.Prompt}
 	c.books(a.Usage)
 	var err error
-	if c.Finish, err = finish.Parse(string(one.Finish)); err != nil {
+	c.Finish, err = finish.Parse(string(one.Finish))
+	if err != nil {
 		return c, err
 	}
 	if one.IDs == nil && c.Finish != trajectory.FinishAborted {
 		return c, policy.Inexactf("completions: the answer has no token_ids; start a server that knows return_token_ids (vLLM 0.10.2 or later)")
 	}
-	if c.Versions, err = ReadVersions(one.Versions, len(one.IDs)); err != nil {
+	c.Versions, err = ReadVersions(one.Versions, len(one.IDs))
+	if err != nil {
 		return c, err
 	}
 	if one.LogProbs != nil {

@@ -75,7 +75,9 @@ func (a *attempt) do(req *http.Request) (*http.Response, error) {
 	a.raw = a.raw[:0]
 	req.URL = join(a.at.url, a.r.Path)
 	if a.r.Body == nil {
-		req.Body, req.GetBody, req.ContentLength = nil, nil, 0
+		req.Body = nil
+		req.GetBody = nil
+		req.ContentLength = 0
 	} else {
 		b := a.r.Body()
 		req.Body, req.ContentLength = b, b.Len()

@@ -10,7 +10,7 @@ import (
 )
 
 // entry is one line of a cassette. Raw answers are text; a byte that is not UTF-8 would
-// not survive JSON, so such an answer stands in base64.
+// not survive JSON, so such an answer is in base64.
 type entry struct {
 	Digest string `json:"digest"`
 	Key    string `json:"key,omitempty"`
@@ -31,7 +31,8 @@ func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
 func (r *Recorder) add(q *Request, raw []byte) error {
 	e := entry{Digest: hex.EncodeToString(q.Digest[:]), Key: q.Key}
-	if e.Text = string(raw); !validText(raw) {
+	e.Text = string(raw)
+	if !validText(raw) {
 		e.Text, e.Bytes = "", raw
 	}
 	line, err := json.Marshal(e)

@@ -43,7 +43,8 @@ func (c *chance) answered(fresh bool) {
 		return
 	}
 	c.credit = min(mostCredit, c.credit+2*c.share/(1-c.share))
-	if c.recent -= c.recent / (overChance / 4); c.recent < c.share/50 {
+	c.recent -= c.recent / (overChance / 4)
+	if c.recent < c.share/50 {
 		c.share = 0
 	}
 }
@@ -72,7 +73,11 @@ func (c *chance) refused(fresh bool) bool {
 // the most that was thought to be taken.
 func (c *chance) suspect(low bool, bound float64) bool {
 	if c.n >= calmAfter {
-		c.calm, c.suspects, c.all, c.gone, c.last = bound, 0, 0, 0, 0
+		c.calm = bound
+		c.suspects = 0
+		c.all = 0
+		c.gone = 0
+		c.last = 0
 		c.doubts /= 2
 	}
 	share := float64(c.lost) / float64(max(1, c.n))
@@ -88,7 +93,10 @@ func (c *chance) suspect(low bool, bound float64) bool {
 	}
 	c.share = min(mostChance, float64(c.gone)/float64(c.all))
 	c.recent, c.credit = c.share, mostCredit
-	c.suspects, c.all, c.gone, c.last = 0, 0, 0, 0
+	c.suspects = 0
+	c.all = 0
+	c.gone = 0
+	c.last = 0
 	c.begin()
 	return true
 }

@@ -18,12 +18,28 @@ func TestClassify(t *testing.T) {
 		body   string
 		want   wire.Kind
 	}{
-		{400, `{"error":{"message":"This model's maximum context length is 8192 tokens. However, you requested 9000 tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`, wire.Overlong},
-		{400, `{"object":"error","message":"The decoder prompt (length 40000) is longer than the maximum model length of 32768.","type":"BadRequestError","code":400}`, wire.Overlong},
+		{
+			400,
+			`{"error":{"message":"This model's maximum context length is 8192 tokens. However, you requested 9000 tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`,
+			wire.Overlong,
+		},
+		{
+			400,
+			`{"object":"error","message":"The decoder prompt (length 40000) is longer than the maximum model length of 32768.","type":"BadRequestError","code":400}`,
+			wire.Overlong,
+		},
 		{400, `{"object":"error","message":"The input (33000 tokens) is longer than the model's context length (32768 tokens).","code":400}`, wire.Overlong},
-		{400, `{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}`, wire.Overlong},
+		{
+			400,
+			`{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}`,
+			wire.Overlong,
+		},
 		{500, `{"error":"prompt too long; exceeded max context length by 20 tokens"}`, wire.Overlong},
-		{400, `{"error":"Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough. Tokens to keep from the initial prompt is greater than the context length"}`, wire.Overlong},
+		{
+			400,
+			`{"error":"Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough. Tokens to keep from the initial prompt is greater than the context length"}`,
+			wire.Overlong,
+		},
 		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, wire.Overlong},
 		{400, `{"error":{"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","code":400}}`, wire.Overlong},
 		{400, `{"error":"This model's maximum prompt length is 131072 but the request contains 537812 tokens."}`, wire.Overlong},
@@ -31,7 +47,11 @@ func TestClassify(t *testing.T) {
 		{400, `{"error":{"message":"Invalid request: Your request exceeded model token limit: 131072"}}`, wire.Overlong},
 		{400, `{"error":{"message":"<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]"}}`, wire.Overlong},
 		{413, `Request Entity Too Large`, wire.Overlong},
-		{429, `{"error":{"message":"Rate limit reached for gpt in organization: Limit 30000 tokens per min. Please reduce the length of the messages"}}`, wire.Limited},
+		{
+			429,
+			`{"error":{"message":"Rate limit reached for gpt in organization: Limit 30000 tokens per min. Please reduce the length of the messages"}}`,
+			wire.Limited,
+		},
 		{200, `{"error":{"message":"Rate limit exceeded","code":429}}`, wire.Limited},
 		{200, `{"error":{"message":"Provider returned error","code":502,"metadata":{"raw":"boom"}}}`, wire.Unavailable},
 		{200, `{"error":"something broke"}`, wire.Unavailable},
@@ -43,10 +63,18 @@ func TestClassify(t *testing.T) {
 		{408, ``, wire.Unavailable},
 		{401, `{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}`, wire.Auth},
 		{403, `forbidden`, wire.Auth},
-		{403, `{"error":{"message":"Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out","type":"Forbidden","code":403}}`, wire.Rejected},
+		{
+			403,
+			`{"error":{"message":"Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out","type":"Forbidden","code":403}}`,
+			wire.Rejected,
+		},
 		{403, `{"detail":"This endpoint is disabled"}`, wire.Rejected},
 		{403, `{"error":{"message":"Your account is disabled"}}`, wire.Auth},
-		{501, `{"error":{"code":501,"message":"This server does not support completions. Start it with --completions","type":"not_supported_error"}}`, wire.Rejected},
+		{
+			501,
+			`{"error":{"code":501,"message":"This server does not support completions. Start it with --completions","type":"not_supported_error"}}`,
+			wire.Rejected,
+		},
 		{405, `{"detail":"Method Not Allowed"}`, wire.Rejected},
 		{403, `{"error":{"message":"Your input was flagged","code":403}}`, wire.Rejected},
 		{402, `{"error":{"message":"Insufficient credits"}}`, wire.Auth},
@@ -138,7 +166,8 @@ func TestEvents(t *testing.T) {
 		var got strings.Builder
 		failed := false
 		for data, err := range wire.Events(strings.NewReader(tt.in), 4096) {
-			if failed = err != nil; !failed {
+			failed = err != nil
+			if !failed {
 				got.WriteString(string(data) + "|")
 			}
 		}
@@ -180,7 +209,8 @@ func plainEvents(s string) (list []string, ok bool) {
 			if len(plainSplit(data, kind)) > 1 { // what stood before had its own type
 				first := plainSplit(data[:len(data)-1], kind)
 				list, data, kind = append(list, first...), data[len(data)-1:], ""
-			} else if value != "" && (value[0] == '{' || plainDone(value)) && len(data) > 1 && plainSplit(data[:len(data)-1], kind) == nil && strings.Join(data[:len(data)-1], "\n") != "" {
+			} else if value != "" && (value[0] == '{' || plainDone(value)) && len(data) > 1 && plainSplit(data[:len(data)-1], kind) == nil &&
+				strings.Join(data[:len(data)-1], "\n") != "" {
 				data, kind = data[len(data)-1:], ""
 			}
 		case name != "" && strings.HasPrefix(strings.TrimSpace(value), "{") && strings.Contains(value, `"choices"`):

@@ -22,7 +22,7 @@ func NewDigest(purpose string) *Digest {
 	return d
 }
 
-// Reset begins anew.
+// Reset starts again.
 func (d *Digest) Reset(purpose string) {
 	d.h.Reset()
 	d.String(purpose)

@@ -130,7 +130,8 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 			level = slog.LevelDebug
 		}
 		c.opt.Log.Log(ctx, level, "model request failed and is sent again", "err", failed, "replica", at.base, "attempt", tries.all, "wait", wait)
-		if at, err = c.move(r, at, failed, &tries); err != nil {
+		at, err = c.move(r, at, failed, &tries)
+		if err != nil {
 			return nil, err
 		}
 		if tries.moved {
@@ -229,7 +230,8 @@ func (c *Client) next(t *tries, e *Error, rested bool, at *replica) (time.Durati
 		n, most = &t.limited, c.opt.LimitedRetries
 	}
 	b := at.failing(t, e)
-	if *n++; *n > most || e.After > c.opt.MaxAfter || t.own > c.opt.Retries && b.hopeless(t.own) {
+	*n++
+	if *n > most || e.After > c.opt.MaxAfter || t.own > c.opt.Retries && b.hopeless(t.own) {
 		return 0, false
 	}
 	wait := c.opt.Backoff << min(t.doubled, 16)
@@ -250,7 +252,8 @@ func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, er
 		c.moved(r, why, e)
 		return next, nil
 	}
-	if t.here++; !e.refused && t.here < 2 {
+	t.here++
+	if !e.refused && t.here < 2 {
 		return at, nil
 	}
 	at.failed(time.Now())

@@ -75,14 +75,17 @@ func (l *limiter) raise(ceiling int) {
 	defer l.mu.Unlock()
 	full, free := float64(ceiling), l.bound >= float64(l.ceiling)
 	l.ceiling = ceiling
-	if l.bound = min(l.bound, full); free {
+	l.bound = min(l.bound, full)
+	if free {
 		l.bound = full
 	}
-	if l.limit = min(l.limit, full); free && !l.watched {
+	l.limit = min(l.limit, full)
+	if free && !l.watched {
 		l.limit = full
 	}
 	l.base = min(l.base, l.limit)
-	if l.chance.calm = min(l.chance.calm, full); free {
+	l.chance.calm = min(l.chance.calm, full)
+	if free {
 		l.chance.calm = full
 	}
 	l.wake()
@@ -206,13 +209,15 @@ func (l *limiter) succeeded(p place) {
 		l.limit = min(l.bound, l.limit+1)
 	case l.watched || l.bound >= float64(l.ceiling):
 	case l.limit > l.bound && float64(p.level) > l.bound: // within a probe
-		if l.quiet++; l.quiet >= int(l.limit) {
+		l.quiet++
+		if l.quiet >= int(l.limit) {
 			l.bound, l.quiet = l.limit, 0
 			l.hold, l.step = firstHold, 2*l.step
 			l.limit = min(float64(l.ceiling), l.bound+l.step)
 		}
 	case l.limit == l.bound && p.level >= int(l.bound):
-		if l.quiet++; l.quiet >= l.hold {
+		l.quiet++
+		if l.quiet >= l.hold {
 			l.limit, l.quiet = min(float64(l.ceiling), l.bound+l.step), 0
 		}
 	}
@@ -244,7 +249,8 @@ func (l *limiter) refused(p place) {
 	}
 	again := l.epoch > 0 && l.quiet < int(l.bound) // the bound did not hold for a window
 	l.cut(0.5)
-	if l.bound = max(l.base, float64(p.level-1)); again {
+	l.bound = max(l.base, float64(p.level-1))
+	if again {
 		l.bound = math.Ceil((l.base + l.bound) / 2)
 	}
 }
@@ -252,7 +258,9 @@ func (l *limiter) refused(p place) {
 func (l *limiter) cut(factor float64) {
 	l.limit = max(1, min(l.limit, l.bound)*factor)
 	l.base, l.bound = l.limit, l.limit
-	l.hold, l.step, l.quiet = firstHold, 1, 0
+	l.hold = firstHold
+	l.step = 1
+	l.quiet = 0
 	l.epoch++
 	l.waits = waits{least: l.waits.least}
 	l.chance.begin()
@@ -285,7 +293,8 @@ func (l *limiter) delayed(p place, late float64) {
 		return
 	}
 	mean := w.sum / float64(w.n)
-	if *w = (waits{least: w.least}); mean > patience && mean > 3*w.least {
+	*w = (waits{least: w.least})
+	if mean > patience && mean > 3*w.least {
 		l.cut(max(0.5, patience/mean))
 	}
 }
@@ -312,13 +321,16 @@ func (l *limiter) observe(queue float64, preempted bool) {
 		l.seen, l.step = true, 1
 	case queue > slack:
 		l.limit = min(l.limit, max(1, l.limit/2, float64(l.flying)-queue+slack))
-		l.bound, l.quiet, l.step = l.limit, 0, 1
+		l.bound = l.limit
+		l.quiet = 0
+		l.step = 1
 		l.seen = true
 	case busy && !l.seen:
 		l.limit = min(float64(l.ceiling), 2*l.limit)
 		l.bound = l.limit
 	case busy:
-		if l.quiet++; l.quiet >= calm {
+		l.quiet++
+		if l.quiet >= calm {
 			l.limit = min(float64(l.ceiling), l.limit+l.step)
 			l.bound = max(l.bound, l.limit)
 			l.quiet, l.step = 0, 2*l.step

@@ -37,18 +37,21 @@ func TestLoads(t *testing.T) {
 		}
 		ask(3)
 		l := c.Loads()[0]
-		if l.Again["unavailable, status 503"] != 2 || l.Again["limited, status 429"] != 1 || len(l.Again) != 2 || l.Longest != 9*time.Second || l.Flying != 0 || l.Most != 4 {
+		if l.Again["unavailable, status 503"] != 2 || l.Again["limited, status 429"] != 1 || len(l.Again) != 2 || l.Longest != 9*time.Second ||
+			l.Flying != 0 || l.Most != 4 {
 			t.Errorf("three that were refused: %+v", l)
 		}
 		if l.Pause != 9*time.Second {
 			t.Errorf("three refusals in a row, the last with Retry-After: a pause of %s", l.Pause)
 		}
 		ask(2)
-		if l = c.Loads()[0]; l.Queued == 0 {
+		l = c.Loads()[0]
+		if l.Queued == 0 {
 			t.Errorf("two more in the pause: %+v", l)
 		}
 		all.Wait()
-		if l = c.Loads()[0]; l.Again != nil || l.Longest != 0 || l.Flying != 0 || l.Queued != 0 || l.Pause != 0 {
+		l = c.Loads()[0]
+		if l.Again != nil || l.Longest != 0 || l.Flying != 0 || l.Queued != 0 || l.Pause != 0 {
 			t.Errorf("at the end: %+v", l)
 		}
 	})

@@ -46,7 +46,8 @@ func (n *news) failed(t *tries, e *Error, crowd bool, now time.Time) blame {
 	}
 	own := n.answers > 0 && !e.refused && (t.all > 1 && !seen || crowd && now.Sub(n.last) < newsAge) &&
 		math.Pow(1-n.share, float64(n.failing-1)) > likely
-	if t.news = n.answers; own {
+	t.news = n.answers
+	if own {
 		t.own++
 	}
 	return blame{own, n.share}

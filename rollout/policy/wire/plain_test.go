@@ -186,7 +186,9 @@ func TestRequestsShareAConnection(t *testing.T) {
 				return
 			}
 			mu.Lock()
-			seen = append(seen, fmt.Sprintf("%s %s %s %s %d %s %s %s", r.Method, r.RequestURI, r.Host, r.UserAgent(), len(body), body[:2], r.Header.Get("Authorization"), r.Header.Get("X-Extra")))
+			seen = append(seen,
+				fmt.Sprintf("%s %s %s %s %d %s %s %s", r.Method, r.RequestURI, r.Host, r.UserAgent(), len(body),
+					body[:2], r.Header.Get("Authorization"), r.Header.Get("X-Extra")))
 			mu.Unlock()
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 		}
@@ -371,7 +373,9 @@ func TestOddRequests(t *testing.T) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		agent, uri, coding = r.UserAgent(), r.RequestURI, r.Header.Get("Accept-Encoding")
+		agent = r.UserAgent()
+		uri = r.RequestURI
+		coding = r.Header.Get("Accept-Encoding")
 		fmt.Fprint(w, n)
 	}))
 	defer s.Close()

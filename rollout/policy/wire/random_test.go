@@ -44,7 +44,8 @@ func (u *unlucky) RoundTrip(r *http.Request) (*http.Response, error) {
 	if u.rand.Float64() < u.share {
 		fault = u.kinds[u.rand.IntN(len(u.kinds))]
 	}
-	if u.flying++; u.limit > 0 && u.flying > u.limit {
+	u.flying++
+	if u.limit > 0 && u.flying > u.limit {
 		fault = "429"
 	}
 	if u.bad != "" && strings.HasSuffix(r.URL.Path, u.bad) {
@@ -253,7 +254,7 @@ func TestDownIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestChanceAndLoad: a server with a limit of its own that also refuses at random.
+// TestChanceAndLoad: a server with its own limit that also refuses at random.
 func TestChanceAndLoad(t *testing.T) {
 	const seeds = 10
 	sum := 0.0

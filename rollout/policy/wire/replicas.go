@@ -184,7 +184,8 @@ func (f *fleet) read() error {
 	}
 	var bases []string
 	for line := range strings.Lines(string(raw)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "#") {
 			bases = append(bases, line)
 		}
 	}

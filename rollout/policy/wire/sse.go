@@ -157,7 +157,8 @@ func answers(value []byte) bool {
 
 // keepsOpen reports whether a word says that nothing is sent but that the line stays open.
 func keepsOpen(word []byte) bool {
-	if word = bytes.TrimSpace(word); len(word) > 16 {
+	word = bytes.TrimSpace(word)
+	if len(word) > 16 {
 		return false
 	}
 	switch strings.ToLower(string(word)) {

@@ -110,7 +110,8 @@ func New(o Options) (*Client, error) {
 	if len(o.Bases) == 0 && o.Replay != nil {
 		o.Bases = []string{"http://cassette.invalid"}
 	}
-	if c.fleet, err = newFleet(o.Bases, o.Concurrency, time.Now); err != nil {
+	c.fleet, err = newFleet(o.Bases, o.Concurrency, time.Now)
+	if err != nil {
 		return nil, err
 	}
 	c.stop = func() {}

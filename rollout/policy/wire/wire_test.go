@@ -139,13 +139,49 @@ func TestRetriesAndDeadlines(t *testing.T) {
 		{name: "Retry-After in seconds", answers: list(fail(429, "Retry-After", "7"), ok), requests: 2, atLeast: 7 * time.Second, below: 8 * time.Second},
 		{name: "Retry-After as a date", answers: list(date, ok), requests: 2, atLeast: 39 * time.Second, below: 41 * time.Second},
 		{name: "Retry-After too long", answers: list(fail(429, "Retry-After", "3600")), kind: wire.Limited, requests: 1, below: 1},
-		{name: "429 outlasts the retries of errors", answers: list(fail(429), fail(429), fail(429), fail(429), fail(429), fail(429), fail(429), ok), requests: 8},
+		{
+			name:     "429 outlasts the retries of errors",
+			answers:  list(fail(429), fail(429), fail(429), fail(429), fail(429), fail(429), fail(429), ok),
+			requests: 8,
+		},
 		{name: "401", answers: list(fail(401)), kind: wire.Auth, requests: 1, below: 1},
 		{name: "400", answers: list(fail(400)), kind: wire.Rejected, requests: 1, below: 1},
-		{name: "no first byte", answers: list(hang, ok), stream: true, opt: wire.Options{FirstByte: 20 * time.Second}, requests: 2, atLeast: 20 * time.Second, below: 22 * time.Second},
-		{name: "half-open stall", answers: list(stall, ok), stream: true, opt: wire.Options{Idle: 30 * time.Second}, requests: 2, atLeast: 30 * time.Second, below: 32 * time.Second},
-		{name: "a header and nothing else", answers: list(silent, ok), stream: true, opt: wire.Options{FirstByte: 90 * time.Second}, requests: 2, atLeast: 90 * time.Second, below: 92 * time.Second},
-		{name: "too long in all", answers: list(hang), opt: wire.Options{Whole: time.Minute, Retries: 1}, kind: wire.Unavailable, requests: 2, atLeast: 2 * time.Minute, below: 123 * time.Second},
+		{
+			name:     "no first byte",
+			answers:  list(hang, ok),
+			stream:   true,
+			opt:      wire.Options{FirstByte: 20 * time.Second},
+			requests: 2,
+			atLeast:  20 * time.Second,
+			below:    22 * time.Second,
+		},
+		{
+			name:     "half-open stall",
+			answers:  list(stall, ok),
+			stream:   true,
+			opt:      wire.Options{Idle: 30 * time.Second},
+			requests: 2,
+			atLeast:  30 * time.Second,
+			below:    32 * time.Second,
+		},
+		{
+			name:     "a header and nothing else",
+			answers:  list(silent, ok),
+			stream:   true,
+			opt:      wire.Options{FirstByte: 90 * time.Second},
+			requests: 2,
+			atLeast:  90 * time.Second,
+			below:    92 * time.Second,
+		},
+		{
+			name:     "too long in all",
+			answers:  list(hang),
+			opt:      wire.Options{Whole: time.Minute, Retries: 1},
+			kind:     wire.Unavailable,
+			requests: 2,
+			atLeast:  2 * time.Minute,
+			below:    123 * time.Second,
+		},
 		{name: "too large", answers: list(ok), opt: wire.Options{MaxAnswer: 4, Retries: -1}, kind: wire.Malformed, requests: 1},
 	}
 	for _, tt := range tests {
@@ -363,7 +399,9 @@ func TestMetricsShrinkTheLimit(t *testing.T) {
 		var waiting atomic.Int64
 		tr := &trip{f: func(_ int, r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/metrics" {
-				return respond(200, fmt.Sprintf("# HELP x\nvllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} %d.0\nvllm:num_preemptions_total{engine=\"0\"} 0.0\n", waiting.Load())), nil
+				return respond(200,
+					fmt.Sprintf("# HELP x\nvllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} %d.0\nvllm:num_preemptions_total{engine=\"0\"} 0.0\n",
+						waiting.Load())), nil
 			}
 			time.Sleep(10 * time.Second)
 			return respond(200, "{}"), nil
@@ -395,7 +433,8 @@ func TestEvictionsShrinkTheLimit(t *testing.T) {
 			var evicted atomic.Int64
 			tr := &trip{f: func(_ int, r *http.Request) (*http.Response, error) {
 				if r.URL.Path == "/metrics" {
-					return respond(200, fmt.Sprintf("vllm:num_requests_waiting 0\nsglang:num_queue_reqs 0\n%s{model_name=\"m\"} %d\n", name, evicted.Load())), nil
+					return respond(200,
+						fmt.Sprintf("vllm:num_requests_waiting 0\nsglang:num_queue_reqs 0\n%s{model_name=\"m\"} %d\n", name, evicted.Load())), nil
 				}
 				time.Sleep(10 * time.Second)
 				return respond(200, "{}"), nil
@@ -467,7 +506,15 @@ func TestOptionsAreChecked(t *testing.T) {
 	for _, bases := range [][]string{nil, {"localhost:8000"}, {"ftp://x"}, {"http://u:secret@"}, {"@/does/not/exist"},
 		{"u:secret@h:8000/v1"}, {"secret@h:80"}, {"//u:secret@h/v1"}, {"http:/u:secret@h/v1"}, {"http:u:secret@h/v1"}, {`http:\\u:secret@h`},
 		{"http://u:the secret@h/v1"}, {"http://u:secret%40h/v1"}, {"http://u%3Asecret%40h/v1"}, {"h:80/v1?key=secret"}, {" http://u:secret@h/v1 "},
-		{"http://a/v1?api-version=1"}, {"http://u:secret@h/v1"}, {"http://secret@h/v1"}, {"http://h/v1?key=secret"}, {"http://u:se%zzcret@h"}, {"http://u:secret/@h"}, {"http://u:secret@a/v1#x"}, {"http://a/v1,http://u:secret@b/v1"}, {"http://a/v1?"}} {
+		{"http://a/v1?api-version=1"},
+		{"http://u:secret@h/v1"},
+		{"http://secret@h/v1"},
+		{"http://h/v1?key=secret"},
+		{"http://u:se%zzcret@h"},
+		{"http://u:secret/@h"},
+		{"http://u:secret@a/v1#x"},
+		{"http://a/v1,http://u:secret@b/v1"},
+		{"http://a/v1?"}} {
 		_, err := wire.New(wire.Options{Bases: bases})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", bases, err)

@@ -62,7 +62,8 @@ func TestEveryToolAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close(context.Background())
-	boxtest.Call(t, s, "terminal", map[string]any{"command": "mkdir sub; echo mine > mine.txt; ln -s " + outside + " link; ln -s " + secret + " sub/alias; ln -s /proc/self/cwd sub/here; pwd; cat > echoed.py <<'X'\nimport sys\nfor l in sys.stdin: open('heard','a').write(l)\nX"})
+	boxtest.Call(t, s, "terminal",
+		map[string]any{"command": "mkdir sub; echo mine > mine.txt; ln -s " + outside + " link; ln -s " + secret + " sub/alias; ln -s /proc/self/cwd sub/here; pwd; cat > echoed.py <<'X'\nimport sys\nfor l in sys.stdin: open('heard','a').write(l)\nX"})
 	started := boxtest.Call(t, s, "terminal", map[string]any{"command": "python3 -u echoed.py", "background": true})
 	id := regexp.MustCompile(`proc_[0-9a-f]{12}`).FindString(started)
 	if id == "" {
@@ -77,9 +78,15 @@ func TestEveryToolAsks(t *testing.T) {
 	}
 	tests := []attempt{
 		{"terminal", args{"command": "rm -rf ./*", "workdir": "sub"}, []string{"commands"}, []string{"rm -rf ./*", "/sub:"}},
-		{"terminal", args{"command": "touch a\n# " + strings.Repeat("x", 5000) + "\ntouch made", "background": true}, []string{"commands"}, []string{"in the background", "touch made"}},
+		{"terminal",
+			args{"command": "touch a\n# " + strings.Repeat("x", 5000) + "\ntouch made", "background": true},
+			[]string{"commands"},
+			[]string{"in the background", "touch made"}},
 		{"execute_code", args{"code": "open('made','w')"}, []string{"code"}, []string{"open('made','w')"}},
-		{"process", args{"action": "submit", "session_id": id, "data": "evil()"}, []string{"input to processes"}, []string{"evil()", "python3 -u echoed.py", "submit"}},
+		{"process",
+			args{"action": "submit", "session_id": id, "data": "evil()"},
+			[]string{"input to processes"},
+			[]string{"evil()", "python3 -u echoed.py", "submit"}},
 		{"process", args{"action": "write", "session_id": id, "data": "evil()\n"}, []string{"input to processes"}, []string{"evil()"}},
 		{"process", args{"action": "close", "session_id": id}, []string{"input to processes"}, []string{"close"}},
 		{"process", args{"action": "poll", "session_id": id}, nil, nil},
@@ -89,7 +96,11 @@ func TestEveryToolAsks(t *testing.T) {
 		{"write_file", args{"path": "link/victim.txt", "content": "x"}, []string{"reading outside of", "changes of files"}, []string{victim}},
 		{"patch", args{"path": "mine.txt", "old_string": "mine", "new_string": "made"}, []string{"changes of files"}, []string{"-mine\n+made\n"}},
 		{"patch", args{"path": victim, "old_string": "hidden", "new_string": "x"}, []string{"reading outside of", "changes of files"}, []string{victim}},
-		{"patch", args{"mode": "patch", "patch": "*** Begin Patch\n*** Add File: made\n+new\n*** Delete File: mine.txt\n*** Update File: echoed.py\n*** Move to: moved.py\n@@\n-import sys\n+import os\n*** End Patch"},
+		{"patch",
+			args{
+				"mode":  "patch",
+				"patch": "*** Begin Patch\n*** Add File: made\n+new\n*** Delete File: mine.txt\n*** Update File: echoed.py\n*** Move to: moved.py\n@@\n-import sys\n+import os\n*** End Patch",
+			},
 			[]string{"changes of files"}, []string{"+new\n", "delete ", "mine.txt", "moved.py", "-import sys\n+import os\n"}},
 		{"read_file", args{"path": "mine.txt"}, nil, nil},
 		{"read_file", args{"path": "sub/../mine.txt"}, nil, nil},
@@ -100,7 +111,10 @@ func TestEveryToolAsks(t *testing.T) {
 		{"read_file", args{"path": "/proc/self/cwd/approve_test.go"}, []string{"reading outside of"}, []string{"/proc/self/cwd/approve_test.go"}},
 		{"read_file", args{"path": "sub/here/approve_test.go"}, []string{"reading outside of"}, []string{"/sub/here/approve_test.go"}},
 		{"read_file", args{"path": "~/../x\nread_file: mine.txt"}, []string{"reading outside of"}, []string{`x\nread_file: mine.txt`}},
-		{"write_file", args{"path": "sub/x\n+++ b/mine.txt", "content": "made"}, []string{"reading outside of", "changes of files"}, []string{`x\n+++ b/mine.txt`}},
+		{"write_file",
+			args{"path": "sub/x\n+++ b/mine.txt", "content": "made"},
+			[]string{"reading outside of", "changes of files"},
+			[]string{`x\n+++ b/mine.txt`}},
 		{"terminal", args{"command": "touch made", "workdir": "~"}, []string{"commands"}, []string{"in ~:"}},
 		{"search_files", args{"pattern": "mine"}, nil, nil},
 		{"search_files", args{"pattern": "hidden", "path": outside}, []string{"reading outside of"}, []string{outside, "hidden"}},

@@ -129,7 +129,8 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare the script: %w", err)
 	}
-	if r.dir = string(res.Stdout); res.Code != 0 || !path.IsAbs(r.dir) {
+	r.dir = string(res.Stdout)
+	if res.Code != 0 || !path.IsAbs(r.dir) {
 		return fmt.Errorf("prepare the script: make a folder with pipes for it: exit code %d: %s: %w", res.Code, clip(clean(res.Stderr), 200), blame(acted))
 	}
 	return nil
@@ -149,7 +150,10 @@ func (r *run) run(ctx context.Context, code string) (backends.Result, error) {
 	if err != nil {
 		return backends.Result{}, err
 	}
-	c.Stdin, c.Timeout, c.MaxOutput, c.Keep = files, r.x.opt.CodeTimeout, 256<<10, backends.KeepBoth
+	c.Stdin = files
+	c.Timeout = r.x.opt.CodeTimeout
+	c.MaxOutput = 256 << 10
+	c.Keep = backends.KeepBoth
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)

@@ -22,7 +22,8 @@ func notUTF8(data []byte) string {
 	for rest, line := data, 1; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)
 		if r == utf8.RuneError && n == 1 {
-			if count++; first == 0 {
+			count++
+			if first == 0 {
 				first = line
 			}
 		}

@@ -61,7 +61,8 @@ func endsAtOnce(word string) bool {
 func plainWords(c *syntax.CallExpr) []string {
 	words := make([]string, len(c.Args))
 	for i, w := range c.Args {
-		if words[i] = w.Lit(); words[i] == "" {
+		words[i] = w.Lit()
+		if words[i] == "" {
 			words[i] = "''"
 		}
 	}

@@ -23,7 +23,9 @@ func find(content, old string) found {
 	if spans := occurrences(content, old); len(spans) > 0 {
 		return found{"exact", spans, false}
 	}
-	lines, want, tail := lineSpans(content), strings.Split(strings.TrimSuffix(old, "\n"), "\n"), strings.HasSuffix(old, "\n")
+	lines := lineSpans(content)
+	want := strings.Split(strings.TrimSuffix(old, "\n"), "\n")
+	tail := strings.HasSuffix(old, "\n")
 	if strings.TrimSpace(old) == "" {
 		return found{}
 	}
@@ -61,7 +63,7 @@ func find(content, old string) found {
 
 var blanks = late.Regexp(`[ \t]+`)
 
-// occurrences lists where part stands in s, without overlaps.
+// occurrences lists where part is in s, without overlaps.
 func occurrences(s, part string) []span {
 	var spans []span
 	if part == "" {

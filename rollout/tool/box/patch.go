@@ -233,7 +233,8 @@ func (x *session) applyPatch(ctx context.Context, b backends.Sandbox, text strin
 // prepare reads the file of a section and works out its new content.
 func (x *session) prepare(ctx context.Context, b backends.Sandbox, s section) (st step, fault string, err error) {
 	st.s = s
-	if st.f, fault, err = x.load(ctx, b, s.path); err != nil || fault != "" {
+	st.f, fault, err = x.load(ctx, b, s.path)
+	if err != nil || fault != "" {
 		return st, fault, err
 	}
 	switch {
@@ -247,11 +248,13 @@ func (x *session) prepare(ctx context.Context, b backends.Sandbox, s section) (s
 	case s.op == "delete":
 		return st, "", nil
 	}
-	if st.after, err = apply(st.f.text, s.hunks); err != nil {
+	st.after, err = apply(st.f.text, s.hunks)
+	if err != nil {
 		return st, err.Error(), nil
 	}
 	if s.op == "move" {
-		if st.to, fault, err = x.load(ctx, b, s.to); err != nil || fault != "" {
+		st.to, fault, err = x.load(ctx, b, s.to)
+		if err != nil || fault != "" {
 			return st, fault, err
 		}
 		if st.to.exists {

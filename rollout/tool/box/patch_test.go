@@ -22,7 +22,12 @@ func TestReplaceLadder(t *testing.T) {
 			t.Errorf("%s: %s, %v\n%s", tt.name, strategy, err, got)
 		}
 	}
-	for _, bad := range [][2]string{{"", "x"}, {"return", "return"}, {"func ", "fn "}, {"nowhere to be found at all", "x"}, {"func a() {\n\tx := \"its\"\n\treturn  x;\n}", "func c() {\n}"}, {"func c() {\n\treturn x\n}\n\nfunc b() {", "y"}} {
+	for _, bad := range [][2]string{{"", "x"},
+		{"return", "return"},
+		{"func ", "fn "},
+		{"nowhere to be found at all", "x"},
+		{"func a() {\n\tx := \"its\"\n\treturn  x;\n}", "func c() {\n}"},
+		{"func c() {\n\treturn x\n}\n\nfunc b() {", "y"}} {
 		if got, _, err := box.Replace(file, bad[0], bad[1], false); err == nil {
 			t.Errorf("%q: %s", bad, got)
 		}

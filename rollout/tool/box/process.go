@@ -110,7 +110,9 @@ func (p *processes) add(j *job, notify func(string)) bool {
 	p.wg.Go(func() {
 		r, err := j.p.Wait(p.ctx)
 		j.mu.Lock()
-		j.code, j.err, j.ended = r.Code, err, p.x.now()
+		j.code = r.Code
+		j.err = err
+		j.ended = p.x.now()
 		if j.killed {
 			j.code, j.err = -15, nil
 		}

@@ -43,7 +43,8 @@ func Replace(content, old, new string, all bool) (result, strategy string, err e
 		put := new
 		if f.strategy == "bytes that are not UTF-8" {
 			var ok bool
-			if put, ok = restore(was, new); !ok {
+			put, ok = restore(was, new)
+			if !ok {
 				return "", "", errUnshown
 			}
 		}
@@ -133,7 +134,9 @@ func shift(was, old []string) (add, cut string, ok bool) {
 		if known && (a != add || c != cut) {
 			return "", "", false
 		}
-		add, cut, known = a, c, true
+		add = a
+		cut = c
+		known = true
 	}
 	return add, cut, known
 }
@@ -225,7 +228,8 @@ func (s steps) line(l string) string {
 func didYouMean(content, old string) string {
 	anchor := ""
 	for l := range strings.SplitSeq(old, "\n") {
-		if anchor = strings.TrimSpace(l); anchor != "" {
+		anchor = strings.TrimSpace(l)
+		if anchor != "" {
 			break
 		}
 	}

@@ -106,7 +106,8 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 	}
 	times := 0
 	if !tool.FromCode(ctx) {
-		if times = x.again(tool.JSON(a)); times >= 4 {
+		times = x.again(tool.JSON(a))
+		if times >= 4 {
 			return tool.Errorf("BLOCKED: you have made this search %d times in a row. Its results have not changed; go on with what you know.", times), nil
 		}
 	}
@@ -119,7 +120,9 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 	}
 	q := backends.Query{Root: root, Pattern: a.Pattern, Content: !byName, Glob: a.Glob, Limit: a.Limit, Offset: a.Offset, Context: a.Context}
 	if !byName && a.Mode != "content" {
-		q.Limit, q.Offset, q.Context = searchAll, 0, 0
+		q.Limit = searchAll
+		q.Offset = 0
+		q.Context = 0
 	}
 	f, err := searcher.Search(ctx, q)
 	if err != nil {

@@ -209,7 +209,10 @@ func (x *session) shell(ctx context.Context, b backends.Sandbox, command, workdi
 	if err != nil {
 		return backends.Result{}, err
 	}
-	c.Timeout, c.Merge, c.MaxOutput, c.Keep = timeout, true, 512<<10, backends.KeepBoth
+	c.Timeout = timeout
+	c.Merge = true
+	c.MaxOutput = 512 << 10
+	c.Keep = backends.KeepBoth
 	r, err := b.Exec(ctx, c)
 	if err != nil {
 		return r, err

@@ -102,7 +102,8 @@ func (l *todoList) call(_ context.Context, a todoArgs) (tool.Result, error) {
 // put adds an item, or changes the one with its id. In a new list the last of two items
 // with one id stays, at the place of the last.
 func (l *todoList) put(t todoItem, merge bool) {
-	if t.ID = strings.TrimSpace(t.ID); t.ID == "" {
+	t.ID = strings.TrimSpace(t.ID)
+	if t.ID == "" {
 		t.ID = "?"
 	}
 	i := slices.IndexFunc(l.items, func(o todoItem) bool { return o.ID == t.ID })

@@ -90,7 +90,8 @@ func header(line string, cur *section) (*section, error) {
 		s := &section{op: h.op, path: strings.TrimSpace(rest)}
 		if h.op == "move" {
 			from, to, ok := strings.Cut(s.path, "->")
-			if s.path, s.to = strings.TrimSpace(from), strings.TrimSpace(to); !ok || s.to == "" {
+			s.path, s.to = strings.TrimSpace(from), strings.TrimSpace(to)
+			if !ok || s.to == "" {
 				return nil, errors.New("expected *** Move File: SOURCE -> TARGET")
 			}
 		}

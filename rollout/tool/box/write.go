@@ -70,7 +70,8 @@ func (x *session) write(ctx context.Context, a writeArgs) (tool.Result, error) {
 	}
 	res := writeResult{Bytes: len(content)}
 	if !f.exists {
-		if res.Dirs, err = missingDir(ctx, b, path.Dir(f.path)); err != nil {
+		res.Dirs, err = missingDir(ctx, b, path.Dir(f.path))
+		if err != nil {
 			return tool.Result{}, err
 		}
 	}
@@ -103,7 +104,8 @@ type file struct {
 
 // load reads a file that is going to be changed; a missing one is no fault.
 func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f file, fault string, err error) {
-	if f.path, err = x.path(ctx, b, p); err != nil {
+	f.path, err = x.path(ctx, b, p)
+	if err != nil {
 		return f, "", err
 	}
 	if why, err := x.protected(ctx, b, f.path); err != nil || why != "" {

@@ -127,7 +127,9 @@ func (s *Server) graphql(body []byte) any {
 	text := func(name string) string { v, _ := q.Variables[name].(string); return v }
 	switch {
 	case strings.Contains(q.Query, "upsertBucket"):
-		entity, project, name := text("entity"), text("project"), text("name")
+		entity := text("entity")
+		project := text("project")
+		name := text("name")
 		if entity == "" {
 			entity = Entity
 		}

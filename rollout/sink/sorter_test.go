@@ -37,10 +37,15 @@ func TestDuplicates(t *testing.T) {
 	m := manifest(9)
 	m.Books.Dedup, m.Extent.Rollouts, m.Books.Accept = true, 5, "passed"
 	failed := said("a", 3, "same", "id1")
-	failed.Outcome, failed.Score, failed.Reason = trajectory.Provider, nil, "503"
+	failed.Outcome = trajectory.Provider
+	failed.Score = nil
+	failed.Reason = "503"
 	low := said("a", 4, "same", "id2")
 	low.Score.Reward = 0
-	for _, r := range []*trajectory.Record{failed, low, said("a", 2, "same", "id3"), said("b", 0, "same", "id4"), said("a", 0, "same", "id5"), said("a", 1, "other", "id6")} {
+	for _, r := range []*trajectory.Record{
+		failed, low, said("a", 2, "same", "id3"), said("b", 0, "same", "id4"), said("a", 0, "same", "id5"),
+		said("a", 1, "other", "id6"),
+	} {
 		must2(j.Append(t.Context(), r))(t)
 	}
 	must(t, 0, j.Reopen(t.Context(), []trajectory.Key{failed.Key}))
@@ -70,7 +75,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestDuplicatesBeyondMemory: what the clerk has forgotten it reads again. The answer is
+// TestDuplicatesBeyondMemory: what the sorter has forgotten it reads again. The answer is
 // that of a set of all conversations.
 func TestDuplicatesBeyondMemory(t *testing.T) {
 	disk := journaltest.NewDisk()
@@ -91,14 +96,14 @@ func TestDuplicatesBeyondMemory(t *testing.T) {
 		must2(j.Append(t.Context(), said(fmt.Sprint(s.row), s.n, fmt.Sprint("text ", r.IntN(4)), "id")))(t)
 	}
 	for _, remembered := range []int{1, 16, 1 << 20} {
-		clerk := must2(sink.NewClerk(j, m))(t)
-		clerk.Remember(remembered)
+		sorter := must2(sink.NewSorter(j, m))(t)
+		sorter.Remember(remembered)
 		seen := map[[32]byte]bool{}
 		for e, err := range j.Records(t.Context(), 0) {
 			must(t, 0, err)
 			rec := must2(e.Record())(t)
 			sum := rec.Trace.Digest()
-			in := must2(clerk.Enter(e.At, rec))(t)
+			in := must2(sorter.Enter(e.At, rec))(t)
 			if (in.Book == stats.Rejected) != seen[sum] {
 				t.Fatalf("%d remembered: %s/%d enters %+v; seen before: %v", remembered, rec.Row, rec.Sample, in, seen[sum])
 			}

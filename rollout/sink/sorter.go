@@ -18,15 +18,15 @@ type Entered struct {
 	Why  string
 }
 
-// Clerk enters the records of one log into books: as [Rules] say and, where run.yaml asks
+// Sorter enters the records of one log into books: as [Rules] say and, where run.yaml asks
 // for it, a sample whose conversation is word for word that of a sample of the same row
 // which was accepted before it in the log, as rejected.duplicate. Conversations are
 // compared by [trajectory.Trace.Digest].
 //
 // What it answers is a function of log and run.yaml alone, so that nothing of it needs to
 // be stored. It holds the digests of the last few thousand samples and reads others out
-// of the log again. A Clerk belongs to one goroutine.
-type Clerk struct {
+// of the log again. A Sorter belongs to one goroutine.
+type Sorter struct {
 	rules    Rules
 	accept   string
 	log      *journal.Journal
@@ -34,21 +34,21 @@ type Clerk struct {
 	digests  generations
 }
 
-// NewClerk makes the clerk of a run.
-func NewClerk(j *journal.Journal, m rundir.Manifest) (*Clerk, error) {
+// NewSorter makes the sorter of a run.
+func NewSorter(j *journal.Journal, m rundir.Manifest) (*Sorter, error) {
 	rules, err := NewRules(m.Books.Mode, m.Books.Accept, m.Books.RequireReasoning)
 	if err != nil {
 		return nil, err
 	}
-	c := &Clerk{rules: rules, accept: m.Books.Accept, log: j}
+	c := &Sorter{rules: rules, accept: m.Books.Accept, log: j}
 	if m.Books.Dedup {
 		c.siblings = m.Extent.Rollouts
 	}
 	return c, nil
 }
 
-// Enter returns the book of the final record that stands at an offset of the log.
-func (c *Clerk) Enter(at journal.Offset, r *trajectory.Record) (Entered, error) {
+// Enter returns the book of the final record that is at an offset of the log.
+func (c *Sorter) Enter(at journal.Offset, r *trajectory.Record) (Entered, error) {
 	book, sub := c.rules.Book(r)
 	e := Entered{Book: book, Sub: sub, Why: r.Reason}
 	if book == stats.Accepted {
@@ -68,7 +68,7 @@ func (c *Clerk) Enter(at journal.Offset, r *trajectory.Record) (Entered, error) 
 }
 
 // reason explains what the record itself does not.
-func (c *Clerk) reason(sub string, r *trajectory.Record) string {
+func (c *Sorter) reason(sub string, r *trajectory.Record) string {
 	switch sub {
 	case "no_reasoning":
 		return "no answer of the model came with reasoning"
@@ -84,7 +84,7 @@ func (c *Clerk) reason(sub string, r *trajectory.Record) string {
 }
 
 // twin finds a sample of the same row that was accepted earlier and is the same.
-func (c *Clerk) twin(at journal.Offset, r *trajectory.Record) (sample int, found bool, err error) {
+func (c *Sorter) twin(at journal.Offset, r *trajectory.Record) (sample int, found bool, err error) {
 	if c.siblings < 2 {
 		return 0, false, nil
 	}
@@ -94,7 +94,7 @@ func (c *Clerk) twin(at journal.Offset, r *trajectory.Record) (sample int, found
 	for s := range c.siblings {
 		other, ok := c.log.FinalAt(trajectory.NewKey(r.Row, 0, 0, s))
 		if !ok || other >= first {
-			continue // a failure that was tried again later stands behind at, too
+			continue // a failure that was tried again later follows at, too
 		}
 		theirs, err := c.digest(other)
 		if err != nil {
@@ -107,7 +107,7 @@ func (c *Clerk) twin(at journal.Offset, r *trajectory.Record) (sample int, found
 	return sample, first < at, nil
 }
 
-func (c *Clerk) digest(at journal.Offset) (digest, error) {
+func (c *Sorter) digest(at journal.Offset) (digest, error) {
 	if d, ok := c.digests.get(at); ok {
 		return d, nil
 	}
