@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -55,7 +56,7 @@ func Main(ctx context.Context, args []string, p Parts) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, watched()...)
 	defer signal.Stop(signals)
-	return run(ctx, args, process{stdio: stdio, environ: os.Environ(), signals: signals, end: byForce, program: executable()}, p)
+	return run(ctx, args, process{stdio: stdio, environ: os.Environ(), signals: signals, end: byForce, program: executable(), libraries: log.SetOutput}, p)
 }
 
 // byForce ends the process whatever hangs in it, and first what it has started of programs of
@@ -70,7 +71,7 @@ func byForce(code int) {
 	os.Exit(code)
 }
 
-// executable is the path of this program, for those who start it again in a program.
+// executable is the path of this program, for those who start it again under another name.
 func executable() string {
 	path, err := os.Executable()
 	if err != nil {

@@ -24,6 +24,11 @@ type process struct {
 	signals <-chan os.Signal
 	end     func(code int) // ends the process at once; nil: nobody may
 	program string         // path of the executable; "" when unknown
+
+	// libraries takes the writer of the standard logger. net/http writes to it what a server
+	// sent unasked, which may be a key: so it goes through the same filters as all of stderr.
+	// Nil: not set.
+	libraries func(io.Writer)
 }
 
 // root is the grammar. A new command is its own file and one line here.
@@ -86,6 +91,9 @@ func run(ctx context.Context, args []string, p process, parts Parts) int {
 	env, err := configs.NewEnv(p.environ)
 	redact := configs.Redact(env)
 	p.stdio.Err = redact.Writer(p.stdio.Err)
+	if p.libraries != nil {
+		p.libraries(p.stdio.Err)
+	}
 	say := func(text string) { fmt.Fprintln(p.stdio.Err, "hermes: "+text) }
 	if err != nil {
 		return finish(err, nil, say)
