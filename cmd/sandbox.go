@@ -160,6 +160,16 @@ type checkedRow struct {
 	Calls *countedCalls `json:"calls,omitempty"` // of the row "system calls", number 0
 }
 
+// countedCalls is what a box does with system calls, as `sandbox check --json` prints it.
+type countedCalls struct {
+	Allowed int      `json:"allowed"`
+	Refused int      `json:"refused"` // EPERM, or another error for what was asked
+	Absent  int      `json:"absent"`  // ENOSYS
+	Filter  bool     `json:"filter"`
+	Names   []string `json:"refused_names"`
+	Beyond  []string `json:"beyond,omitempty"` // allowed, and not by the list of the filter
+}
+
 // Run asks every row of the contract, one after the other; the exit code is 1 when one
 // fails.
 func (c *sandboxCheck) Run(h *host) error {

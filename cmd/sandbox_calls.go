@@ -1,3 +1,5 @@
+//go:build linux
+
 package cmd
 
 import (
@@ -19,16 +21,6 @@ import (
 
 // callsTime bounds asking about system calls in a box.
 const callsTime = time.Minute
-
-// countedCalls is what a box does with system calls, as `sandbox check --json` prints it.
-type countedCalls struct {
-	Allowed int      `json:"allowed"`
-	Refused int      `json:"refused"` // EPERM, or another error for what was asked
-	Absent  int      `json:"absent"`  // ENOSYS
-	Filter  bool     `json:"filter"`
-	Names   []string `json:"refused_names"`
-	Beyond  []string `json:"beyond,omitempty"` // allowed, and not by the list of the filter
-}
 
 // checkCalls asks in a fresh box what becomes of every system call.
 func checkCalls(ctx context.Context, b *build.ChosenBackend) checkedRow {

@@ -1,10 +1,5 @@
-// Package local makes boxes of plain processes on this machine: trusted work only.
-//
-// A box is a fresh directory with HOME and TMPDIR in it; commands run as the user of
-// hermes itself, with their own environment. Nothing keeps them from the rest of
-// the machine, which [backends.Traits] say (Isolated is false). Close ends every
-// process that the box started and removes the directory; when hermes was killed, the
-// next one does, or `hermes sandbox gc`.
+//go:build linux
+
 package local
 
 import (
@@ -26,18 +21,6 @@ import (
 	"hermes/backends/slotd/wire"
 	"hermes/backends/trees"
 )
-
-// Kind is the back-end of this package for run files.
-var Kind = backends.NewKind("local", func(_ context.Context, c Config) (backends.Backend, error) { return New(c) })
-
-// Config tunes the back-end. The zero value is usable.
-type Config struct {
-	Dir     string            `yaml:"dir"`     // where boxes are made; empty: the directory for temporary files
-	Path    string            `yaml:"path"`    // PATH of commands; empty: wire.DefaultPath
-	Env     map[string]string `yaml:"env"`     // of every command
-	Confine bool              `yaml:"confine"` // file calls cannot leave the box's directory
-	Grace   time.Duration     `yaml:"grace"`   // between TERM and KILL; 0: one second
-}
 
 // Backend makes local boxes.
 type Backend struct {

@@ -18,14 +18,6 @@ type Limit struct {
 	Holds bool
 }
 
-// cgroups says which cgroups boxes get.
-func cgroups() (string, error) {
-	if found := namespace.Cgroups(); found != "" {
-		return found, nil
-	}
-	return "", errors.New("no groups may be made, neither in a delegated subtree of version 2 nor below memory and pids of version 1")
-}
-
 // The limits of the box that is made to be run into them.
 const (
 	triedMemory    = 64 << 20

@@ -2,11 +2,14 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
 	"time"
+
+	"hermes/backends/namespace"
 )
 
 // tryNamespaces runs `true` in fresh user, mount and pid namespaces.
@@ -28,4 +31,12 @@ func tryNamespaces(ctx context.Context, find func(string) (string, error)) (stri
 		return "", fmt.Errorf("a process in fresh user, mount and pid namespaces: %w", err)
 	}
 	return "user, mount and pid namespaces can be made", nil
+}
+
+// cgroups says which cgroups boxes get.
+func cgroups() (string, error) {
+	if found := namespace.Cgroups(); found != "" {
+		return found, nil
+	}
+	return "", errors.New("no groups may be made, neither in a delegated subtree of version 2 nor below memory and pids of version 1")
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package pid1 is the first process of a box before anything has to be served there: a
 // copy of a small helper that plays lists of system calls.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 package unpack
 
 import (
@@ -11,16 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind says what a [Ref] leads to.
-type Kind int
-
-// The kinds of images.
-const (
-	Dir    Kind = iota + 1 // a directory that is a root file system: nothing to unpack
-	Tar                    // a file
-	Layout                 // a directory that is an OCI image layout
-)
-
 // Ref names an image on this machine.
 type Ref struct {
 	Kind Kind
@@ -32,26 +24,8 @@ type Ref struct {
 // String is the text of which the Ref was made.
 func (r Ref) String() string { return r.text }
 
-// Forms are what [Find] reads, for messages.
-const Forms = `an absolute path of a directory, of a tar (of a root file system, or from "docker save") or of an OCI image layout, also as dir:PATH, tar:PATH[:TAG], oci:PATH[:TAG]`
-
 // layoutFile tells an image layout from other directories.
 const layoutFile = "oci-layout"
-
-// IsRef reports whether a text has the form of a Ref.
-func IsRef(text string) bool {
-	_, rest := cutKind(text)
-	return filepath.IsAbs(rest)
-}
-
-func cutKind(text string) (Kind, string) {
-	for prefix, kind := range map[string]Kind{"dir:": Dir, "tar:": Tar, "oci:": Layout} {
-		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			return kind, rest
-		}
-	}
-	return 0, text
-}
 
 // Find reads the text of a Ref and looks at what is there.
 func Find(text string) (Ref, error) {

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package server is the program in a box: a [host.Host] behind HTTP ([Serve]), and its command
 // line ([Main]).
 //

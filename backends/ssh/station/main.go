@@ -1,3 +1,5 @@
+//go:build linux
+
 package station
 
 import (
@@ -18,11 +20,8 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// The sub-commands of the program on the host.
-const (
-	Command      = "station"       // reads a Setup, starts the station, writes Ready and ends
-	serveCommand = "station-serve" // the station itself
-)
+// serveCommand is the sub-command that is the station itself.
+const serveCommand = "station-serve"
 
 // startTime bounds how long a station may take to get ready on a loaded machine.
 const startTime = 2 * time.Minute

@@ -1,3 +1,5 @@
+//go:build linux
+
 package station
 
 import (
@@ -25,7 +27,6 @@ import (
 const (
 	controlName = "c"
 	cardName    = "owner"
-	ProgramDir  = "slotd-" // begins the folders of programs, beside the folder of all stations
 )
 
 // unused is how long a program that no client asked for stays on the host.

@@ -14,6 +14,13 @@ const (
 	Plain    = "none"      // plain processes of the account
 )
 
+// Command is the sub-command of the program on the host that reads a Setup, starts the station,
+// writes Ready and ends.
+const Command = "station"
+
+// ProgramDir begins the folders of programs, beside the folder of all stations.
+const ProgramDir = "slotd-"
+
 // Setup is what a station is told on its standard input, as JSON.
 type Setup struct {
 	ID        string           `json:"id"`    // begins the names of its boxes
