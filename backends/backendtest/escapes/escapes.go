@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package escapes tries to get out of a box, in every way that we know.
 //
 // Its attempts are system calls and files: each runs as its own program inside the
