@@ -7,8 +7,8 @@ import (
 	"runtime"
 )
 
-// NeedsLinux is the error of a driver that makes its boxes on this machine, of what only Linux
+// NeedsLinux is the error of a driver whose boxes are made on this machine, of what only Linux
 // has. It wraps [ErrUnavailable].
-func NeedsLinux(name, boxes string) error {
-	return fmt.Errorf("%s: %w: %s need Linux; this is %s: use docker, ssh, nomad or modal", name, ErrUnavailable, boxes, runtime.GOOS)
+func NeedsLinux(boxes string) error {
+	return fmt.Errorf("%w: %s need Linux; this is %s: use docker, ssh, nomad or modal", ErrUnavailable, boxes, runtime.GOOS)
 }

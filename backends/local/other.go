@@ -13,7 +13,7 @@ type Backend struct{ backends.Backend }
 
 // New fails: commands are bounded and ended by what only Linux has.
 func New(Config) (*Backend, error) {
-	return nil, backends.NeedsLinux("local", "boxes of plain processes")
+	return nil, backends.NeedsLinux("boxes of plain processes")
 }
 
 // SweepDefault finds nothing: there are no boxes on this system.

@@ -13,7 +13,7 @@ type Backend struct{ backends.Backend }
 
 // Open fails: only Linux has namespaces.
 func Open(context.Context, Config, func(Server) Client) (*Backend, error) {
-	return nil, backends.NeedsLinux(Name, "boxes of namespaces")
+	return nil, backends.NeedsLinux("boxes of namespaces")
 }
 
 // Main handles nothing: there are no boxes on this system.
