@@ -61,6 +61,9 @@ func TestStart(t *testing.T) {
 		t.Fatalf("the runtime told of %d packages of ours:\n%s", len(ours), errs.String())
 	}
 	for _, s := range ours {
+		if s.name == "hermes/cmd/hermes" {
+			continue // this test binary's own package: mostly variables of tests
+		}
 		if most := cmp.Or(larger()[s.name], maxStart); s.bytes > most {
 			t.Errorf("%s allocates %d bytes at start, at most %d are allowed: make its tables at their first use", s.name, s.bytes, most)
 		}

@@ -40,7 +40,7 @@ import (
 type Config struct {
 	Size       int     `yaml:"size" help:"rows of a split (default: 200)"`
 	Seed       uint64  `yaml:"seed" help:"of the rows (default: 0)"`
-	Level      int     `yaml:"level" help:"mistakes of a program, each in a module of its own, beside as many modules without, 1 to 6 (default: 1)"`
+	Level      int     `yaml:"level" help:"mistakes of a program, each in its own module, beside as many modules without, 1 to 6 (default: 1)"`
 	MaxLevel   int     `yaml:"max-level" help:"draw the level of each row from level to this (default: level)"`
 	Image      string  `yaml:"image" help:"image of boxes, with python3"`
 	TurnWeight float64 `yaml:"turn-weight" help:"0 to 1: how much of the reward is the share of failing hidden tests that was repaired (default: 0)"`
