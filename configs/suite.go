@@ -26,7 +26,7 @@ type Suite struct {
 	Set         map[string]any    // settings of the environment
 	Split       string            // of the environment's rows: train or eval
 	Grader      *yaml.Node        // a name, or a list of graders
-	Matrix      map[string][]Cell // model and toolsets to try, each with each
+	Matrix      map[string][]Cell // by axis, the values to try, each with each
 	doc         *Document
 }
 
@@ -47,8 +47,11 @@ func SuiteKeys() []string {
 	return []string{"name", "description", "dataset", "env", "set", "split", "grader", "matrix"}
 }
 
-// Axes are the settings that a matrix can try.
-func Axes() []string { return []string{"model", "toolsets"} }
+// Axes are the settings that a matrix can try: whom is asked, with which tools, prompts and
+// sampling.
+func Axes() []string {
+	return []string{"model", "toolsets", "system", "ephemeral-system", "prefill", "temperature", "top-p", "min-p", "top-k", "max-tokens", "max-turns", "reasoning-effort"}
+}
 
 // Suites lists the names of the embedded suites, sorted.
 func Suites() []string {

@@ -102,7 +102,7 @@ func (e Eval) Run(ctx context.Context, h build.Host, each func(Evaluated) error)
 }
 
 // matrix writes the common report of the cells, also where not all of them were begun.
-func (e *Eval) matrix(ctx context.Context, dir string, cells []settings.Batch) error {
+func (e *Eval) matrix(ctx context.Context, dir string, cells []cell) error {
 	list := matrixCells{Suite: e.suite.Name}
 	for _, b := range cells {
 		list.Runs = append(list.Runs, b.RunFlags.Run)
@@ -234,62 +234,9 @@ func (e *Eval) first(ctx context.Context, h build.Host, n int64) (rows []dataset
 	return rows, ctx.Err()
 }
 
-// cells are the runs of the matrix; without one it is the run itself.
-func (e *Eval) cells() ([]settings.Batch, error) {
-	if e.Suite == nil || len(e.Suite.Matrix) == 0 {
-		return []settings.Batch{e.Batch}, nil
-	}
-	models, sets := e.Suite.Matrix["model"], e.Suite.Matrix["toolsets"]
-	if len(models) > 0 && e.given("model") || len(sets) > 0 && e.given("toolsets") {
-		return nil, fmt.Errorf("suite %s: its matrix names models or toolsets, so --model and --toolsets cannot", e.Suite.Name)
-	}
-	var out []settings.Batch
-	taken := map[string]bool{}
-	for _, m := range append(models, nil)[:max(1, len(models))] {
-		for _, s := range append(sets, nil)[:max(1, len(sets))] {
-			b := e.Batch
-			name := b.RunFlags.Run
-			if len(m) > 1 {
-				return nil, fmt.Errorf("suite %s: matrix: a model is one text, not %q", e.Suite.Name, m)
-			}
-			if len(m) == 1 {
-				b.Model = m[0]
-				name += "-" + plainName(m[0])
-			}
-			if s != nil {
-				b.Toolsets = strings.Split(strings.Join(s, ","), ",")
-				name += "-" + plainName(strings.Join(b.Toolsets, "+"))
-			}
-			if taken[name] {
-				return nil, fmt.Errorf("suite %s: two cells of the matrix would be called %s", e.Suite.Name, name)
-			}
-			taken[name] = true
-			b.RunFlags.Run = name
-			out = append(out, b)
-		}
-	}
-	return out, nil
-}
-
-// given reports whether somebody set a flag.
-func (e *Eval) given(flag string) bool {
-	return slices.ContainsFunc(e.Layers, func(s configs.Setting) bool { return s.Name == flag && s.Layer != configs.FromDefault })
-}
-
-// plainName makes a text fit to be part of a folder's name.
-func plainName(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("._-+", r):
-			return r
-		}
-		return '_'
-	}, text)
-}
-
 // one runs one cell and writes its report, also where it stopped early. W&B hears of the
 // report's figures, too.
-func (e *Eval) one(ctx context.Context, h build.Host, b settings.Batch) (Evaluated, error) {
+func (e *Eval) one(ctx context.Context, h build.Host, b cell) (Evaluated, error) {
 	tracked := &build.Tracked{}
 	done, err := e.report(ctx, h, b, tracked)
 	if done.Report != nil {
@@ -300,9 +247,9 @@ func (e *Eval) one(ctx context.Context, h build.Host, b settings.Batch) (Evaluat
 }
 
 // report runs one cell and writes its report.
-func (e *Eval) report(ctx context.Context, h build.Host, b settings.Batch, tracked *build.Tracked) (Evaluated, error) {
+func (e *Eval) report(ctx context.Context, h build.Host, b cell, tracked *build.Tracked) (Evaluated, error) {
 	done := Evaluated{Dir: filepath.Join(b.Out, b.RunFlags.Run)}
-	books, err := e.Roll(ctx, h, rollouts.Request{Batch: b, Layers: e.Layers, Env: e.env, Suite: &e.suite, Tracked: tracked})
+	books, err := e.Roll(ctx, h, rollouts.Request{Batch: b.Batch, Layers: slices.Concat(e.Layers, b.chosen), Env: e.env, Suite: &e.suite, Tracked: tracked})
 	done.Books = books
 	if b.DryRun || err != nil && books.Planned == 0 {
 		return done, err
