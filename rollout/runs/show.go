@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"hermes/internal/printable"
@@ -44,11 +47,39 @@ func (r *Run) Show(ctx context.Context, w io.Writer, what string, asJSON bool) e
 	for _, f := range r.Manifest.Identity {
 		fmt.Fprintf(w, "  %s: %s\n", f.Name, clip(f.Value, 100))
 	}
-	fmt.Fprintf(w, "\nplanned %d, accepted %d, rejected %v, failed %v, pending %d\n", s.Planned, s.Accepted, s.Rejected, s.Failed, s.Pending)
+	fmt.Fprintf(w, "\nplanned %d, accepted %d, rejected %s, failed %s, pending %d\n", s.Planned, s.Accepted, counted(s.Rejected), counted(s.Failed), s.Pending)
 	if said := s.Verdicts(); said != "" {
 		fmt.Fprintln(w, said)
 	}
 	return nil
+}
+
+// counted is a sum with what it is made of: 3 (duplicate 1, format 2).
+func counted(by map[string]int64) string {
+	var sum int64
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		if n := by[name]; n > 0 {
+			sum += n
+			list = append(list, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	if sum == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%s)", sum, strings.Join(list, ", "))
+}
+
+// parts are the rewards of graders in brackets; nothing where there is one grader.
+func parts(by map[string]float64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, fmt.Sprintf("%s %g", name, by[name]))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, ", ") + ")"
 }
 
 func encode(w io.Writer, v any) error {
@@ -73,7 +104,7 @@ func Transcript(w io.Writer, r *trajectory.Record) error {
 func transcript(w io.Writer, r *trajectory.Record) error {
 	fmt.Fprintf(w, "%s, sample %d, attempt %d: %s (%s) %s\n", r.Row, r.Sample, r.Attempt, r.Outcome, r.Stop.Reason, r.Reason)
 	if r.Score != nil {
-		fmt.Fprintf(w, "reward %g %v %s\n", r.Score.Reward, r.Score.Parts, r.Score.Detail)
+		fmt.Fprintf(w, "reward %g%s %s\n", r.Score.Reward, parts(r.Score.Parts), r.Score.Detail)
 	}
 	if r.Verified != "" {
 		fmt.Fprintf(w, "judged in a box: %s\n", r.Verified)
