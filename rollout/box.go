@@ -15,7 +15,7 @@ type lazyBox struct {
 	backend  backends.Backend
 	spec     backends.Spec
 	deadline time.Duration
-	first    func(context.Context, backends.Sandbox) // sees the box before anybody else; nil: nobody does
+	first    func(context.Context, backends.Sandbox) // called with the new box before get returns it; may be nil
 
 	mu     sync.Mutex
 	box    backends.Sandbox
@@ -33,7 +33,7 @@ func OneBox(b backends.Backend, s backends.Spec, deadline time.Duration) (get fu
 	return l.get, l.close
 }
 
-// get returns the box and opens it when nobody did before. The first error is final.
+// get returns the box. The first call opens it, and the first error is final.
 func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 		return nil, l.err
 	}
 	octx := ctx
-	if !l.backend.Traits().Queued { // waiting for a place is nobody's fault
+	if !l.backend.Traits().Queued { // waiting for a place is not a failure
 		var cancel context.CancelFunc
 		octx, cancel = context.WithTimeoutCause(ctx, l.deadline, fmt.Errorf("opening a box took longer than %v", l.deadline))
 		defer cancel()

@@ -17,14 +17,14 @@ import (
 // judgeTries is how often a judge is asked for an answer that can be read.
 const judgeTries = 3
 
-// NewJudge returns a judge for a scorer that runs outside of a rollout. used is told what
-// it cost; it belongs to one goroutine, as the judge does.
+// NewJudge returns a judge for a scorer that runs outside of a rollout. The judge adds its cost
+// to used. Both belong to one goroutine.
 func NewJudge(p policy.Policy, o policy.Options, used *trajectory.Judged) envs.Judge {
 	used.Model = p.Info().Model
 	return &judge{policy: p, o: o, used: used}
 }
 
-// judgedBy adds up what several judges did. The one without a name alone stands for itself.
+// judgedBy adds up what several judges did. A single judge without a name is returned as it is.
 func judgedBy(by map[string]*trajectory.Judged) *trajectory.Judged {
 	sum := &trajectory.Judged{}
 	var models []string

@@ -24,8 +24,8 @@ type HermesAgentLoop struct {
 	Faults   FaultRule // empty: Show
 	RunCalls RunCalls  // empty: DefaultRunCalls
 	Hooks    Hooks
-	Observer event.Observer // nil: nobody
-	Quiet    bool           // nobody wants deltas: the policy streams only when it is told to
+	Observer event.Observer // nil: none
+	Quiet    bool           // no deltas are needed: the policy streams only when its options say so
 	Key      trajectory.Key // for events
 
 	// What Run leaves behind.

@@ -56,7 +56,7 @@ type Hooks struct {
 	// Stepped is asked after each turn whose calls have run. Its error voids the rollout. It
 	// must not change t.
 	Stepped func(ctx context.Context, t *trajectory.Trace) error
-	// Committed is told after each turn.
+	// Committed is called after each turn.
 	Committed func(id trajectory.NodeID, turn trajectory.Turn)
 }
 

@@ -76,8 +76,8 @@ func unrun(c trajectory.Call) tool.Result {
 	return r
 }
 
-// unread is the first fault of an answer that is something which nobody read: text beside
-// calls, or reasoning without an end, is not.
+// unread returns the first fault that says that something in an answer was not read. Text beside
+// calls, or reasoning without an end, does not count.
 func unread(list []trajectory.Fault) (trajectory.Fault, bool) {
 	for _, f := range list {
 		switch f.Kind {

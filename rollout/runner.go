@@ -78,7 +78,7 @@ type Options struct {
 	Workspace int64
 	// SendScripts puts a row's script into the requests, for a scripted model server.
 	SendScripts bool
-	// Keep is told what the scorer saw before the box goes away; it may read the box.
+	// Keep gets what the scorer saw, before the box goes away; it may read the box.
 	Keep func(ctx context.Context, s artifact.Scene) error
 	Now  func() time.Time
 }
@@ -216,8 +216,8 @@ func (a *attempt) run(ctx context.Context) error {
 	return a.score(ctx, errs)
 }
 
-// begin asks the environment for the task. It is its own step, so that its
-// variables are not on the stack of a rollout that waits for its model.
+// begin asks the environment for the task. It is a separate step, so that its variables are
+// not on the stack of a rollout that waits for its model.
 func (a *attempt) begin() error {
 	o := &a.runner.o
 	task, err := o.Env.Task(a.job.Row)

@@ -215,9 +215,9 @@ func TestVerdictSchemas(t *testing.T) {
 	}
 }
 
-// The verdict is the last thing that the judge writes, or bears the mark: an object that it
-// quotes counts with no grader, whatever has become of its own verdict behind it. GOOD and BAD
-// stand for the members of a verdict for and against the answer.
+// The verdict is the last thing that the judge writes, or bears the mark. An object that the
+// judge quotes is never the verdict, also when the verdict behind it cannot be read. GOOD and
+// BAD are the members of a verdict for and against the answer.
 func TestQuotedVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		name, says string

@@ -240,7 +240,7 @@ func (a *attempt) imageRuns(ctx context.Context) error {
 	return a.shellRuns(ctx, box)
 }
 
-// shellRuns runs our own first command in a box that nobody has used.
+// shellRuns runs our own first command in an unused box.
 func (a *attempt) shellRuns(ctx context.Context, box backends.Sandbox) error {
 	if _, known := a.runner.starts.Load(a.box.spec.Image); known {
 		return nil

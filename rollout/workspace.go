@@ -45,7 +45,7 @@ func (a *attempt) moved(ctx context.Context, box backends.Sandbox) (backends.San
 	if path.Clean("/"+a.task.Dir) == "/" && path.IsAbs(a.task.Dir) && a.task.Verify.Paths == nil {
 		return nil, &stageError{trajectory.Environment, "verify", errors.New("verify " + a.mode() + ": the working folder is /: name the paths to copy")}
 	}
-	if len(a.rec.ToolStats) == 0 && !separate { // nobody was in it
+	if len(a.rec.ToolStats) == 0 && !separate { // no tool has run in it
 		return box, nil
 	}
 	if _, err := box.Exec(ctx, alone); err != nil {
@@ -85,8 +85,7 @@ func asOurs(err error) bool {
 	return errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrClosed) || errors.Is(err, backends.ErrBroken)
 }
 
-// whoBroke takes the same over from a box that nobody worked in: where that can be done, the
-// model is to blame.
+// whoBroke copies the same paths out of an unused box. If that works, the model is to blame.
 func (a *attempt) whoBroke(ctx context.Context, why error) error {
 	box, closing, err := a.another(ctx, false)
 	if err != nil {

@@ -56,7 +56,7 @@ type CallState string
 // The states of a call. The zero value is a call that was complete.
 const (
 	CallComplete  CallState = ""
-	CallRecovered CallState = "recovered" // a mark was missing; the value is what stood there
+	CallRecovered CallState = "recovered" // a mark was missing; the value is what was there
 	CallAmbiguous CallState = "ambiguous" // another reading is possible
 	CallTruncated CallState = "truncated" // the answer ended inside the call
 	CallMalformed CallState = "malformed" // the name is known, the arguments are not readable
@@ -125,7 +125,7 @@ func (m Message) Content() string {
 	return b.String()
 }
 
-// ToolSpec is what a model is told about one tool. Parameters is a JSON schema.
+// ToolSpec is what a model is shown of one tool. Parameters is a JSON schema.
 type ToolSpec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`

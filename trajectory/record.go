@@ -52,7 +52,7 @@ func (k Key) Seed(run int64) uint64 {
 // Outcome is what became of a sample.
 type Outcome string
 
-// The outcomes. Which book each enters is told by ARCHITECTURE §5's table, see Book.
+// The outcomes. The table of ARCHITECTURE §5 says which book each enters, see Book.
 const (
 	Answered    Outcome = "answered"    // the model ended by itself
 	Truncated   Outcome = "truncated"   // a limit of turns, tokens, context or tool time

@@ -95,8 +95,8 @@ func (k *Keeper) wants(s Scene) bool {
 	return false
 }
 
-// Keep writes the artifacts of one sample, in place of those of an earlier attempt. What
-// could not be kept is told by the error; the rest is there.
+// Keep writes the artifacts of one sample, in place of those of an earlier attempt. The error
+// names what could not be kept; the rest is there.
 func (k *Keeper) Keep(ctx context.Context, s Scene) error {
 	dir := k.Dir(s.Record.Row, s.Record.Sample)
 	if err := os.RemoveAll(dir); err != nil {

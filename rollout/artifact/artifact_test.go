@@ -150,7 +150,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestImage: of its own box with files, only what was written since is named.
+// TestImage: where the image has its own files, only what was written since is named.
 func TestImage(t *testing.T) {
 	x := box(t)
 	shell(t, x, "echo old >old.txt; touch -d '2001-01-01' old.txt; echo new >new.txt")
@@ -189,7 +189,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSpecialFiles: what is no plain file is not kept, and said; nobody waits for it.
+// TestSpecialFiles: what is no plain file is not kept, and the error says so. No read blocks.
 func TestSpecialFiles(t *testing.T) {
 	x := box(t)
 	shell(t, x, "mkfifo .gitignore given ff; mkdir d; mkfifo d/ff; echo kept >d/f; ln -s /dev/zero zero; echo new >new")

@@ -9,8 +9,8 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Unified is the difference between two texts with three lines of context; empty if there
-// is none. An empty name stands for a file that does not exist.
+// Unified is the difference between two texts with three lines of context; empty if there is
+// none. An empty name means a file that does not exist.
 func Unified(oldName, newName, before, after string) string {
 	return udiff.Unified(label("a/", oldName), label("b/", newName), before, after)
 }

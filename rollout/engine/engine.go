@@ -1,6 +1,6 @@
 // Package engine runs many rollouts at once: it pulls rows, drops what the log already
 // holds, admits samples up to a bound, tries infrastructure failures again, writes every
-// finished attempt to the log, and drains when it is told to.
+// finished attempt to the log, and drains when it is asked to.
 //
 // One goroutine a rollout. Work is pulled: a slow log or a slow model is felt by the
 // reader of the rows, not by the heap.
@@ -80,7 +80,7 @@ type Engine struct {
 
 	steer *steer
 
-	told bool // that memory is short; admission's alone
+	told bool // a shortage of memory was logged; only admission uses it
 
 	mu        sync.Mutex
 	summary   Summary

@@ -56,7 +56,7 @@ func newMemory(limit, guess int64, used func() int64) *memory {
 	return &memory{budget: float64(limit) * (1 - garbageShare), used: used, base: float64(used()), each: float64(max(firstGuess, guess)), ended: make(chan struct{}, 1)}
 }
 
-// wait returns when there is room for one more rollout; short is told when it must wait.
+// wait returns when there is room for one more rollout; short is called when it must wait.
 func (m *memory) wait(ctx context.Context, short func(used, each int64)) error {
 	if m == nil || m.room() {
 		return nil

@@ -101,8 +101,8 @@ func TestMemoryHoldsAdmissionBack(t *testing.T) {
 	}
 }
 
-// Memory that others give back is noticed without the end of a rollout, a shortage is
-// told, and a drain does not wait for it.
+// Memory that others give back is noticed before a rollout ends. A shortage is logged, and a
+// drain does not wait for memory.
 func TestMemoryIsLookedAtAgain(t *testing.T) {
 	for name, frees := range map[string]bool{"given back": true, "drained": false} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ type Flight struct {
 	Since  time.Time
 }
 
-// Steering is how a run stands. Times and counts are those of this start.
+// Steering is the state of a run. Times and counts are those of this start.
 type Steering struct {
 	Paused   bool
 	InFlight int      // rollouts at once
@@ -63,7 +63,7 @@ type flight struct {
 	job    rollout.Job
 	since  time.Time
 	cancel context.CancelCauseFunc
-	told   bool // to end
+	told   bool // it was asked to end
 	again  bool // when it has ended, it is begun once more
 }
 
@@ -276,7 +276,7 @@ func (e *Engine) Requeue(ctx context.Context, id string) (trajectory.Key, error)
 	return h.job.Key, nil
 }
 
-// Steering tells how the run stands.
+// Steering returns the state of the run.
 func (e *Engine) Steering() Steering {
 	held := e.steer.pending()
 	e.steer.mu.Lock()

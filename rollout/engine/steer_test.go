@@ -26,7 +26,7 @@ func (r reopening) Reopen(_ context.Context, keys []trajectory.Key) error {
 	return nil
 }
 
-// minute is a runner whose rollouts take a minute and end early when they are told to.
+// minute is a runner whose rollouts take a minute and end early when they are cancelled.
 func minute(ctx context.Context, j rollout.Job) (*trajectory.Record, error) {
 	select {
 	case <-time.After(time.Minute):

@@ -11,9 +11,9 @@ import (
 // Event is one of the types of this package.
 type Event interface{ event() }
 
-// RolloutStarted, TurnEnded … are told in the order in which they happen in a rollout.
+// RolloutStarted, TurnEnded … are sent in the order in which they happen in a rollout.
 type (
-	// RolloutStarted is told when a sample is begun.
+	// RolloutStarted is sent when a sample is begun.
 	RolloutStarted struct {
 		Key     trajectory.Key
 		Row     string
@@ -27,7 +27,7 @@ type (
 		Reasoning string
 		Restart   bool // the answer starts again: forget what was shown of it
 	}
-	// TurnEnded is told after each committed model answer.
+	// TurnEnded is sent after each committed model answer.
 	TurnEnded struct {
 		Key     trajectory.Key
 		Turn    int
@@ -37,12 +37,12 @@ type (
 		Took    time.Duration
 		Replay  bool // the answer came from the journal
 	}
-	// CallStarted is told before a tool runs.
+	// CallStarted is sent before a tool runs.
 	CallStarted struct {
 		Key  trajectory.Key
 		Call trajectory.Call
 	}
-	// CallEnded is told after a tool ran.
+	// CallEnded is sent after a tool ran.
 	CallEnded struct {
 		Key    trajectory.Key
 		Call   trajectory.Call
@@ -50,19 +50,19 @@ type (
 		Failed bool
 		Took   time.Duration
 	}
-	// Retry is told when an attempt failed and another one follows.
+	// Retry is sent when an attempt failed and another one follows.
 	Retry struct {
 		Key     trajectory.Key
 		Attempt int
 		Cause   string
 		Err     error
 	}
-	// RolloutEnded is told after the record is on disk.
+	// RolloutEnded is sent after the record is on disk.
 	RolloutEnded struct {
 		Key    trajectory.Key
 		Record *trajectory.Record
 	}
-	// RolloutCancelled is told when a sample was cancelled by a person: it is pending.
+	// RolloutCancelled is sent when a person cancelled a sample: the sample is pending.
 	RolloutCancelled struct{ Key trajectory.Key }
 	// Note is a sentence for people.
 	Note struct{ Text string }

@@ -445,7 +445,7 @@ func TestReadsVersion1(t *testing.T) {
 	}
 }
 
-// Missing files cost what stood in them.
+// Missing files cost what was in them.
 func TestMissingSegments(t *testing.T) {
 	disk := journaltest.NewDisk()
 	someLog(t, "/j", disk, rand.New(rand.NewPCG(1, 2)), 30, true)

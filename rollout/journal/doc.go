@@ -8,9 +8,9 @@
 //
 // The log is a row of segments of frames. A frame is a header and a payload, each with a
 // CRC-32C. A full segment is sealed by a footer that repeats its headers, so that opening
-// reads footers and the last segment only. Every frame also tells up to where the log was
-// synced when it was written: a damaged place behind which such a frame stands is
-// corruption ([CorruptError]); any other damage at the end is a torn tail and is cut.
+// reads footers and the last segment only. Every frame holds the offset up to which the log
+// was synced when the frame was written. Damage before the synced offset of a later frame
+// is corruption ([CorruptError]). Any other damage at the end is a torn tail and is cut.
 //
 // A Journal is safe for concurrent use. Only one process may write; see package rundir.
 package journal

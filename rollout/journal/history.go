@@ -52,7 +52,7 @@ func (j *Journal) Histories(ctx context.Context) iter.Seq2[History, error] {
 	}
 }
 
-// replaced puts an answer into its place; what stood there and behind it is of another
+// replaced puts an answer into its place. The answers there and behind it are of another
 // history. An answer before which others were lost has no place.
 func replaced(list []turnRef, at Offset, h Header) []turnRef {
 	if int(h.seq) > len(list) {

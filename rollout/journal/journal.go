@@ -100,8 +100,8 @@ type turnRef struct {
 	attempt uint32
 }
 
-// Open opens the log in dir, which is made where it does not exist. A torn tail is cut
-// and told to the log; damage before it is a *CorruptError.
+// Open opens the log in dir, which is made where it does not exist. A torn tail is cut and
+// logged; damage before it is a *CorruptError.
 func Open(dir string, o Options) (*Journal, error) {
 	if o.SegmentSize < 0 {
 		return nil, fmt.Errorf("journal %s: segment size %d is negative", dir, o.SegmentSize)

@@ -82,7 +82,7 @@ func (j *Journal) Last(k trajectory.Key) (Header, bool) {
 	return Header{Kind: s.kind, Key: k, Attempt: int(s.attempt), Outcome: j.outcomes[s.outcome]}, true
 }
 
-// FinalAt returns where the final record in force of a key stands.
+// FinalAt returns the offset of a key's final record in force.
 func (j *Journal) FinalAt(k trajectory.Key) (Offset, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -28,8 +28,8 @@ type held struct {
 }
 
 // Follow is [Journal.Records] for the one reader that follows the log while it is written. It
-// takes records from memory where [Journal.Remember] has kept them, shared with whoever
-// appended them: nobody may change them.
+// takes records from memory where [Journal.Remember] has kept them. They are shared with whoever
+// appended them: no one may change them.
 func (j *Journal) Follow(ctx context.Context, from Offset) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range j.Records(ctx, from) {

@@ -19,10 +19,10 @@ type Repaired struct {
 	Aside  []string // where their damaged forms are kept
 }
 
-// Repair makes a damaged log readable again: every frame that is whole keeps its place, what
-// is damaged becomes a gap, and keys whose last word was lost are not done any more. The
-// damaged segments are kept beside the new ones. A log without damage is left as it is. Nobody
-// else may write the log meanwhile.
+// Repair makes a damaged log readable again. Every whole frame keeps its place, and what is
+// damaged becomes a gap. A key whose last record was lost is not done any more. The damaged
+// segments are kept beside the new ones. A log without damage is left as it is. The caller must
+// be the only one that writes the log.
 //
 // A frame is whole when both of its checksums hold and it bears the number of this log,
 // which no payload can name. Frames that damage has moved go back to where they were

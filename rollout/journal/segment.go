@@ -111,7 +111,7 @@ func findFooter(r io.ReaderAt, base Offset, size int64) (f frame, ok bool, err e
 	}
 	f, err = readFrame(r, base, at, size-trailerLen, make([]byte, headBuf), false)
 	if err != nil || f.Kind != kindFooter || f.next() != size-trailerLen {
-		return f, false, nil // the trailer's bytes may stand in a payload by chance
+		return f, false, nil // the trailer's bytes may be in a payload by chance
 	}
 	return f, true, nil
 }

@@ -108,7 +108,7 @@ func (j *Journal) Reopen(ctx context.Context, keys []trajectory.Key) error {
 	return nil
 }
 
-// Cursor keeps the place of its own reader (a trainer's step); the last one counts.
+// Cursor keeps the place of an outside reader (a trainer's step); the last one counts.
 func (j *Journal) Cursor(ctx context.Context, data []byte) error {
 	if _, err := j.durable(ctx, Header{Kind: KindCursor}, data); err != nil {
 		return fmt.Errorf("cursor: %w", explain(err))
@@ -204,7 +204,7 @@ func (j *Journal) write(ctx context.Context, h Header, raw []byte, closing bool,
 	s.frame = b
 	seg := &j.segs[len(j.segs)-1]
 	if _, err := j.file.WriteAt(b, seg.size); err != nil {
-		// Half a frame may stand there. The next one overwrites it; cutting it
+		// Half a frame may be there. The next one overwrites it; cutting it
 		// now gives a full disk its space back.
 		if cut := j.file.Truncate(seg.size); cut != nil {
 			j.broken = fmt.Errorf("the journal's end could not be repaired (%w) after: %w", cut, err)
@@ -265,7 +265,7 @@ func (j *Journal) syncHeld(end Offset) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
-		// After a failed fsync nobody knows what is on disk, and a second one may lie.
+		// After a failed fsync it is unknown what is on disk. A second fsync may succeed wrongly.
 		j.broken = fmt.Errorf("an earlier fsync of the journal failed: %w", err)
 		return err
 	}

@@ -23,7 +23,7 @@ const FileName = "view.index"
 // Retried is the book of an attempt that another one followed.
 const Retried = "retried"
 
-// Keeper says who keeps a file: nobody else may write it.
+// Keeper says who writes a list: no one else may write it.
 type Keeper byte
 
 // Those who keep lists.
@@ -212,8 +212,8 @@ func (l *List) take(body []byte, text string) bool {
 	return true
 }
 
-// Write replaces the list of a run directory by rename. What was reopened is told behind
-// the rows, so that the file says the same as the log.
+// Write replaces the list of a run directory by rename. Reopened keys come behind the rows, so
+// that the file says the same as the log.
 func Write(dir string, created time.Time, l *List) (err error) {
 	f, err := os.CreateTemp(dir, "."+FileName+"-*")
 	if err != nil {

@@ -34,7 +34,7 @@ type Player struct {
 	VerifyImage string
 	Judge       policy.Policy
 	Judges      map[string]policy.Policy // further ones by name
-	// Keep is told what the scorer saw while the box is still there; nil: nobody.
+	// Keep gets what the scorer saw while the box is still there; may be nil.
 	Keep     func(ctx context.Context, s artifact.Scene) error
 	KeepTime time.Duration // for Keep; 0: 2 minutes
 }

@@ -26,8 +26,8 @@ type Spending struct {
 	used trajectory.Usage
 }
 
-// NewBudget begins a budget; its time runs from now. What an earlier start of the same
-// run used is told by [Spending.Spend].
+// NewBudget begins a budget; its time runs from now. Call [Spending.Spend] with what an earlier
+// start of the same run used.
 func NewBudget(l Limits) (*Spending, error) {
 	if l.USD < 0 || l.Tokens < 0 || l.Time < 0 {
 		return nil, fmt.Errorf("budget %+v: a limit is negative", l)
@@ -85,7 +85,7 @@ type Price struct {
 	Cached     *float64
 }
 
-// Charge fills in the cost where the server told none.
+// Charge fills in the cost where the server reported none.
 func (p *Price) Charge(u trajectory.Usage) trajectory.Usage {
 	if p == nil || u.CostKnown {
 		return u

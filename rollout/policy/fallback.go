@@ -21,10 +21,10 @@ type fallback struct {
 	o    FallbackOptions
 }
 
-// NewFallback returns a policy that asks the next of list when one fails for reasons of
-// its own: limits, keys, unknown models, outages, unreadable answers, refused requests.
-// A full context, a spent budget and a cancelled context are returned at once. Each
-// change is told through Options.Notes.
+// NewFallback returns a policy that asks the next of list when one fails for its own
+// reasons: limits, keys, unknown models, outages, unreadable answers, refused requests. A
+// full context, a spent budget and a cancelled context are returned at once. Options.Notes
+// is called at each change.
 func NewFallback(o FallbackOptions, list ...Policy) (Policy, error) {
 	if len(list) == 0 {
 		return nil, errors.New("fallback: no policy")

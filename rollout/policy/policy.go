@@ -49,7 +49,7 @@ type Options struct {
 	Group           string       // replica affinity with --affinity group
 	Attempt         int          // from 1
 	Tape            Tape         // stored answers to replay; nil: none
-	Notes           func(string) // moves of replica or model are told here; may be nil
+	Notes           func(string) // called with remarks, as at a change of replica or model; may be nil
 
 	// Put stores a captured tensor and returns its SHA-256; nil: it is hashed only.
 	Put func([]byte) (string, error)

@@ -81,7 +81,7 @@ type Roles struct {
 	other map[Role]Policy
 }
 
-// NewRoles returns the policies of a run: main for every role that has none of its own.
+// NewRoles returns the policies of a run: main for every role that is not in other.
 func NewRoles(main Policy, other map[Role]Policy) Roles { return Roles{main, other} }
 
 // Get returns the policy of a role; "" is the rollout's own.

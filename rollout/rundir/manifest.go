@@ -25,7 +25,7 @@ type Manifest struct {
 	Identity Fields    `yaml:"identity"`
 	Extent   Extent    `yaml:"extent"`
 	Books    Books     `yaml:"books"`
-	Tools    []string  `yaml:"tools"`  // the run's tools: all stand in the statistics
+	Tools    []string  `yaml:"tools"`  // the run's tools: all are in the statistics
 	Config   yaml.Node `yaml:"config"` // everything that was resolved; free to change
 }
 

@@ -168,7 +168,7 @@ func TestTakeover(t *testing.T) {
 		owner rundir.Owner
 		age   time.Duration
 		taken bool
-		local bool // can be told only where the kernel names its boot
+		local bool // needs a kernel that names its boot
 	}{
 		{name: "dead on this machine", owner: rundir.Owner{Host: "h", PID: dead, Boot: here, Space: space}, taken: true, local: true},
 		{name: "alive on this machine", owner: rundir.Owner{Host: "h", PID: os.Getppid(), Boot: here, Space: space}},
@@ -203,8 +203,8 @@ func TestTakeover(t *testing.T) {
 }
 
 // TestClockGoesBack: a lease that seems to be of the future is kept, since its owner may be
-// alive; the message says what happened and which file is in the way. A dead owner of this
-// machine keeps nobody out, whatever the clock says.
+// alive. The message says what happened and which file is in the way. A dead owner of this
+// machine does not block the run directory, whatever the clock says.
 func TestClockGoesBack(t *testing.T) {
 	dir := leave(t, rundir.Owner{Host: "far", PID: 1, Boot: "b"}, -2*time.Hour)
 	_, err := rundir.Acquire(t.Context(), dir, rundir.LeaseOptions{})

@@ -20,10 +20,10 @@ import (
 	"hermes/trajectory/stats"
 )
 
-// Merge joins runs of the same identity (shards, usually) into a new run directory: of
-// each sample the record in force, one that did not fail before one that did, with the
-// attempts that came before it and with its artifacts; of a sample that nobody finished
-// the stored model answers of the run that got furthest. The result can be resumed.
+// Merge joins runs of the same identity (shards, usually) into a new run directory. Of each
+// sample it takes the record in force, one that did not fail before one that did, with the
+// attempts that came before it and with its artifacts. Of an unfinished sample it takes the
+// stored model answers of the run that got furthest. The result can be resumed.
 //
 // The samples of different datasets add up, and so do those of different shards of one
 // dataset; the same extent twice counts once.

@@ -206,8 +206,8 @@ func TestMergeShards(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsAnswers: of a sample that nobody finished the merged run holds what was
-// bought for it, and what its attempts cost; artifacts follow the record in force.
+// TestMergeKeepsAnswers: of an unfinished sample the merged run holds what was bought for it,
+// and what its attempts cost. Artifacts follow the record in force.
 func TestMergeKeepsAnswers(t *testing.T) {
 	parent := t.TempDir()
 	a := filepath.Join(parent, "a")

@@ -54,7 +54,7 @@ func (r Rules) Book(rec *trajectory.Record) (book stats.Book, sub string) {
 	switch rec.Outcome {
 	case trajectory.Answered, trajectory.Truncated, trajectory.Malformed, trajectory.Filtered, trajectory.Faulty:
 	default:
-		return stats.Failed, string(trajectory.Internal) // nobody may invent outcomes
+		return stats.Failed, string(trajectory.Internal) // an unknown outcome is a bug
 	}
 	if !r.training {
 		return stats.Accepted, ""

@@ -44,7 +44,7 @@ type Projector struct {
 	books  *books
 
 	places []place // of the sinks, in their order
-	ready  bool    // the sinks stand at their places
+	ready  bool    // the sinks are at their places
 	at     journal.Offset
 
 	stop context.CancelFunc
@@ -239,8 +239,8 @@ func (p *Projector) save() error {
 // their size there. Where it falls behind by more it reads the log.
 const followBytes = 32 << 20
 
-// Follow projects in the background until Finish. A failure does not stop the run: it is
-// told by Err, and Finish tries again.
+// Follow projects in the background until Finish. A failure does not stop the run: Err returns
+// it, and Finish tries again.
 func (p *Projector) Follow(ctx context.Context) {
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	p.done = make(chan struct{})
@@ -278,7 +278,7 @@ func (p *Projector) follow(ctx context.Context) error {
 	}
 }
 
-// Err says why the projections stand still, or nil.
+// Err says why the projections do not go on, or nil.
 func (p *Projector) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -207,7 +207,7 @@ func live(t *testing.T, disk *journaltest.Disk, r *rand.Rand, planned int64, all
 		if _, err := j.Append(t.Context(), rec); err != nil {
 			return err
 		}
-		if r.IntN(6) == 0 { // its own projection, as one of an earlier process
+		if r.IntN(6) == 0 { // a new projector, as that of another process
 			if err := project(t, j, disk, deduped(planned)); err != nil {
 				return err
 			}

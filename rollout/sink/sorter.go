@@ -127,7 +127,7 @@ func (c *Sorter) digest(at journal.Offset) (digest, error) {
 	return d, nil
 }
 
-// digest is that of an accepted record; the zero value stands for others.
+// digest is that of an accepted record; other records have the zero value.
 type digest struct {
 	accepted bool
 	sum      [32]byte

@@ -28,8 +28,8 @@ func said(row string, sample int, text, id string) *trajectory.Record {
 		Score: &trajectory.Score{Reward: 1}, Trace: t}
 }
 
-// TestDuplicates: of equal samples of one row the first in the log is kept. Failures, and
-// samples that are rejected for another reason, hide nobody.
+// TestDuplicates: of equal samples of one row the first in the log is kept. A failure, or a
+// sample that is rejected for another reason, hides no other sample.
 func TestDuplicates(t *testing.T) {
 	disk := journaltest.NewDisk()
 	must(t, 0, disk.MkdirAll(dir))

@@ -60,7 +60,7 @@ func (c *Catalog) WriteTools(ctx context.Context, w io.Writer, all, asJSON bool)
 	return hidden, t.Flush()
 }
 
-// WriteTool shows one tool (`hermes tools show`): what the model is told of it.
+// WriteTool shows one tool (`hermes tools show`): what the model is shown of it.
 func (c *Catalog) WriteTool(w io.Writer, name string, asJSON bool) error {
 	d, err := c.Get(name)
 	if err != nil {

@@ -114,7 +114,7 @@ type ordered[V any] []struct {
 	value V
 }
 
-// UnmarshalYAML reads a mapping and refuses keys that stand twice.
+// UnmarshalYAML reads a mapping and refuses keys that occur twice.
 func (o *ordered[V]) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: expected a mapping", n.Line)

@@ -44,8 +44,8 @@ func (d Dropped) String() string {
 	return d.Toolset + ": " + strings.Join(d.Tools, ", ") + ": " + d.Reason
 }
 
-// Specs are what the model will be told, sorted by name, with the rewriting that depends on
-// the other tools: the same as [Set.Specs] of a set of these tools.
+// Specs are the tools as the model will be shown them, sorted by name, with the rewriting that
+// depends on the other tools: the same as [Set.Specs] of a set of these tools.
 func (p Plan) Specs() []trajectory.ToolSpec {
 	var names []string
 	for _, d := range p.Defs {
@@ -130,7 +130,7 @@ func (c *Catalog) Why(ctx context.Context, name string) error {
 // Plan resolves toolsets to tools and asks each tool once whether it is ready. An unknown
 // name is always an error. A set that lacks tools is an error (ErrMissing, naming them) or,
 // with MissingDrop, is left out; of composite sets only the parts that lack tools are.
-// "all" and "*" stand for every tool that is ready.
+// "all" and "*" mean every tool that is ready.
 func (c *Catalog) Plan(ctx context.Context, names []string, missing Missing) (Plan, error) {
 	if missing != "" && missing != MissingFail && missing != MissingDrop {
 		return Plan{}, fmt.Errorf("missing tools: %q is neither fail nor drop", missing)

@@ -184,8 +184,8 @@ func (l *lenient) text(c byte) error {
 	return ErrEnds
 }
 
-// escape writes what an escape stands for and returns its length. Escapes that JSON does
-// not know keep their backslash, as in "\d+".
+// escape writes what an escape means and returns its length. Escapes that JSON does not know
+// keep their backslash, as in "\d+".
 func (l *lenient) escape(b *strings.Builder, in string) int {
 	switch in[1] {
 	case '\'':

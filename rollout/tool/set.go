@@ -29,7 +29,7 @@ type SetOptions struct {
 	// Before is asked before a call reaches its handler, with repaired arguments. A
 	// result that is not nil answers the call instead (approval, guardrails). May be nil.
 	Before func(ctx context.Context, call trajectory.Call) (*Result, error)
-	// After is told what became of a call. May be nil. Both run in the goroutine of the call.
+	// After is called with the result of a call. May be nil. Both run in the goroutine of the call.
 	After func(call trajectory.Call, r Result, took time.Duration)
 }
 
@@ -111,7 +111,7 @@ func (s *Set) add(d Def) error {
 	return nil
 }
 
-// Specs are what the model is told, sorted by name.
+// Specs are the tools as the model is shown them, sorted by name.
 func (s *Set) Specs() []trajectory.ToolSpec {
 	specs := make([]trajectory.ToolSpec, len(s.names))
 	for i, n := range s.names {

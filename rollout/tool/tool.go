@@ -1,5 +1,5 @@
-// Package tool is the contract of a tool: what a model is told about it ([Def.Spec]),
-// what it needs ([Scope]) and how a call is answered ([Handler], [Result]).
+// Package tool is the contract of a tool: what a model is shown of it ([Def.Spec]), what it
+// needs ([Scope]) and how a call is answered ([Handler], [Result]).
 //
 // A tool's state lives in the closure that Open returns, once per rollout; nothing is
 // shared between rollouts. A [Set] is the tools of one rollout.
@@ -127,8 +127,8 @@ type Scope struct {
 	Approve func(ctx context.Context, a Ask) (bool, error)
 	// Specs lists what code may call through Dispatch, sorted by name. NewSet sets it.
 	Specs func() []trajectory.ToolSpec
-	// Notify tells the conversation something later, when a background process ends.
-	// nil: nobody listens, and tools must say so instead of promising it.
+	// Notify sends a text to the conversation later, when a background process ends. With nil no
+	// one listens, and tools must say so instead of promising it.
 	Notify func(text string)
 
 	cleanup []func(context.Context) error

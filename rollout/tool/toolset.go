@@ -211,8 +211,8 @@ func legacy(name string) string {
 	return name
 }
 
-// Tools returns the tools of the sets and of all that they include, sorted. "all" and "*"
-// stand for every set.
+// Tools returns the tools of the sets and of all that they include, sorted. "all" and "*" mean
+// every set.
 func (t *Toolsets) Tools(names ...string) ([]string, error) {
 	tools := map[string]bool{}
 	for _, name := range names {

@@ -56,7 +56,7 @@ type Row struct {
 // Compression says what was replaced by a summary after the rollout.
 type Compression struct {
 	Original     string `parquet:"original" json:"original"` // SHA-256 of the row as it was, see package compress
-	Turns        int64  `parquet:"turns" json:"turns"`       // that the summary stands for
+	Turns        int64  `parquet:"turns" json:"turns"`       // that the summary replaces
 	TokensBefore int64  `parquet:"tokens_before" json:"tokens_before"`
 	TokensAfter  int64  `parquet:"tokens_after" json:"tokens_after"`
 	Summary      string `parquet:"summary" json:"summary"` // model or extractive
@@ -214,7 +214,7 @@ func message(m trajectory.Message, faults []trajectory.Fault) Message {
 	out := Message{Role: string(m.Role), Content: m.Content()}
 	if len(m.Parts) > 1 || len(m.Parts) == 1 && m.Parts[0].Kind != trajectory.PartText {
 		if b, err := json.Marshal(m.Parts); err == nil {
-			out.Content = string(b) // several parts stand as JSON
+			out.Content = string(b) // several parts are written as JSON
 		}
 	}
 	optional := func(s string) *string {

@@ -54,7 +54,7 @@ func NewReader(r io.ReaderAt, size int64) (rd *Reader, err error) {
 // Len is the number of rows.
 func (r *Reader) Len() int64 { return r.f.NumRows() }
 
-// LogProbs is what the writer was told of the log-probs.
+// LogProbs is the logProbs that [NewWriter] was called with.
 func (r *Reader) LogProbs() string {
 	v, _ := r.f.Lookup("hermes.logprobs")
 	return v

@@ -26,7 +26,7 @@ import (
 	"hermes/trajectory"
 )
 
-// Mark begins the turn that stands for what was replaced.
+// Mark begins a turn that holds a summary.
 const Mark = "[CONTEXT SUMMARY]: "
 
 // Counter counts tokens of a text.
@@ -37,7 +37,7 @@ type Counter interface {
 // Request asks for a summary.
 type Request struct {
 	Key    string // names the row: stable between starts
-	Turns  []Turn // what it stands for
+	Turns  []Turn // that the summary replaces
 	Tokens int    // it may have
 }
 

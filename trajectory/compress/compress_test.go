@@ -263,8 +263,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestTakenUpAnywhere cuts the files of unfinished work as kills and power cuts leave them:
-// the output is that of work that nobody disturbed.
+// TestTakenUpAnywhere cuts the files of unfinished work as kills and power cuts leave them. The
+// output is that of work without interruption.
 func TestTakenUpAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in.jsonl")

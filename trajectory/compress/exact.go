@@ -121,9 +121,9 @@ type seam struct {
 	scaffold int      // tokens of a user's turn beside its text
 }
 
-// seam finds the tokens of each message, and proves on the row itself that template and
-// tokenizer are those of the run: between two answers they must give the very tokens that
-// stand there. It sets the tokens of turns.
+// seam finds the tokens of each message, and sets those of turns. It proves on the row
+// itself that template and tokenizer are those of the run: between two answers they must
+// give the same tokens as the row.
 func (c *Compressor) seam(row *columns.Row, turns []Turn) (*seam, error) {
 	if c.o.Bridge == nil {
 		return nil, errors.New("it holds exact tokens: give the model's template and tokenizer")

@@ -37,8 +37,8 @@ type File struct {
 	Size int64  `json:"size"`
 }
 
-// Find lists the files behind paths: a folder stands for the .jsonl (also .gz, .zst) or
-// .parquet files in it, sorted.
+// Find lists the files behind paths: a folder means the .jsonl (also .gz, .zst) or .parquet
+// files in it, sorted.
 func Find(paths []string) (Inputs, error) {
 	var in Inputs
 	for _, p := range paths {

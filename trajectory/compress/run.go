@@ -31,7 +31,7 @@ var ErrDrained = errors.New("stopped; the same command goes on")
 // Run compresses every row of the inputs into one output, in their order, and returns the
 // books. It takes up work that was left under the same name: after a kill at any point
 // every row is in the output once. The output appears under its name when it is
-// whole; beside it stand the originals, the log of rows and the metrics. What is in memory
+// whole; beside it are the originals, the log of rows and the metrics. What is in memory
 // is bounded by Concurrency rows.
 //
 // After a [StopError] or a cancelled context the rows so far are kept for the next start.

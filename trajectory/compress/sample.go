@@ -51,7 +51,7 @@ func (s Sample) of(rows iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
 }
 
 // Look tells what Run would come to, and writes nothing. With a compressor without a
-// Summarizer no model is asked: the extracts stand for the summaries.
+// Summarizer no model is asked: extracts replace the summaries.
 func (c *Compressor) Look(ctx context.Context, j Job) (m Metrics, err error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, j.Concurrency))

@@ -208,7 +208,7 @@ func (w *walk) text() bool {
 	}
 }
 
-// escape writes the character that an escape stands for.
+// escape writes the character that an escape means.
 func (w *walk) escape() bool {
 	if len(w.s)-w.at < 2 {
 		return false

@@ -26,7 +26,7 @@ type Turn struct {
 
 // Options change the layout. The zero value is upstream's.
 type Options struct {
-	// Preamble replaces the system text; {tools} in it stands for the JSON array of tools.
+	// Preamble replaces the system text; {tools} in it means the JSON array of tools.
 	Preamble string
 	// Systems keeps the last system text; nil: it is made for each conversation. It belongs to
 	// one goroutine.

@@ -9,11 +9,11 @@ import (
 	"hermes/trajectory"
 )
 
-// Done counts the samples that stand in a book.
+// Done counts the samples that are in a book.
 func (s Statistics) Done() int64 { return s.settled() }
 
-// Scalars are the figures under the names that trainers log them by: what TensorBoard and
-// W&B are told. What is not known has no entry.
+// Scalars are the figures for TensorBoard and W&B, under the names that trainers log them by.
+// What is not known has no entry.
 func (s Statistics) Scalars() map[string]float64 {
 	m := map[string]float64{"completions/mean_length": s.Each.Completion, "turns/mean": s.Turns.Mean, "seconds/mean": s.Each.Seconds,
 		"samples/planned": float64(s.Planned), "samples/done": float64(s.settled()), "samples/scored": float64(s.Scored)}

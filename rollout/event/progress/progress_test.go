@@ -91,7 +91,7 @@ func TestRetriedAndReplayedCountOnce(t *testing.T) {
 	})
 }
 
-// TestBarFollowsTheWidth resizes the terminal while a bar stands: no line may wrap.
+// TestBarFollowsTheWidth resizes the terminal while a bar is shown: no line may wrap.
 func TestBarFollowsTheWidth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &screen{}

@@ -282,7 +282,7 @@ func (u *uploader) post(ctx context.Context, path string, body, into any) (again
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "hermes/"+u.info.Version)
 	client := u.server.Client
-	if client == nil { // the key goes to nobody else
+	if client == nil { // no redirects: no other server gets the key
 		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	resp, err := client.Do(req)

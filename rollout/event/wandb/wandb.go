@@ -1,10 +1,10 @@
 // Package wandb writes the figures of a run for Weights & Biases: into the file that
 // `wandb sync` uploads, and online, as they come.
 //
-// The file is always written; what goes over the network is a second reader of the same
-// rows. So a server that is away, slow or refuses costs a note and nothing else: the
-// queue to it is bounded, nobody waits for it but the end of the run, and that not for
-// long. The rows that it has not got stand in the file.
+// The file is always written. What goes over the network is a second reader of the same
+// rows, behind a bounded queue. So a server that is away, slow or refuses costs a note and
+// nothing else. Only the end of the run waits for it, and not for long. Rows that did not
+// reach the server are in the file.
 //
 // A [Run] is safe for concurrent use.
 package wandb
@@ -40,7 +40,7 @@ type Info struct {
 	JobType string
 	Config  map[string]any
 	Started time.Time
-	Host    string // name of the machine; "": not told
+	Host    string // name of the machine; "": it is not sent
 	Version string // of the program
 }
 
@@ -97,7 +97,7 @@ func ID(parts ...string) string {
 }
 
 // Open begins a run, or goes on with one, in a folder wandb of the parent folder. A key
-// that the server refuses is ErrRefused; a server that does not answer is told to the log
+// that the server refuses is ErrRefused. When the server does not answer, that is logged
 // and the run is written offline.
 func Open(ctx context.Context, parent string, info Info, o Options) (*Run, error) {
 	if info.ID == "" || info.Project == "" {
@@ -133,7 +133,7 @@ func Open(ctx context.Context, parent string, info Info, o Options) (*Run, error
 	return r, nil
 }
 
-// begin makes the file. Each start of its own run has one, as with W&B's own client.
+// begin makes the file. Each start of a run has its own file, as with W&B's own client.
 func (r *Run) begin(parent string) error {
 	prefix := "offline-run-"
 	if r.up != nil {

@@ -92,7 +92,7 @@ func TestOfflineFile(t *testing.T) {
 	if err := r.Close(3); err != nil {
 		t.Fatal(err)
 	}
-	r.Log(20, map[string]float64{"late": 1}) // nobody reads it
+	r.Log(20, map[string]float64{"late": 1}) // after Close: it is dropped
 	if got, want := r.Dir(), filepath.Join(dir, "wandb", "offline-run-20231114_221420-abcd1234"); got != want {
 		t.Errorf("dir %s, want %s", got, want)
 	}
@@ -295,7 +295,7 @@ func TestWrongKeyIsSaidAtTheStart(t *testing.T) {
 	}
 }
 
-// A server that sends elsewhere gets no second request and nobody else the key.
+// A redirect is not followed: the other server gets no request and no key.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var asked atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -325,7 +325,7 @@ func TestNewServer(t *testing.T) {
 	}
 }
 
-// W&B's own client reads the file and uploads what was told.
+// W&B's own client reads the file and uploads what was logged.
 func TestWandbSyncReadsTheFile(t *testing.T) {
 	python := os.Getenv("ORACLE_PYTHON")
 	if python == "" || exec.Command(python, "-c", "import wandb").Run() != nil {

@@ -1,5 +1,5 @@
-// Package journaltest is a disk in memory that loses power, for crash tests of what stands
-// on journal.FS.
+// Package journaltest is a disk in memory that loses power, for crash tests of code that
+// uses journal.FS.
 //
 // A [Disk] keeps apart what was written and what was synced. [Disk.PowerCut] gives the
 // disk as it may look after a power cut: unsynced writes are kept, lost or torn in any

@@ -1,5 +1,5 @@
-// Package playtest gives tests of environments a player with real boxes: processes of
-// this machine in their own directory, with the terminal and file tools.
+// Package playtest gives tests of environments a player with real boxes. A box is a
+// directory and processes of this machine, with the terminal and file tools.
 package playtest
 
 import (

@@ -47,7 +47,7 @@ type chat struct {
 	o       Options
 	profile servers.Profile
 	marker  json.RawMessage // for prompt caches; nil: none
-	neutral json.RawMessage // sampling options that are sent where nobody names them; not part of a request's identity
+	neutral json.RawMessage // sampling options that are sent where none are set; not part of a request's identity
 
 	mu    sync.Mutex
 	heads map[[32]byte]*heads // by identity: rollouts with the same tools share them
@@ -56,7 +56,7 @@ type chat struct {
 // heads are the beginnings of all requests of a kind of rollout.
 type heads struct{ plain, stream []byte }
 
-// maxHeads bounds the cache, for runs in which each row has tools of its own.
+// maxHeads bounds the cache, for runs in which each row has its own tools.
 const maxHeads = 256
 
 // New returns the text-mode policy of one model behind w.
@@ -133,7 +133,7 @@ func (p *chat) shared(id [32]byte, tools []trajectory.ToolSpec, o policy.Options
 	return p.heads[id], nil
 }
 
-// wireTool is a tool as the model is told about it.
+// wireTool is a tool as it is sent to the model.
 type wireTool struct {
 	Type     string              `json:"type"`
 	Function trajectory.ToolSpec `json:"function"`

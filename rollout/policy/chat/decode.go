@@ -65,7 +65,7 @@ func (a *answer) read(raw []byte) error {
 		}
 		whole := c.Delta == nil
 		if whole && c.Message != nil && taken && !a.adds(c.Message) {
-			continue // another answer, which nobody asked for
+			continue // another answer, which was not asked for
 		}
 		taken = taken || whole && c.Message != nil
 		if whole {

@@ -29,7 +29,7 @@ func calls(d ...string) string {
 	return policytest.SSE(append(docs, policytest.Delta(`{}`, "tool_calls"))...)
 }
 
-// head and tail are pieces of calls; arguments stand as in a JSON string.
+// head and tail are pieces of calls; arguments are written as in a JSON string.
 func head(index int, id, args string) string {
 	return fmt.Sprintf(`{"index":%d,"id":"%s","function":{"name":"ls","arguments":"%s"}}`, index, id, args)
 }

@@ -62,7 +62,7 @@ func (e *encoder) calls(b []byte, calls []trajectory.Call, extra []json.RawMessa
 		b = trajectory.AppendQuoted(append(b, `,"type":"function","function":{"name":`...), c.Name)
 		b = trajectory.AppendQuoted(append(b, `,"arguments":`...), e.arguments(c.Arguments))
 		b = append(b, '}')
-		if i < len(extra) && len(extra[i]) > 4 { // {"name": …}: its members stand beside the function
+		if i < len(extra) && len(extra[i]) > 4 { // {"name": …}: its members are beside the function
 			b = append(append(b, ','), strings.TrimSpace(string(extra[i][1:len(extra[i])-1]))...)
 		}
 		b = append(b, '}')

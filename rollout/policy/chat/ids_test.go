@@ -62,7 +62,7 @@ func TestChatIDs(t *testing.T) {
 	}
 }
 
-// SGLang tells the ids of a chat answer in fields of its own.
+// SGLang sends the ids of a chat answer in its own fields.
 func TestChatIDsOfSGLang(t *testing.T) {
 	c := &policytest.Canned{Answers: []string{`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop","prompt_token_ids":[1,2,3],"response_token_ids":[72,105],` +
 		`"logprobs":{"content":[{"token":"H","logprob":-0.5},{"token":"i","logprob":-0.25}]},"weight_versions":[{"version":"3","start":0,"end":2}]}]}`}}

@@ -10,7 +10,7 @@ import (
 // scanReply reads a document of the usual form in one pass and without reflection: it
 // runs once for each piece of a stream. ok is false where the document is anything else,
 // which is left to encoding/json; FuzzScanReply holds both to the same values. What is
-// read shares the memory of raw, so calls with members that are kept as they stand are not ok.
+// read shares the memory of raw, so calls with members that are kept unchanged are not ok.
 func scanReply(raw []byte) (r reply, ok bool) {
 	s := scan.New(raw)
 	ok = s.Object(replyKeys[:], func(i int) bool {

@@ -23,7 +23,7 @@ import (
 // quirk is what a server's ways must come to behind the chat policy.
 type quirk struct {
 	like     string
-	profile  string // the profile that the probe finds; openrouter and openai are told by their address
+	profile  string // the profile that the probe finds; openrouter and openai are known by their address
 	told     bool
 	replay   string // what of the reasoning is sent back with the history; empty: nothing
 	blind    bool   // reasoning is not shown

@@ -23,8 +23,8 @@ type sampler struct {
 	heads *heads
 	turn  int // answers so far, abandoned ones too: equal requests of different turns differ
 	told  bool
-	blind int                    // images that were replaced, as far as told
-	look  func(raw []byte) error // at each whole answer, within the attempt; nil: nobody
+	blind int                    // replaced images that a note has named
+	look  func(raw []byte) error // at each whole answer, within the attempt; may be nil
 }
 
 // Counts tells the bytes that were encoded and sent.

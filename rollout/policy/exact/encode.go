@@ -138,7 +138,7 @@ func (e *exact) assign(cache map[string][]trajectory.Token, pieces []chattemplat
 	return clipped(lists), true, err
 }
 
-// longer is list with ids behind it: without a copy where they stand there already.
+// longer is list with ids behind it. It makes no copy where they are there already.
 func longer(list, ids []trajectory.Token) []trajectory.Token {
 	n := len(list)
 	switch {

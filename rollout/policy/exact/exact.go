@@ -63,7 +63,7 @@ type Parts struct {
 	Variant   parsers.Variant
 	Vocab     int                   // rows of the model's output: ids below it that the tokenizer does not know are padding, which has no text; 0: none is
 	Ends      []trajectory.Token    // that end a turn beside the template's, as the model's files name them
-	Tools     []trajectory.ToolSpec // what the probe conversation is rendered with; nil: its own tool
+	Tools     []trajectory.ToolSpec // the run's, for the probe conversation; nil: it has the probe's tool alone
 
 	Model     string
 	Context   int             // tokens; 0: unknown

@@ -243,7 +243,7 @@ func TestExactReadsWrappedAnswers(t *testing.T) {
 	}
 }
 
-// A length cut is told, and the cut call is never a complete one.
+// A length cut is reported, and the cut call is never a complete one.
 func TestExactLengthCut(t *testing.T) {
 	r := newRig(t, "sglang", fakellm.Options{Default: script}, func(p *exact.Parts, _ *servers.Options) { p.MaxTokens = 90 })
 	s, err := r.policy.Open(ls(), policy.Options{})

@@ -107,8 +107,9 @@ type proof struct {
 	think bool
 }
 
-// open renders the beginning of the probe conversation: with the run's tools and one of its
-// own, as far as the template knows a system role, and tools where the run has none.
+// open renders the beginning of the probe conversation, with the run's tools and the probe's.
+// The system message is left out where the template has no such role. So are tools, where the
+// template has none and the run needs none.
 func (t *proof) open(tools []trajectory.ToolSpec) ([]trajectory.Message, []trajectory.Token, error) {
 	opening := []trajectory.Message{trajectory.Text(trajectory.System, "You look words up."), trajectory.Text(trajectory.User, "What is a “bridge”? Say it in ñ or 日本語.")}
 	t.tools = slices.DeleteFunc(slices.Clone(tools), func(s trajectory.ToolSpec) bool { return s.Name == probeTool()[0].Name })

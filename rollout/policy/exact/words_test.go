@@ -123,8 +123,8 @@ func TestEveryEndToken(t *testing.T) {
 	}
 }
 
-// TestStopStringIsNoContent: the string of --stop that ended an answer is no content; its tokens
-// stay, and a string that stands elsewhere stays too.
+// TestStopStringIsNoContent: the string of --stop that ended an answer is no content. Its tokens
+// stay, and the same string elsewhere in the answer stays.
 func TestStopStringIsNoContent(t *testing.T) {
 	for _, tt := range []struct{ text, content string }{
 		{"one\nEND", "one"},

@@ -325,7 +325,7 @@ func (s *Scanner) Tokens(room int) (list []trajectory.Token, ok bool) {
 	}
 }
 
-// LogProb reads a log-probability; null, which stands for one that is not finite, is NaN.
+// LogProb reads a log-probability. Null means one that is not finite: it is read as NaN.
 func (s *Scanner) LogProb() (float32, bool) {
 	if s.space(); s.at < len(s.b) && s.b[s.at] == 'n' {
 		return float32(math.NaN()), s.Null()

@@ -23,14 +23,14 @@ import (
 type form struct {
 	name, path    string
 	prompt, limit string // the keys of the prompt and of the limit
-	nested        bool   // limit and sampling options stand in sampling_params
+	nested        bool   // limit and sampling options are in sampling_params
 	seed          string // the key of the seed; empty: none is sent
 	stops         string // the key of the ids that end an answer; empty: the server's own
 	salt          string // the key that separates prefix caches; empty: none
 	model         bool   // the model's name is sent
 	fixed         string // further fields, as JSON members
 	sampling      string // further sampling options, as JSON members
-	neutral       string // options that change no distribution, as JSON members: what nobody named is sent so
+	neutral       string // options that change no distribution, as JSON members: sent where none are set
 	capture       func(c Capture, body, sampling *encode.Object) error
 	read          func(raw []byte, want Capture) (Completion, error)
 	start         string // how to start a server whose answers lack tokens or log-probs

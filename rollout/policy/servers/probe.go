@@ -16,7 +16,7 @@ import (
 	"hermes/rollout/policy/wire"
 )
 
-// Auto is the model name that stands for the only model of a server.
+// Auto is the model name that means the only model of a server.
 const Auto = "auto"
 
 // Found is what a server said about itself.

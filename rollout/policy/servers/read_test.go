@@ -129,8 +129,8 @@ func BenchmarkReadSGLang(b *testing.B) {
 	})
 }
 
-// FuzzAlign: a token of llama.cpp has a log-prob exactly where every way to match the told
-// ones, in their order, gives it the same.
+// FuzzAlign: llama.cpp reports log-probs of some tokens, in order. A token gets a log-prob
+// exactly where every way to match the reported ones gives it the same.
 func FuzzAlign(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, []byte{1, 3})
 	f.Add([]byte{1, 2, 2, 3}, []byte{1, 2, 3})

@@ -239,8 +239,8 @@ type triples struct {
 	logProbs []float32
 }
 
-// UnmarshalJSON reads the list. A log-prob of null, which stands for one that is not
-// finite, becomes NaN, and is refused by the check of every answer.
+// UnmarshalJSON reads the list. A log-prob of null is one that is not finite. It becomes NaN,
+// which the check of every answer refuses.
 func (t *triples) UnmarshalJSON(b []byte) error {
 	s := numbers{b: b}
 	if s.null() {

@@ -99,8 +99,7 @@ func (l load) run(t *testing.T, seed uint64) (out served) {
 	return out
 }
 
-// A server with a capacity that nobody knows and a queue without end, which slows
-// down the more it holds.
+// A server with an unknown capacity and an endless queue. It slows down the more it holds.
 func TestCapacityIsFound(t *testing.T) {
 	const capacity, seconds = 24, 2
 	for _, blind := range []bool{false, true} {

@@ -206,7 +206,7 @@ func plainEvents(s string) (list []string, ok bool) {
 			data, kind = nil, ""
 		case strings.ToLower(name) == "data":
 			data = append(data, value)
-			if len(plainSplit(data, kind)) > 1 { // what stood before had its own type
+			if len(plainSplit(data, kind)) > 1 { // what came before had its own type
 				first := plainSplit(data[:len(data)-1], kind)
 				list, data, kind = append(list, first...), data[len(data)-1:], ""
 			} else if value != "" && (value[0] == '{' || plainDone(value)) && len(data) > 1 && plainSplit(data[:len(data)-1], kind) == nil &&

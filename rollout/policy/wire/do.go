@@ -20,7 +20,7 @@ type Request struct {
 	Key    string      // of the rollout, for cassettes
 	Route  *Route
 	Tape   Tape         // nil: none
-	Notes  func(string) // told of moves; may be nil
+	Notes  func(string) // called at each move to another replica; may be nil
 	Admit  func() error // asked before each attempt that costs; may be nil
 	Taped  bool         // only what is stored: else ErrNotTaped
 }
@@ -148,7 +148,7 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 type tries struct {
 	all, errors, limited, keys, here int
 	moved                            bool
-	doubled                          int // waits that grew, because nobody else had an answer
+	doubled                          int // waits that grew, because no other request had an answer
 	own                              int // failures while others had answers
 	news                             int // answers of the replica at the last failure
 }
@@ -213,10 +213,10 @@ func keyPause(e *Error) time.Duration {
 	return time.Minute
 }
 
-// next decides whether to try again, and after which wait. The wait doubles while nobody
-// gets an answer of the replica. Where others do, waiting longer helps nobody: it grows
-// only as far as the share of failures asks for, and a request that failed more often than
-// chance explains is given up.
+// next decides whether to try again, and after which wait. The wait doubles while no
+// request gets an answer from the replica. Where other requests get answers, a longer wait
+// does not help: it grows only as far as the share of failures asks for. A request that
+// failed more often than chance explains is given up.
 func (c *Client) next(t *tries, e *Error, rested bool, at *replica) (time.Duration, bool) {
 	if rested && t.keys < len(c.keys.list) {
 		t.keys++
@@ -244,7 +244,7 @@ func (c *Client) next(t *tries, e *Error, rested bool, at *replica) (time.Durati
 	return max(c.jitter(min(c.opt.MaxBackoff, wait)), e.After), true
 }
 
-// move leaves a replica that failed: at once when nobody listens there, else after the
+// move leaves a replica that failed: at once when no process listens there, else after the
 // second failure in a row.
 func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, error) {
 	if e.Kind != Unavailable {

@@ -33,7 +33,7 @@ type Error struct {
 	Err    error
 
 	overload bool // the server is full: send less
-	refused  bool // nobody listens: another replica at once
+	refused  bool // no process listens there: another replica at once
 	keyed    bool // the fault of this key: another key at once
 }
 

@@ -186,7 +186,7 @@ func (l *limiter) release(p place, err *Error, late float64) {
 			break
 		}
 		if p.epoch == l.epoch && l.limit > l.bound {
-			l.probed(p) // the probe's own fault: nobody else need wait
+			l.probed(p) // the probe alone was too much: no other request need wait
 			break
 		}
 		l.refused(p)
@@ -351,8 +351,8 @@ func (l *limiter) rising() bool {
 	return l.watched && !l.seen && l.limit < float64(l.ceiling)
 }
 
-// told reports whether the server's queue is known: then an answer that does not begin
-// in time is an accident, no sign of a full queue.
+// told reports whether the server's queue is known. Then an answer that does not begin in
+// time is an accident and no sign of a full queue.
 func (l *limiter) told() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,8 +30,8 @@ func newText(s string) func() wire.Body {
 func (b *text) Len() int64   { return int64(b.Reader.Len()) }
 func (b *text) Close() error { return nil }
 
-// talk serves connections with f, which is told the number of the connection from 0. It
-// waits for all of them at the end of the test.
+// talk serves connections with f, which gets the number of the connection, from 0. It waits for
+// all of them at the end of the test.
 func talk(t *testing.T, f func(n int, c net.Conn, in *bufio.Reader)) (base string, opened *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -305,8 +305,8 @@ func TestRefusalBeforeTheBodyIsRead(t *testing.T) {
 	})
 }
 
-// A context that ends lets go of the connection, wherever the exchange stands; the next
-// request is not harmed by it.
+// A context that ends closes the connection, at any point of the exchange; the next request is
+// not harmed by it.
 func TestCancelledExchanges(t *testing.T) {
 	for name, begin := range map[string]string{
 		"before the answer": "", "in the header": "HTTP/1.1 200 OK\r\nContent-", "before the body": "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n",
@@ -344,8 +344,7 @@ func TestCancelledExchanges(t *testing.T) {
 	}
 }
 
-// The clock of an attempt ends an answer that stalls, and the next attempt takes a
-// connection of its own.
+// The clock of an attempt ends an answer that stalls. The next attempt opens a connection.
 func TestStalledAnswersAreTriedAgain(t *testing.T) {
 	base, opened := talk(t, func(n int, c net.Conn, in *bufio.Reader) {
 		for {

@@ -230,7 +230,7 @@ func TestOneThatAlwaysFails(t *testing.T) {
 	}
 }
 
-// TestDownIsWaitedFor: where nobody gets an answer, the waits double as ever.
+// TestDownIsWaitedFor: where no request gets an answer, the waits double.
 func TestDownIsWaitedFor(t *testing.T) {
 	for _, flying := range []int{1, 2, 3, 8, 64} {
 		synctest.Test(t, func(t *testing.T) {

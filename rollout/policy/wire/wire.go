@@ -38,7 +38,7 @@ type Options struct {
 	Backoff        time.Duration                         // before the first retry; doubles; 0 means 1 s
 	MaxBackoff     time.Duration                         // 0 means 60 s
 	MaxAfter       time.Duration                         // the longest Retry-After that is waited for; 0 means 120 s
-	Connect        time.Duration                         // until the connection stands; 0 means 10 s
+	Connect        time.Duration                         // until the connection is made; 0 means 10 s
 	FirstByte      time.Duration                         // until a stream begins; 0 means 5 min, negative never. A plain answer may take Whole
 	Idle           time.Duration                         // between two pieces of an answer; 0 means 120 s, negative never
 	Whole          time.Duration                         // one attempt; 0 means 30 min, negative never

@@ -29,7 +29,7 @@ func (x *session) approved(ctx context.Context, kind, format string, args ...any
 	return x.scope.Approve(ctx, tool.Ask{Kind: kind, What: fmt.Sprintf(format, args...)})
 }
 
-// free says that nobody has to be asked.
+// free reports whether no approval is needed.
 func (x *session) free() bool { return x.scope.Approve == nil || x.scope.Isolated }
 
 // mayRead asks before something outside of the box's working folder is read. Links count as what

@@ -72,8 +72,8 @@ func TestOtherShells(t *testing.T) {
 	}
 }
 
-// TestBoxWithoutShell: that our own first command does not run is nobody's fault but the
-// image's, unless the model did something before.
+// TestBoxWithoutShell: when our own first command does not run, it is the image's fault, unless
+// the model did something before.
 func TestBoxWithoutShell(t *testing.T) {
 	back, err := local.New(local.Config{Dir: t.TempDir(), Path: t.TempDir()})
 	if err != nil {

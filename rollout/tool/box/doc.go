@@ -21,7 +21,7 @@ import (
 
 // Options tune the tools. The zero value is usable.
 type Options struct {
-	Timeout     time.Duration // of its own command without one; 0 means 180 s
+	Timeout     time.Duration // of a command that sets none; 0 means 180 s
 	MaxTimeout  time.Duration // of a foreground command; 0 means 600 s
 	CodeTimeout time.Duration // of execute_code; 0 means 300 s
 	CodeCalls   int           // tool calls of one execute_code; 0 means 50

@@ -24,7 +24,7 @@ func newMemory() memory {
 	return memory{pages: map[reading]digest{}, stubs: map[reading]int{}, seen: map[string]digest{}}
 }
 
-// other is told when another tool runs: pages may be asked for again.
+// other is called when another tool runs: pages may be asked for again.
 func (m *memory) other(x *session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -111,7 +111,7 @@ func shifted(line, add, cut string) string {
 	return add + strings.TrimPrefix(line, cut)
 }
 
-// shift finds the blanks that stand in the file but not in old (add), or the other way
+// shift finds the blanks that are in the file but not in old (add), or the other way
 // round (cut).
 func shift(was, old []string) (add, cut string, ok bool) {
 	known := false

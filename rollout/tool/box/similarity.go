@@ -61,7 +61,7 @@ func alike(a, b string, least float64) (float64, bool) {
 	return r, r >= least
 }
 
-// letters counts the characters that both have, wherever they stand (in 256 classes): never
+// letters counts the characters that both have, at any place (in 256 classes): never
 // less than the characters in common blocks.
 func letters(a, b []rune) (n int) {
 	var have [256]int

@@ -296,7 +296,7 @@ func locate(rows []row, h hunk, from int) (at, count int, err error) {
 	return places[0], len(old), nil
 }
 
-// wholeLines finds the rows where old stands, with the strategies of find that work by line.
+// wholeLines finds the rows where old begins, with the strategies of find that work by line.
 func wholeLines(text, old string) []int {
 	lines, want := lineSpans(text), strings.Split(strings.TrimSuffix(old, "\n"), "\n")
 	plain := func(s string) string {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Entity is whose runs are that name nobody.
+// Entity owns the runs that name no entity.
 const Entity = "tester"
 
 // Run is what the server knows of a run.
