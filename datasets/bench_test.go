@@ -58,7 +58,7 @@ func benchmark(b *testing.B, run func(ctx context.Context, d *datasets.Dataset) 
 	b.ReportMetric(peakMiB(), "peak-MiB")
 }
 
-// peakMiB is the largest resident size that this process had; 0 where nobody says.
+// peakMiB is the largest resident size that this process had; 0 where the system does not say.
 func peakMiB() float64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *idSet) add(h uint64) bool {
 	return true
 }
 
-// slot is where h stands or belongs.
+// slot is the place of h, or the free one where it belongs.
 func (p *idPart) slot(h uint64) *uint64 {
 	mask := uint64(len(p.slots) - 1)
 	for i := (h >> 1) & mask; ; i = (i + 1) & mask {

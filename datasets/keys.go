@@ -89,7 +89,7 @@ func checkMap(m map[string]string) error {
 }
 
 // rename applies the map to the members of a row.
-// used is told which of its names occurred.
+// It notes in used which names of the map occurred.
 func rename(fields []scan.Field, m map[string]string, used map[string]bool) ([]scan.Field, error) {
 	renamed := make(map[string]string, len(m))
 	var added []scan.Field

@@ -246,7 +246,7 @@ func (f *file) recognise(given Format) error {
 	return nil
 }
 
-// bare drops the path from an error that will be told with it anyway.
+// bare drops the path from an error: the caller reports it with the path anyway.
 func bare(err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {

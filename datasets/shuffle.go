@@ -125,7 +125,7 @@ func permutation(n int, seed uint64) ([]uint32, error) {
 	return order, nil
 }
 
-// spool is a temporary JSONL file that nobody else can see.
+// spool is a private temporary JSONL file; close removes it.
 type spool struct {
 	f      *os.File
 	w      *bufio.Writer

@@ -312,7 +312,7 @@ func TestHubSliceFromTheCache(t *testing.T) {
 	}
 }
 
-// TestEmptyRowGroups: writers leave groups without rows, in files of their own and between others.
+// TestEmptyRowGroups: writers leave groups without rows, alone in a file and between others.
 func TestEmptyRowGroups(t *testing.T) {
 	for name, want := range map[string][]string{"empty": nil, "empty-between": {"a", "b"}} {
 		d, err := datasets.Open(t.Context(), datasets.Options{}, filepath.Join("testdata", name+".parquet"))

@@ -19,7 +19,7 @@ import (
 	"hermes/trajectory"
 )
 
-// Task is one row made ready: what the model is told and what the box holds.
+// Task is one row made ready: the messages for the model and the contents of the box.
 type Task struct {
 	Row       datasets.Row
 	Messages  []trajectory.Message // opening messages: system, prefill, the task
@@ -67,9 +67,9 @@ type World struct {
 	// BoxState is what Prepare found out about Box: where a task is scored in another box than
 	// the model's, that was prepared too. Else it is State.
 	BoxState *State
-	// Saw takes what the scorer saw, for the artifacts of the sample; nil: nobody keeps it.
+	// Saw takes what the scorer saw, for the artifacts of the sample; nil: it is not kept.
 	Saw func(Exhibit)
-	// Suspects takes signs of a hack; nil: nobody keeps them. See Suspect.
+	// Suspects takes signs of a hack; nil: they are not kept. See Suspect.
 	Suspects func(Hack)
 	// Control says that this is a box in which no model worked: what is asked is whether the
 	// scorer comes to a judgement at all.

@@ -69,7 +69,7 @@ func NewKind[C any](name, summary string, open func(context.Context, C) (Bundled
 // Check reads the section without opening anything.
 func (k Kind) Check(s configs.Section) error { return k.check(s) }
 
-// Open makes an environment from its section; one that nobody wrote is the zero config.
+// Open makes an environment from its section; a missing section is the zero config.
 func (k Kind) Open(ctx context.Context, s configs.Section) (Bundled, error) { return k.open(ctx, s) }
 
 // ErrUnknown says that no kind has a name.

@@ -83,8 +83,8 @@ func Unjudged(format string, args ...any) error {
 func IsNoVerdict(err error) bool { return errors.As(err, new(*NoVerdict)) }
 
 // Solver is implemented by environments that know how to bring about what their scorer
-// wants to see. It is asked in a box without a model, where the scorer came to no judgement
-// on a task that nobody has worked on: tests that say nothing before there is a program.
+// wants to see. It is called in a box without a model, where the scorer came to no judgement
+// on the untouched task: tests, say, that print nothing before there is a program.
 type Solver interface {
 	Solve(ctx context.Context, t Task, w World) error
 }

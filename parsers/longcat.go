@@ -1,6 +1,6 @@
 package parsers
 
-// Longcat is LongCat-Flash: as Hermes with tags of its own.
+// Longcat is LongCat-Flash: as Hermes, with its own tags.
 var Longcat = grammar{
 	name:  "longcat",
 	think: think{open: "<longcat_think>", close: "</longcat_think>"}.until("<longcat_tool_call>"),

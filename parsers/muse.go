@@ -73,7 +73,7 @@ func readMuse(p *parse, recipients map[string]SpanKind) {
 	}
 }
 
-// museBare says that a header names nobody.
+// museBare reports whether a header names no recipient.
 func museBare(header string) bool {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(header), "<|start|>assistant")) == ""
 }

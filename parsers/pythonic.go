@@ -8,7 +8,7 @@ import (
 )
 
 // Pythonic is Llama 3.2 and ToolACE writing Python; Llama4Pythonic puts it between
-// python tags; LFM2 has tags of its own; Olmo3 writes one call a line.
+// python tags; LFM2 has its own tags; Olmo3 writes one call a line.
 var (
 	Pythonic       = pythonGrammar("pythonic", "", "").family()
 	Llama4Pythonic = pythonGrammar("llama4_pythonic", "<|python_start|>", "<|python_end|>").family()

@@ -162,8 +162,8 @@ func (r reasoning) split(p *parse) {
 	r.unwrap(p)
 }
 
-// closesLate says that vLLM reads thinking although nothing switches it on: text stands
-// before a closing mark that nothing opened.
+// closesLate reports whether vLLM reads thinking although it is not switched on: the text
+// has a closing mark without an opening mark, and something is written before it.
 func (r reasoning) closesLate(p *parse) bool {
 	end := p.index(r.close, 0)
 	return p.opt.Dialect == VLLM && p.index(r.open, 0) < 0 && end > 0 && strings.TrimSpace(p.text[:end]) != ""

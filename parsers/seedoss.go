@@ -2,7 +2,7 @@ package parsers
 
 import "strings"
 
-// SeedOSS is Seed-OSS: the calls of Qwen3-Coder in tags of its own.
+// SeedOSS is Seed-OSS: the calls of Qwen3-Coder in its own tags.
 var SeedOSS = grammar{
 	name:  "seed_oss",
 	think: seedThink,

@@ -10,7 +10,7 @@ import (
 // Options say where the hub and its cache are.
 type Options = hfhub.Options
 
-// ErrOffline says that the cache lacks what is needed and nobody may be asked.
+// ErrOffline says that the cache lacks what is needed and the hub may not be asked.
 var ErrOffline = hfhub.ErrOffline
 
 // File is one fetched data file.

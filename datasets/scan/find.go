@@ -1,6 +1,6 @@
 package scan
 
-// Find returns the value of a member of the object b without checking what stands
+// Find returns the value of a member of the object b without checking what comes
 // behind it. It reports false when b is no object up to there, or has no such member.
 // Keys with escapes are compared decoded.
 func Find(b []byte, key string) ([]byte, bool) {

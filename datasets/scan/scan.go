@@ -1,8 +1,8 @@
 // Package scan reads JSON text in place: it checks a value against the grammar of
-// RFC 8259, splits objects and arrays into raw slices of the text they stand in, and
+// RFC 8259, splits objects and arrays into raw slices of the text they are in, and
 // decodes strings.
 //
-// It is there because rows are read by the million: a value that nobody asked for is
+// It is there because rows are read by the million: a value that is not asked for is
 // walked once and never built. Depth is bounded, nothing panics on any input, and no
 // function keeps state, so all are safe for concurrent use.
 package scan

@@ -14,9 +14,9 @@ import (
 )
 
 // turn is one of the user's turns, with the calls that it wants as Python text. The
-// leaderboard runs the calls on APIs that are programs of its own and compares their
-// states; here the calls themselves are compared, turn by turn, so another way to the same
-// state is not accepted, and no call has a result.
+// leaderboard runs the calls on its own implementations of the APIs and compares their states.
+// Here the calls themselves are compared, turn by turn: another way to the same state is not
+// accepted, and no call has a result.
 type turn struct {
 	Messages []json.RawMessage `json:"messages"`
 	Gold     []string          `json:"gold"`

@@ -14,7 +14,7 @@ import (
 )
 
 // wholeBelow is the length below which a secret counts only as a whole line: a number
-// such as 18 stands everywhere.
+// such as 18 is part of many texts.
 const wholeBelow = 8
 
 // secrets are the texts that must not be found.
@@ -77,7 +77,7 @@ func hidden(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// told looks into what the model is told and into the variables of its commands.
+// told looks for the secrets in the messages to the model and in the variables of its commands.
 func told(t envs.Task, find []string) error {
 	for _, m := range t.Messages {
 		if at := within(m.Content(), find); at != "" {

@@ -231,8 +231,8 @@ func (n choices) several(text string, at int, letter string) bool {
 	return false
 }
 
-// corrected is where the letter stands that a text gives instead of the one before it: "?
-// No, C", or behind a question, "or C? B"; 0: nowhere.
+// corrected is the place of the letter that a text gives instead of the one before it:
+// "? No, C", or behind a question, "or C? B". 0: there is none.
 func (n choices) corrected(behind string) int {
 	at := written.Corrected(behind)
 	if at == 0 {

@@ -99,8 +99,8 @@ const (
 
 // Rubric has a model judge an episode. The reward is the judge's score from 0 to 1, for
 // several criteria their weighted mean; Parts holds theirs as criterion_1 and so on. What
-// the judged model wrote is fenced by a mark that it cannot know, and the judge is told
-// that nothing within is meant for it. A judge that fails, refuses or does not answer as
+// the judged model wrote is fenced by a mark that it cannot know, and the prompt says that
+// nothing within is meant for the judge. A judge that fails, refuses or does not answer as
 // it should is an error, never a score.
 func Rubric(criteria []Criterion, o RubricOptions) (Grader, error) {
 	if len(criteria) == 0 {

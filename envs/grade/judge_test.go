@@ -14,7 +14,7 @@ import (
 	"hermes/trajectory"
 )
 
-// oracle is a judge that says what it is told to; it keeps the question.
+// oracle is a judge with a fixed answer; it keeps the question.
 type oracle struct {
 	says  string
 	err   error

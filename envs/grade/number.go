@@ -216,8 +216,8 @@ func lastNumber(text string) (quantity, bool) {
 	return q, true
 }
 
-// related tells whether the number at a place is only a part of what is said: a bound, a
-// root, a factorial, the end of a range, the last of a sum that nobody has worked out.
+// related reports whether the number at a place is only a part of what is said: a bound, a
+// root, a factorial, the end of a range, the last term of a sum without its result.
 func related(text string, place []int) bool {
 	before, behind := text[max(0, place[0]-200):place[0]], text[place[1]:]
 	if inRange(text[:place[0]+1]) {

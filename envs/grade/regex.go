@@ -18,7 +18,7 @@ func Regexp(expr string) (Grader, error) {
 	return judged(func(got string) (bool, string) { return re.MatchString(got), "answer " + short(got) }), nil
 }
 
-// pattern looks for a pattern in the answer. Without one of its own, the gold answer is the
+// pattern looks for a pattern in the answer. Without the key pattern, the gold answer is the
 // pattern. With a group, the group of the last match must be the gold answer.
 type pattern struct {
 	Field   string   `yaml:"field"`

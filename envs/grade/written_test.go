@@ -99,8 +99,8 @@ func (hung) Exec(context.Context, backends.Cmd) (backends.Result, error) {
 	return backends.Result{TimedOut: true, Code: 124}, nil
 }
 
-// TestCheckThatHangs: a command of the model's making that never ends does not hold; what
-// cannot be told of something forbidden voids the sample.
+// TestCheckThatHangs: a check does not hold when its command, which the model made, never ends.
+// The sample is void when the check is of something forbidden, or its command is our own.
 func TestCheckThatHangs(t *testing.T) {
 	for spec, void := range map[string]bool{
 		`{kind: state, checks: [{kind: command, command: sh loop.sh}]}`:                                             false,

@@ -34,7 +34,7 @@ func TestContract(t *testing.T) {
 	envtest.Run(t, open(t, Config{Days: 300}), play.Player{}, envtest.Options{Rows: 1, Repeats: 2, Split: envs.Eval}, "hidden")
 }
 
-// simple is a policy that knows only what a model is told: it keeps a week's sales in stock
+// simple is a policy that knows only what a model can see: it keeps a week's sales in stock
 // from the nearby supplier, at its own price.
 func simple(s *shop, price float64, pieces int) {
 	for i, g := range s.p.goods {
@@ -181,7 +181,7 @@ func call(name, args string) trajectory.Call {
 	return trajectory.Call{Name: name, Arguments: args}
 }
 
-// TestTools plays mistakes: they are told, counted, and change nothing.
+// TestTools plays mistakes: they are reported to the model, counted, and change nothing.
 func TestTools(t *testing.T) {
 	e := open(t, Config{Level: 2, Days: 30})
 	row := rows(t, e, 1)[0]
@@ -276,7 +276,7 @@ func TestHalfWay(t *testing.T) {
 	}
 }
 
-// TestBankrupt: all money spent on goods that nobody may buy closes the shop.
+// TestBankrupt: the shop closes when all money is spent on goods that are too dear to sell.
 func TestBankrupt(t *testing.T) {
 	p := newPlan(3, 60, 2)
 	s := p.open()

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// good is something that the shop sells. What the model cannot see is unexported in what
-// it is told, and decides the demand.
+// good is something that the shop sells. base, elastic, swing and phase decide the demand;
+// the model does not see them.
 type good struct {
 	name      string
 	usual     int     // price in cents at which customers ask for base pieces a day

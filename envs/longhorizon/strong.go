@@ -121,7 +121,7 @@ func (s *shop) do(a action) error {
 }
 
 // played is what the policy does in its best style, day by day, and the net worth that it
-// ends with: that is what a reward of 1 stands for.
+// ends with, which is a reward of 1.
 func (p *plan) played() (days [][]action, worth int) {
 	for i, y := range styles() {
 		s := p.open()

@@ -87,7 +87,7 @@ func (ep *episode) look(at func(*shop) any) tool.Result {
 	return tool.Result{Text: tool.JSON(at(ep.shop))}
 }
 
-// act does something that counts as an action; an error is told to the model.
+// act does something that counts as an action; an error is returned to the model.
 func (ep *episode) act(do func(s *shop) (any, error)) tool.Result {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()

@@ -29,8 +29,8 @@ func numberSorting(r *rand.Rand, level int) Puzzle {
 // vocabulary is what texts are made of.
 const vocabulary = "river stone lantern orchard silver window harbor meadow copper thunder marble garden falcon winter candle bridge forest saddle pepper ribbon anchor basket hollow velvet"
 
-// caesarCipher to be read; the shift is not told from level 4 on, where the text begins
-// with the word that gives it away.
+// caesarCipher asks for the text of a cipher. From level 4 on the question does not give the
+// shift; there the text begins with a known word.
 func caesarCipher(r *rand.Rand, level int) Puzzle {
 	all := strings.Fields(vocabulary)
 	var words []string

@@ -686,8 +686,8 @@ func sequenceJudge(q, a string) bool {
 	return found
 }
 
-// gridAnswer tries all rules of the told length on the examples and on the grid asked for;
-// "" where they do not agree.
+// gridAnswer tries all rules of the length in the question on the examples and on the grid
+// asked for. It returns "" where the rules that fit do not agree.
 func gridAnswer(q string) string {
 	var before, after [][][]int
 	for _, part := range strings.Split(q, "before:\n")[1:] {

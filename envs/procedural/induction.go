@@ -10,8 +10,8 @@ import (
 // span is the largest size of the numbers in the rule of a sequence.
 const span = 5
 
-// numberSequence: the next numbers of a sequence whose form is told and whose rule is not.
-// What is shown leaves one continuation.
+// numberSequence asks for the next numbers of a sequence. The question shows the form of its
+// rule, not the factors. The numbers that are shown allow one continuation.
 func numberSequence(r *rand.Rand, level int) Puzzle {
 	form, ask := "a(n) = p*a(n-1) + t", 1+level/4
 	shape, width := 0, 1 // how many earlier numbers the rule looks at

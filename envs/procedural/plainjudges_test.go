@@ -94,7 +94,7 @@ func plainJudges() map[string]judge {
 		},
 		"caesar_cipher": once(func(q string) string {
 			ask, secret, _ := strings.Cut(q, "\n\n")
-			shift := int(secret[0]) - 's' // of the word that is told
+			shift := int(secret[0]) - 's' // of "secret", the known first word
 			if n := numbers(ask); len(n) > 0 {
 				shift = n[0]
 			}
@@ -208,7 +208,7 @@ func plainJudges() map[string]judge {
 					found = append(found, strings.Join(words, ", "))
 				}
 			}
-			return strings.Join(found, " | ") // more than one is nobody's answer
+			return strings.Join(found, " | ") // more than one: no answer is equal to this
 		}, trim),
 	}
 }

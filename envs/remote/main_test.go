@@ -100,7 +100,7 @@ func misbehave(how string, more []string) {
 		}
 	}
 	if how == "deaf" || how == "hang" {
-		select {} // does not mind that nobody is there
+		select {} // goes on although its input is closed
 	}
 }
 

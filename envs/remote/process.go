@@ -35,7 +35,7 @@ type process struct {
 }
 
 // startProcess starts argv in the folder of hermes, with the environment variables that the
-// settings let through and more. Each line of its stderr is told.
+// settings let through and more. The callback gets each line of its stderr.
 func startProcess(c Config, argv []string, told func(string), more ...string) (*process, error) {
 	p := &process{cmd: exec.Command(argv[0], argv[1:]...), exit: make(chan struct{}), tail: &tail{}}
 	vars, err := c.variables(p.cmd.Environ())
@@ -85,7 +85,7 @@ func startProcess(c Config, argv []string, told func(string), more ...string) (*
 		}
 		p.all.started(p.cmd.Process.Pid)
 		waitExit(p.cmd)
-		p.kill() // its children; while it is not reaped nobody else has its number
+		p.kill() // its children; while it is not reaped no other process has its number
 		p.mu.Lock()
 		p.reaped = true
 		p.mu.Unlock()
@@ -105,7 +105,7 @@ func startProcess(c Config, argv []string, told func(string), more ...string) (*
 	return p, nil
 }
 
-// listen reads stderr: the end is kept for errors, lines are told.
+// listen reads stderr. It keeps the end for errors and calls the callback with each line.
 func (p *process) listen(told func(string)) {
 	r := bufio.NewReaderSize(p.err, 4096)
 	for {

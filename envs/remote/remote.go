@@ -175,8 +175,8 @@ func (e *Env) Close() error { return e.link.close() }
 // LogTo has what the program writes to stderr logged, also what it has written before.
 func (e *Env) LogTo(l *slog.Logger) { e.told.logTo(l) }
 
-// Identity names the program, its version and everything that it was told, for run.yaml.
-// How many workers there are, and for how long they may think, changes nothing.
+// Identity is the program's name and version with a hash of the config, for run.yaml. The
+// number of workers, their time limit and the limit of a message do not change it.
 func (e *Env) Identity() string { return identity(e.hello.Name, e.hello.Version, e.c) }
 
 func identity(name, version string, c Config) string {

@@ -308,8 +308,8 @@ func TestWebAnswersTwice(t *testing.T) {
 	}
 }
 
-// TestCrashIsMended has a worker crash once: the request is asked again, of a new one, and
-// that is told.
+// TestCrashIsMended has a worker crash once: the request is sent again, to a new worker, and
+// that is logged.
 func TestCrashIsMended(t *testing.T) {
 	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "crashed")

@@ -97,7 +97,7 @@ func (w *web) call(ctx context.Context, method string, params any, s *scene) (js
 	}
 }
 
-// once asks once. The clock of the request stands still during callbacks.
+// once asks once. The clock of the request is stopped during callbacks.
 func (w *web) once(ctx context.Context, method string, params json.RawMessage, s *scene) (json.RawMessage, error) {
 	late := broken("the environment at %s did not answer %s within %v", w.c.URL, method, w.c.Timeout)
 	ctx, cancel := context.WithCancelCause(ctx)

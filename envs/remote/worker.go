@@ -43,7 +43,7 @@ type pending struct {
 	reply   chan reply
 	nested  bool
 	started time.Time // zero: it waits in the pipe
-	errands int       // callbacks that are under way: the clock stands still
+	errands int       // callbacks that are under way: the clock is stopped
 	clock   *time.Timer
 	said    reply // of one that is held
 }
@@ -267,7 +267,7 @@ func (w *worker) take(line []byte, places chan struct{}) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.said, p.clock = answer(p.method, m, err, line), nil
-	if w.dead != nil { // it was ended since: nobody looks at what is held any more
+	if w.dead != nil { // it was ended since: held is not read any more
 		p.reply <- p.said
 		return nil
 	}
@@ -325,7 +325,7 @@ func (w *worker) errand(m packet, places chan struct{}) error {
 		}
 		w.mu.Unlock()
 		if line, err := encode(back); err == nil {
-			_ = w.send(p.ctx, line) // where the request is over or the worker gone, nobody listens
+			_ = w.send(p.ctx, line) // where the request is over or the worker gone, no answer is wanted
 		}
 	})
 	return nil

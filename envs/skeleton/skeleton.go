@@ -40,8 +40,8 @@ func (e env) Rows(_ context.Context, split envs.Split, o datasets.Options) (*dat
 	return datasets.Inline("skeleton:"+string(split), b.String(), o)
 }
 
-// Task says what the model is told and what its box holds. The same row gives the same
-// task.
+// Task returns the messages for the model and the contents of its box. The same row gives
+// the same task.
 func (e env) Task(row datasets.Row) (envs.Task, error) {
 	gold := strings.Trim(string(row.Scoring.Answer), `"`)
 	if gold == "" {

@@ -2,12 +2,12 @@
 //
 // The model sees the schema, asks the database through a tool that can only read, and
 // ends with a query in its answer. That query runs on the database that the model saw and
-// on others of the same schema from other seeds, which nobody shows it: a query with the
-// result written into it fails there. They are chosen with the question so that its near
-// mutants fail as well (> for >=, no DISTINCT, no HAVING); a question for which that is
-// not to be done is not asked. The reward is 1 when all results equal those of the
-// reference query, else 0: rows as a multiset (in order where the question
-// asks for one), numbers within 1e-6, NULL only equal to NULL, names of columns aside.
+// on hidden ones with the same schema and other seeds: a query with the result written into
+// it fails there. The hidden databases are chosen with the question so that its near mutants
+// fail as well (> for >=, no DISTINCT, no HAVING). A question without such databases is not
+// asked. The reward is 1 when all results equal those of the reference query, else 0: rows
+// as a multiset (in order where the question asks for one), numbers within 1e-6, NULL only
+// equal to NULL, names of columns aside.
 //
 // A row holds no answer: its database, question and reference query are made again from the
 // seed whenever they are needed. Nothing runs in a box.

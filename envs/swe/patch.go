@@ -29,7 +29,7 @@ func touched(patch string) (files, tests []string) {
 		line = strings.TrimRight(line, "\r\n")
 		if rest, ok := strings.CutPrefix(line, "diff --git "); ok {
 			last, inHunk = "", false
-			// a binary file has no line of its own; "a/X b/X" tells its name
+			// a binary file has no --- and +++ lines; its name is in "a/X b/X"
 			if half := len(rest) / 2; len(rest) > 4 && rest[:2] == "a/" && rest[half:] == " b/"+rest[2:half] {
 				last = rest[2:half]
 				add(last)

@@ -8,10 +8,10 @@
 // when every test of FAIL_TO_PASS and PASS_TO_PASS passes, else 0. Afterwards the
 // repository is as the model left it.
 //
-// The tests run in a new box unless the run or the row says otherwise (see docs/graders.md):
-// made and set up as the model's was, with the files of the model's repository in the place
-// of its own, but with its own .git. Output that names no test at all is no verdict: where the
-// tests run with the reference patch, the model broke them, and else the sample is void.
+// The tests run in a new box unless the run or the row says otherwise (see docs/graders.md).
+// It is made and set up as the model's box was. Then the files of the model's repository
+// replace those of the new one, except .git. Output that names no test at all is no verdict:
+// where the tests run with the reference patch, the model broke them, else the sample is void.
 package swe
 
 import (

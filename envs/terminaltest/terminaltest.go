@@ -1,5 +1,5 @@
-// Package terminaltest is work in a shell: files lie in the box, the model is told what
-// should become of them, and checks look at the result in the very same box.
+// Package terminaltest is work in a shell: the box holds files, the prompt says what should
+// become of them, and checks look at the result in the same box.
 //
 // A row is {prompt, files {path: text}, checks […], forbid […], solution}: see [Check].
 // The reward is the share of checks that hold; it is 0 when something forbidden holds.

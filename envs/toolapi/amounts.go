@@ -7,7 +7,7 @@ import (
 	"hermes/internal/late"
 )
 
-// number is digits with marks between them, then perhaps cents, of their own or behind "and".
+// number is digits with marks between them, perhaps with "cents" or "and 50 cents" behind them.
 var number = late.Regexp(`(?i)(\d(?:[\d.,'’\x{a0}\x{202f} ]*\d)?)(\s*(?:cents?\b|¢))?(?:\s*(?:dollars?|euros?|[$€])?\s*and\s+(\d{1,2})\s*(?:cents?\b|¢))?`)
 
 // amounts are the numbers of a text as prices are written: 1,380 and 1.380,0 and 1 380 are

@@ -57,7 +57,7 @@ func (s *shop) same(t *shop) bool {
 	return err1 == nil && err2 == nil && string(a) == string(b)
 }
 
-// method is one call of the API. Its error is told to the model.
+// method is one call of the API. Its error is returned to the model.
 type method struct {
 	spec  trajectory.ToolSpec
 	reads bool

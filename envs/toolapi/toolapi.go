@@ -2,12 +2,14 @@
 // model speaks with a simulated user, who knows what they want, and changes a database
 // that it sees through tools alone.
 //
-// The reward is 1 when the database ends as it does after the reference calls, every price
-// that the user must be told was told, no price of other goods beside it, and the customer
-// was found by the e-mail address before anything was changed; else 0. What was said and
-// done beside that does not count. The user follows a script that is made with the task: they tell their
-// wish, answer questions with what they know, and say ###STOP### when the work is done or
-// leads nowhere. Everything follows from the seed; no model plays the user.
+// The reward is 1 when three things hold, else 0. The database is as after the reference
+// calls. The model said every price that the user asked for, and no price of other goods
+// beside them. The customer was found by the e-mail address before anything was changed.
+// Nothing else counts.
+//
+// The user follows a script that is made with the task: they say their wish, answer questions
+// with what they know, and say ###STOP### when the work is done or leads nowhere. Everything
+// follows from the seed; no model plays the user.
 package toolapi
 
 import (
@@ -148,8 +150,9 @@ func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episod
 	return s, nil
 }
 
-// told counts the prices that the user asked for and was not told and, where they asked for
-// any, those of goods that are not in the orders they spoke of: who names them all knows none.
+// told counts the prices that the user asked for and the model did not say. Where they asked
+// for any, it also counts the prices said of goods that are not in the orders they spoke of:
+// a model that says all prices knows none.
 func (c *scene) told(t *trajectory.Trace) (missing, guessed int) {
 	if len(c.tell) == 0 {
 		return 0, 0
@@ -184,7 +187,7 @@ func spoken(t *trajectory.Trace) string {
 	return b.String()
 }
 
-// Oracle asks for the address, makes the reference calls and tells what is to be told.
+// Oracle asks for the address, makes the reference calls and says the prices asked for.
 func (e *Env) Oracle(t envs.Task) ([]trajectory.Message, error) {
 	c := t.Hidden.(*scene)
 	turns := []trajectory.Message{trajectory.Text(trajectory.Assistant, "Gladly. What is your e-mail address?")}

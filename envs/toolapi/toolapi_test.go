@@ -170,8 +170,8 @@ func TestCheats(t *testing.T) {
 	}
 }
 
-// TestUserWaitsForTheFact: a user whose orders are as they wanted, and who was not told yet
-// what they asked, goes on.
+// TestUserWaitsForTheFact: a user whose orders are as they wanted goes on until their question
+// is answered.
 func TestUserWaitsForTheFact(t *testing.T) {
 	e := open(t, 4)
 	d, err := e.Rows(t.Context(), envs.Train, datasets.Options{Limit: 40})

@@ -19,7 +19,7 @@ type page struct {
 	URL      string `json:"url"`
 	Title    string `json:"title"`
 	Date     string `json:"date"`     // YYYY-MM-DD, or nothing
-	Outdated bool   `json:"outdated"` // a newer page says otherwise; models are not told
+	Outdated bool   `json:"outdated"` // a newer page says otherwise; not shown to models
 	Text     string `json:"text"`
 }
 

@@ -24,7 +24,7 @@ const (
 // Traits are what a template says about its model.
 type Traits struct {
 	Family string // of parsers; empty: the template writes no calls that hermes knows
-	Why    string // the marker that told the family
+	Why    string // the marker by which the family was found
 	Think  Think
 	Tag    string   // what opens the think block
 	Stops  []string // spellings that end a turn of the assistant, most certain first

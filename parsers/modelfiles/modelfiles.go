@@ -188,7 +188,7 @@ type tokenizerConfig struct {
 	Template json.RawMessage `json:"chat_template"`
 	BOS      spelling        `json:"bos_token"`
 	EOS      spelling        `json:"eos_token"`
-	Length   float64         `json:"model_max_length"` // a huge number where nobody knows
+	Length   float64         `json:"model_max_length"` // a huge number where it is unknown
 	Response json.RawMessage `json:"response_template"`
 }
 
@@ -320,8 +320,8 @@ func (f *Files) addTemplates(raw json.RawMessage) error {
 // Templates lists the names of the templates, sorted.
 func (f *Files) Templates() []string { return slices.Sorted(maps.Keys(f.templates)) }
 
-// Template returns the source of a template by name. The empty name is the default one,
-// or the one for tools where tools are used and there is one of its own.
+// Template returns the source of a template by name. The empty name is the default template;
+// with tools it is the template for tools, if there is one.
 func (f *Files) Template(name string, tools bool) (string, error) {
 	if name != "" {
 		text, ok := f.templates[name]

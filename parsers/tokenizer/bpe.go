@@ -18,9 +18,9 @@ const (
 // bpe is the model: symbols are bytes or characters, merged by rank. Read-only once built,
 // but for the cache.
 type bpe struct {
-	ids     map[string]int32 // by what a symbol stands for: raw bytes if bytewise, else its spelling
+	ids     map[string]int32 // by symbol: its raw bytes if bytewise, else its spelling
 	tokens  []string         // by id, spelling; "" with absent set is a hole
-	extra   map[int32]string // spellings of ids that no symbol stands for
+	extra   map[int32]string // spellings of ids that have no symbol
 	pairs   pairs
 	bytes   [256]int32 // symbol of a byte; for characters: of ASCII
 	present []bool
@@ -140,7 +140,7 @@ func (m *bpe) merge(out []trajectory.Token, word string, s *scratch) ([]trajecto
 	return out, nil
 }
 
-// emit appends the token of a symbol, or what stands for a symbol that has no token.
+// emit appends the token of a symbol, or for a symbol without a token the tokens of its bytes.
 func (m *bpe) emit(out []trajectory.Token, id int32) []trajectory.Token {
 	if m.inner != nil {
 		if ids, ok := m.inner[id]; ok {

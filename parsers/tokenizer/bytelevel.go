@@ -8,8 +8,8 @@ import (
 // gpt2 is the pattern that ByteLevel splits with.
 const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// byteRune is the printable character that stands for byte b in byte-level vocabularies:
-// itself where printable, else one of the 68 code points from U+0100.
+// byteRune is the printable character of byte b in byte-level vocabularies: itself where
+// printable, else one of the 68 code points from U+0100.
 func byteRune(b byte) rune {
 	switch {
 	case '!' <= b && b <= '~', 0xA1 <= b && b <= 0xAC, 0xAE <= b:

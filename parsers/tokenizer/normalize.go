@@ -97,8 +97,8 @@ func lowercase(text string) string {
 	return b.String()
 }
 
-// unicodeForm normalizes with the tables of an older Unicode version: code points that it
-// does not know are passed through and separate what stands around them.
+// unicodeForm normalizes with the tables of an older Unicode version. Code points that it
+// does not know are passed through; the texts before and behind them are normalized apart.
 func unicodeForm(f norm.Form) textual {
 	return func(text string) string {
 		if ascii(text) {

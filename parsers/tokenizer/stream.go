@@ -24,7 +24,7 @@ type Stream struct {
 	only  stage        // in place of a chain: most tokenizers have one stage
 	last  func(string) // takes what it decides
 	out   strings.Builder
-	one   string  // what stands for out as long as it is one piece
+	one   string  // in place of out as long as it is one piece
 	far   *window // decodes elsewhere; then the rest is unused
 }
 
@@ -63,7 +63,7 @@ func NewByteStream(spell func(trajectory.Token) (string, error)) *Stream {
 	return alone(spell, &bytesStage{raw: true})
 }
 
-// errSkipped stands for a token that is not decoded at all, unlike one that is empty.
+// errSkipped is the error of a token that is not decoded at all, unlike one that is empty.
 var errSkipped = errors.New("skipped")
 
 func alone(spell func(trajectory.Token) (string, error), only stage) *Stream {
@@ -266,7 +266,7 @@ func (l *lastStage) finish(yield func(string)) {
 	}
 }
 
-// spacedStage stands for no decoder at all: tokens with spaces between.
+// spacedStage is used where there is no decoder: it puts spaces between the tokens.
 func spacedStage() stage {
 	return &eachStage{f: func(token string, first bool) string {
 		if first {

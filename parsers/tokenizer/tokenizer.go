@@ -131,7 +131,7 @@ type run struct {
 	stages  []stageRun // of the pre-tokenizers, each at work on one piece at a time
 }
 
-// stageRun is where one pre-tokenizer stands.
+// stageRun is the state of one pre-tokenizer.
 type stageRun struct {
 	first bool // its next piece begins the input
 	yield func(piece string)

@@ -268,8 +268,8 @@ func (m *bpe) findCut() {
 }
 
 // fromRanks builds the merges of models that merge any neighbours whose joint spelling is
-// a token, lowest rank first (tiktoken, SentencePiece). Symbols without a token get an id
-// of their own behind the vocabulary; names says what they are.
+// a token, lowest rank first (tiktoken, SentencePiece). Symbols without a token get their
+// own ids behind the vocabulary; names holds their spellings.
 func (m *bpe) fromRanks(rank map[string]uint32) (names map[int32]string, err error) {
 	type pair struct {
 		left, right, merged int32

@@ -49,8 +49,8 @@ func MajAtK(right int, wrong []int, k int) float64 {
 	return p
 }
 
-// wins counts the choices of m wrong samples in which no wrong answer stands more than t
-// times; one in which j of them stand just t times counts 1/(1+j).
+// wins counts the choices of m wrong samples in which no wrong answer occurs more than t
+// times. A choice in which j wrong answers occur exactly t times counts 1/(1+j).
 func wins(wrong []int, t, m int) float64 {
 	ties := m / t
 	ways := make([][]float64, m+1) // [samples chosen][answers that tie]

@@ -24,7 +24,7 @@ func at(name string, point int) *big.Rat {
 	return big.NewRat(n, 61)
 }
 
-// constant is the value of a letter that stands for a number.
+// constant is the value of a letter that names a number.
 func constant(name string) (complex128, bool) {
 	switch name {
 	case "π":

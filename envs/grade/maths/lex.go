@@ -132,7 +132,7 @@ func endlessly(s string) string {
 	})
 }
 
-// ungroup takes the commas out of 1,234,567 where no bracket stands around it.
+// ungroup takes the commas out of 1,234,567, except inside brackets.
 func ungroup(s string) string {
 	for range 3 { // neighbours share a character
 		depth := 0

@@ -9,7 +9,7 @@ import (
 	"hermes/envs/grade/maths"
 )
 
-// The published pairs of answers, each by the convention of its own project.
+// TestPairs compares the published pairs of answers, each by the convention of its project.
 func TestPairs(t *testing.T) {
 	f, err := os.Open("../../../../shared/data/math-pairs/pairs.jsonl")
 	if err != nil {

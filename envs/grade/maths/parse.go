@@ -281,7 +281,7 @@ func (p *parser) signed() *node {
 	return p.power()
 }
 
-// begins tells whether a factor can begin with t, where no sign of multiplication stands.
+// begins reports whether a factor can begin with t where no sign of multiplication is written.
 func (p *parser) begins(t token) bool {
 	switch t.kind {
 	case letter:

@@ -111,7 +111,7 @@ func (c Case) clone() Case {
 	return c
 }
 
-// clip is the beginning of a text, in memory of its own.
+// clip is a copy of the beginning of a text: the rest of the text is not kept in memory.
 func clip(text string) string {
 	n := 0
 	for i := range text {

@@ -33,7 +33,7 @@ type Cell struct {
 	CostUSD *float64                    `json:"cost_usd"`
 	Line    string                      `json:"line"`
 	Missing string                      `json:"missing,omitempty"` // why there is nothing of it
-	Href    string                      `json:"-"`                 // of its own report
+	Href    string                      `json:"-"`                 // the report of this run
 }
 
 // Against is the difference of a cell to the first one: cell − first.

@@ -365,8 +365,8 @@ func ks(n int) (list []int) {
 	return append(list, n)
 }
 
-// overK averages over the tasks that have at least k scored samples. maj is nil where
-// nobody voted.
+// overK averages over the tasks that have at least k scored samples. maj is nil if
+// voted is false.
 func overK(tasks []*task, cluster []int, k int, voted bool, o figures.Options) (at, hat figures.Estimate, maj *figures.Estimate) {
 	var ats, hats, majs []float64
 	var of []int // their clusters

@@ -1,5 +1,5 @@
 // Package written reads answers as people and models write them: signs in all their
-// shapes, and the place in a text where the answer itself stands.
+// shapes, and the place of the answer itself in a text.
 //
 // The functions hold no state and are safe for concurrent use.
 package written
@@ -115,7 +115,7 @@ func opens(r rune) bool {
 	return r == 0 || unicode.IsSpace(r) || strings.ContainsRune("([{=:,;*$\"'`<>+/：（，", r)
 }
 
-// script is what a superscript or subscript stands for; 0: it is none.
+// script is the plain character of a superscript or subscript; 0: it is none.
 func script(r rune) rune {
 	switch r {
 	case '¹':
