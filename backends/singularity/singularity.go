@@ -90,7 +90,7 @@ type Backend struct {
 	starting chan struct{} // bounds the starts under way
 	stopping chan struct{} // and the stops: each is a few processes of the program
 	held     backends.Held[*box]
-	swept    atomic.Int64 // removed by Open and not yet told
+	swept    atomic.Int64 // removed by Open and not yet reported
 }
 
 // Open finds the program and removes what dead owners left. It fails with
