@@ -64,7 +64,7 @@ type Traits struct {
 	Name     string
 	Isolated bool   // commands cannot reach the host's files and processes
 	Network  string // "none", "host", "allow-list"
-	Slots    int    // boxes at once; 0: no limit of its own
+	Slots    int    // boxes at once; 0: not limited by the back-end
 	Queued   bool   // Open waits for a slot as long as its context lets it, and bounds the making of a box itself
 	MemoryBy string // how Limits are enforced: "cgroup", "rlimit", ""
 	Root     bool   // commands run as uid 0 of the box
@@ -343,7 +343,7 @@ type Sweeper interface {
 }
 
 // Adopter is a back-end whose boxes outlive the program that opened them. Adopt takes
-// over those of this owner that nobody uses now; they have not been reset.
+// over those of this owner that no program uses now. They have not been reset.
 type Adopter interface {
 	Adopt(ctx context.Context) ([]Adopted, error)
 }

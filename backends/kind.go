@@ -70,5 +70,5 @@ func (k Kind) In(env func(string) string, tell func(string)) Kind {
 // Check reads the section without opening anything.
 func (k Kind) Check(s Section) error { return k.check(s) }
 
-// Open makes a back-end from its section; one that nobody wrote is the zero config.
+// Open makes a back-end from its section. A section that the file does not have is the zero config.
 func (k Kind) Open(ctx context.Context, s Section) (Backend, error) { return k.open(ctx, s) }

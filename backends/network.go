@@ -19,7 +19,7 @@ func Narrow(b Backend, network []string) error {
 		return nil
 	case narrows && t.Network == "allow-list":
 		err := n.Narrow(network)
-		if err == nil || errors.Is(err, ErrUnavailable) { // of what follows b, and told in full
+		if err == nil || errors.Is(err, ErrUnavailable) { // the error of a pool is complete: it is that of its driver
 			return err
 		}
 		return fmt.Errorf("network %s: %w: %w", wanted, ErrUnavailable, err)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owner names a process beyond its life, so that what it left can be told from what a
-// living one uses: pids alone come back.
+// Owner names a process, also after its end, so that what it left is not taken for what a
+// living process uses. A pid alone is not enough: the kernel uses it again.
 type Owner struct {
 	Space uint64 // inode of its pid namespace; pids mean nothing outside of it
 	PID   int

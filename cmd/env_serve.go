@@ -18,7 +18,7 @@ import (
 
 type envServe struct{ settings.Serve }
 
-// groupSize is that of a trainer's group where nobody says otherwise, as with Atropos.
+// groupSize is the size of a trainer's group where no flag sets it. It is that of Atropos.
 const groupSize = 4
 
 // Run serves the environments until the trainer has its steps.

@@ -27,7 +27,7 @@ import (
 
 const buttons = 5
 
-// press is an environment: the model must call a tool with the number that it is told.
+// press is an environment: the model must call a tool with the number in the prompt.
 type press struct{}
 
 func (press) Rows(_ context.Context, split envs.Split, o datasets.Options) (*datasets.Dataset, error) {
@@ -64,9 +64,9 @@ func (press) Score(_ context.Context, t envs.Task, _ envs.World, ep envs.Episode
 	return trajectory.Score{}, nil
 }
 
-// pupil is a policy of 27 weights. It speaks in fixed words but for two places: whether it
-// calls the tool at all, and which number it gives, for each number that it is told. It is
-// safe for concurrent use.
+// pupil is a policy of 27 weights. Its words are fixed but for two choices: whether it calls
+// the tool at all, and which number it gives for each number of the prompt. It is safe for
+// concurrent use.
 type pupil struct {
 	tok                       tokenizer.Tokenizer
 	assistant, before, behind []int32 // the call, around its number

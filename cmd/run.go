@@ -22,7 +22,7 @@ type process struct {
 	stdio   Stdio
 	environ []string
 	signals <-chan os.Signal
-	end     func(code int) // ends the process at once; nil: nobody may
+	end     func(code int) // ends the process at once; nil: not possible
 	program string         // path of the executable; "" when unknown
 
 	// libraries takes the writer of the standard logger. net/http writes to it what a server

@@ -81,7 +81,7 @@ func (c *runsCtl) Run(h *host) error {
 	return c.tell(h.Stdio.Out, q, a)
 }
 
-// tell says what was done and how the run stands.
+// tell prints what was done and the status of the run.
 func (c *runsCtl) tell(w io.Writer, q control.Request, a control.Answer) error {
 	st := a.Status
 	switch q.Do {

@@ -28,10 +28,10 @@ type Signals struct {
 }
 
 // Watch reads signals from in until stop is called, which waits for its goroutine. The
-// context it returns ends with the second signal, its cause being ErrInterrupted. say gets
+// context it returns ends with the second signal; its cause is ErrInterrupted. say gets
 // a sentence at each step; nil is silent. end ends the process with an exit code, whatever
-// hangs in it: it is called for a signal that comes after the cancelling one, and [endTime] after
-// that one. nil: nobody ends it.
+// hangs in it. It is called for a signal after the cancelling one, and [endTime] after the
+// cancelling one. nil: the process is not ended by force.
 func Watch(ctx context.Context, in <-chan os.Signal, say func(string), end func(code int)) (context.Context, *Signals, func()) {
 	s := &Signals{drain: make(chan struct{}), done: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Error is a mistake in the configuration: the user's to correct, before anything has
-// started. It is told in one line that begins with the place.
+// Error is a mistake in the configuration, which the user must correct. It is reported before
+// anything has started, in one line that begins with the place.
 type Error struct {
 	File string // file or variable name
 	Line int    // from 1; 0: the file has no lines, or the whole file is meant

@@ -27,7 +27,7 @@ func (l *Layers) Resolve(_ *kong.Context, _ *kong.Path, f *kong.Flag) (any, erro
 }
 
 // Given returns the highest value below the command line that a flag of this name has,
-// as text; false when only its default stands.
+// as text. It returns false when the flag has only its default.
 func (l *Layers) Given(name string) (string, bool) {
 	es := l.entries[name]
 	if len(es) == 0 {

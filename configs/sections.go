@@ -21,7 +21,7 @@ func Sections() []string {
 }
 
 // Section is a reserved part of the run file, kept as it was written until its owner
-// decodes it. The zero value is a section that nobody wrote.
+// decodes it. The zero value is a section that the file does not have.
 type Section struct {
 	Name string
 	File string

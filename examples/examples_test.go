@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write go.mod and go.sum of the examples again")
 
-// modules are the examples that are modules of their own, with the name of each.
+// modules are the examples that are separate Go modules: the name of the module by its folder.
 func modules() map[string]string {
 	return map[string]string{"custom": "custom", "environment": "ledger"}
 }

@@ -31,8 +31,8 @@ type Deaths struct {
 }
 
 // Attribute ends boxes, every second one by a command of the model and the others by
-// something of ours, and fails if more than one in a thousand is told as the other's
-// doing: a model's own mistake is scored, a loss of ours never is.
+// something of ours. It fails if more than one error in a thousand blames the wrong side:
+// a model's own mistake is scored, a loss of ours never is.
 func Attribute(t testing.TB, d Deaths) {
 	t.Helper()
 	var mu sync.Mutex
@@ -43,7 +43,7 @@ func Attribute(t testing.TB, d Deaths) {
 	for range max(1, d.Workers) {
 		all.Go(func() {
 			defer func() {
-				for range next { // a worker that gave up keeps nobody waiting
+				for range next { // a worker that gave up must not block the sender
 				}
 			}()
 			for i := range next {

@@ -25,7 +25,7 @@ type Ordeal struct {
 	Heal     func()                       // ends the faults, before what is left is removed; nil: they go on
 	Kill     func(backends.Sandbox) error // ends a box from outside, as one more fault; nil: none
 	Answers  bool                         // commands are really carried out
-	Left     func() ([]string, error)     // what is left after the end; nil: nobody can know
+	Left     func() ([]string, error)     // what is left after the end; nil: not known
 	Workers  int                          // rollouts at once; 0: six
 	Stray    string                       // goroutines with this in their stack are a library's, which may stay
 }

@@ -26,7 +26,7 @@ type Faulty struct {
 	live     map[string]bool
 }
 
-// errInjected is a fault that nobody could foresee.
+// errInjected is an error of no known kind.
 var errInjected = errors.New("injected fault")
 
 // NewFaulty returns a Faulty whose calls fail with the given probability.

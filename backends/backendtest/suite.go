@@ -2,9 +2,9 @@
 //
 // Its rows are data: [Run] makes a subtest of each, [Check] runs them without go test,
 // for `hermes sandbox check`. A row that a back-end cannot be asked is skipped with the
-// reason; Run compares the skipped ones with a list that the driver's test keeps, so
-// that coverage cannot shrink unseen. Every row opens boxes of its own; no row takes
-// for granted more of a box than a POSIX shell and the usual small programs.
+// reason. Run compares the skipped rows with a list that the driver's test keeps, so
+// that coverage cannot shrink unseen. Every row opens its own boxes. No row needs more
+// of a box than a POSIX shell and the usual small programs.
 package backendtest
 
 import (

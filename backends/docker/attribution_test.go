@@ -26,8 +26,8 @@ func assaults() []string {
 	}
 }
 
-// TestAttribution: whose doing the end of a container was is told right, whether commands
-// did what they could, the engine was told to kill or to stop it, or its connection broke.
+// TestAttribution: the error of a container that ended blames the right side, whether commands
+// did what they could, the engine was asked to kill or to stop it, or its connection broke.
 func TestAttribution(t *testing.T) {
 	count := 24
 	if *long {

@@ -40,7 +40,7 @@ type box struct {
 	started  chan struct{}    // closed when the engine has answered to start
 	ended    context.CancelFunc
 	made     chan struct{} // closed when the engine has answered to create; nil before that is asked
-	left     atomic.Bool   // it was to be removed, in vain so far
+	left     atomic.Bool   // its last removal failed
 	removed  sync.Mutex
 	gone     bool
 }

@@ -1,14 +1,13 @@
 // Package docker makes boxes of containers of a Docker engine, or of podman where its
 // socket speaks the same API.
 //
-// A container's first process is slotd, mounted into it, so that commands, files and
-// searches never pass the engine: it only creates and removes. With an engine on this
-// machine slotd calls hermes on a socket that is mounted into the container and gone
-// once it was used; connections are passed through it as descriptors. The end of hermes
-// is the end of its containers, whether it could say so or not; what stays of them is
-// removed at the next start. With an engine elsewhere slotd is copied in and
-// reached by the engine's exec, with a token and a time after which a box that nobody
-// calls ends.
+// A container's first process is slotd, mounted into it. Commands, files and searches
+// never pass the engine, which only creates and removes. With an engine on this
+// machine slotd calls hermes on a socket that is mounted into the container and removed
+// once it was used; connections are passed through it as descriptors. Containers end
+// with their hermes, also when it is killed; what is left of them is removed at the next
+// start. With an engine elsewhere slotd is copied in and reached by the engine's exec,
+// with a token. Such a box ends after a time without calls.
 //
 // Containers have no network unless one is named, no capabilities but those that
 // installing packages needs, no new privileges, the engine's seccomp filter, and bounds
@@ -68,10 +67,10 @@ type Backend struct {
 	tag    string // tells its names from those of other back-ends of this process
 	serial atomic.Uint64
 	copies atomic.Bool   // slotd is copied into containers, not mounted
-	alone  time.Duration // ends a copied slotd that nobody called for so long
+	alone  time.Duration // ends a copied slotd after this time without calls
 	making chan struct{} // bounds the creations under way
 	held   backends.Held[*box]
-	swept  atomic.Int64 // removed by Open and not yet told
+	swept  atomic.Int64 // removed by Open and not yet reported
 	stop   context.CancelFunc
 }
 
@@ -210,9 +209,9 @@ func refused(err error) bool {
 	return client.IsErrConnectionFailed(err) || strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "connection reset")
 }
 
-// capabilities are what installing packages as root of a box needs, and slotd to end
-// processes of other users. SETPCAP is slotd's alone, which takes it from its commands: the
-// kernel lets nobody change priority, scheduling or cores of who has more than he.
+// capabilities are what installing packages as root of a box needs, and what slotd needs to
+// end processes of other users. Only slotd keeps SETPCAP, not its commands: the kernel lets no
+// process change priority, scheduling or cores of one that has a capability which it lacks.
 func capabilities() []string {
 	return slices.Clone([]string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETPCAP", "SETUID"})
 }

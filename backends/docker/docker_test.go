@@ -259,8 +259,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestIdleBox: a box whose slotd was copied into it, and that nobody uses for a time, as
-// while a model thinks, is still there.
+// TestIdleBox: a box with a copied slotd is still there when it was not used for a time, as
+// while a model thinks.
 func TestIdleBox(t *testing.T) {
 	b := open(t, docker.Config{Inject: "copy"})
 	other, err := b.Open(t.Context(), backends.Spec{})

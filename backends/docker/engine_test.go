@@ -19,8 +19,9 @@ import (
 )
 
 // processes is an engine without images and layers: its containers are processes in
-// namespaces of their own, with the host's root and folders in memory where boxes write.
-// It carries orders out, once, as an engine does; who asks for one that is done is told so.
+// their own namespaces, with the host's root and folders in memory where boxes write.
+// It carries an order out once, as an engine does. A repeated order gets the answer that it
+// is done already.
 type processes struct {
 	mu   sync.Mutex
 	all  map[string]*contained

@@ -122,9 +122,9 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestBuildFails: the error of a build repeats the end of what it printed; one that an engine
-// did not finish, or an image that was not pulled to its end, is nobody's bad image; what was
-// built for another architecture is.
+// TestBuildFails: the error of a build repeats the end of what it printed. A build or a pull
+// that the engine broke off is not the fault of the image. An image for another architecture is
+// a bad image.
 func TestBuildFails(t *testing.T) {
 	var answer atomic.Value
 	broken := func(w http.ResponseWriter, _ *http.Request) {

@@ -112,7 +112,7 @@ func (e *anEngine) again(sig syscall.Signal, flag string) error {
 	return nil
 }
 
-// ended reports whether a process is gone, or waits for nobody but its parent.
+// ended reports whether a process is gone, or is a zombie that its parent has not collected.
 func ended(pid int) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(raw), ") Z ")

@@ -22,7 +22,7 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// alone ends a box of a distant engine that nobody called for so long.
+// alone is the time without calls after which a box of a distant engine ends.
 const alone = 10 * time.Minute
 
 // copy makes the box with slotd copied into it, for engines that cannot see our files.

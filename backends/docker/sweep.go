@@ -25,7 +25,7 @@ import (
 const (
 	labelOwner   = "hermes.owner"   // as backends.Owner writes it
 	labelBoot    = "hermes.boot"    // of the owner's machine: pids mean nothing on another
-	labelExpires = "hermes.expires" // Unix seconds after which the box is nobody's, whoever made it
+	labelExpires = "hermes.expires" // Unix seconds after which a sweep removes the box, whoever made it
 	labelSpec    = "hermes.spec"    // digest of what was asked for
 	labelKind    = "hermes.kind"    // box, build or snapshot
 	labelUser    = "hermes.label."  // prefix of the labels of a Spec
@@ -135,7 +135,7 @@ func expired(labels map[string]string, now time.Time) bool {
 	return err == nil && now.Unix() > until
 }
 
-// orphaned reports whether nobody can need a container any more.
+// orphaned reports whether no process can need a container any more.
 func orphaned(c container.Summary, boot string, now time.Time) bool {
 	if expired(c.Labels, now) {
 		return true
@@ -182,7 +182,7 @@ func (e *engine) remove(ctx context.Context, name string) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case cerrdefs.IsConflict(err): // removal is under way
-		case try >= 5: // engines answer 500 to races of their own
+		case try >= 5: // engines answer 500 after their own races
 			return err
 		}
 		select {

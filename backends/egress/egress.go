@@ -72,7 +72,7 @@ type Outside struct {
 type Proxy struct {
 	conf  Config
 	key   string  // of the configuration, for texts
-	list  string  // where the list stands that lets out least, for texts
+	list  string  // where the narrowest list is written, for texts
 	rules []rules // all of which must let out to a target
 	out   Outside
 	log   *log

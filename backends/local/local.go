@@ -26,7 +26,7 @@ import (
 type Backend struct {
 	conf  Config
 	held  backends.Held[*box]
-	swept atomic.Int64 // removed by New and not yet told
+	swept atomic.Int64 // removed by New and not yet reported
 	mine  owned
 }
 

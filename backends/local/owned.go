@@ -71,9 +71,9 @@ func locks(dir, owner string) []string {
 	return found
 }
 
-// isDead reports that nobody uses the boxes of an owner any more. A process of this pid
-// namespace is known by its number and start, whatever its boxes did to the locks; another one by
-// its locks, and without any it counts as alive.
+// isDead reports that no process uses the boxes of an owner any more. An owner of this pid
+// namespace is known by its pid and start time, whatever its boxes did to the locks. Another
+// owner is known by its locks; without any it counts as alive.
 func isDead(dir string, owner backends.Owner) bool {
 	if owner.Near() {
 		return owner.Dead()
@@ -87,7 +87,7 @@ func isDead(dir string, owner backends.Owner) bool {
 	return len(all) > 0
 }
 
-// free reports whether nobody holds a lock. What it cannot open it takes for held.
+// free reports whether no process holds a lock. A lock that cannot be opened counts as held.
 func free(lock string) bool {
 	fd, err := unix.Open(lock, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

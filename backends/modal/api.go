@@ -40,7 +40,7 @@ const (
 	plainToken   = 20 * time.Minute // life of a token that does not say
 )
 
-// How often a call is repeated that nobody has refused.
+// How often a call is repeated that the service has not refused.
 const (
 	callRetries = 3
 	firstPause  = 100 * time.Millisecond
@@ -220,7 +220,7 @@ func (a *api) forget() bool {
 	return was
 }
 
-// expiry is when a JWT ends. Nobody checks its signature here: it is only carried.
+// expiry is when a JWT ends. Its signature is not checked: hermes only passes it on.
 func expiry(jwt string) (time.Time, bool) {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {

@@ -42,7 +42,7 @@ type box struct {
 	ended context.CancelFunc
 	kept  sync.WaitGroup
 
-	left   atomic.Bool // it was to be removed, in vain so far
+	left   atomic.Bool // its removal has failed
 	undone bool        // it came to nothing, and has no place
 
 	removed sync.Mutex
@@ -272,8 +272,8 @@ func (x *box) keep(ctx context.Context) {
 	}
 }
 
-// result is how the sandbox ended, or nil while it runs, for so long, or when nobody can
-// be asked.
+// result is how the sandbox ended. It waits for that as long as wait, and is nil when the
+// sandbox still runs or the service does not answer.
 func (x *box) result(ctx context.Context, wait time.Duration) *wire.Result {
 	seconds := float32(wait.Seconds())
 	var w wire.WaitAnswer

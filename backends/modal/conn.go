@@ -163,7 +163,7 @@ func (l *lines) join(opening, life context.Context, pipe net.Conn, first *greeti
 	wrote.Go(func() {
 		if err := c.write(ctx, eofReader{pipe}); err != nil { // the caller's Close is the input's end, and no error
 			first.fail(err)
-			cancel() // nobody waits for the answer to what was not said
+			cancel() // no answer can come to what was not sent
 		}
 	})
 	err = c.read(ctx, wire.Stdout, first)
@@ -206,7 +206,7 @@ func (g *greeting) heard() bool {
 	return g.ok
 }
 
-// fail tells the dialler, unless it was told.
+// fail reports an error to the dialler, unless it has a result already.
 func (g *greeting) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

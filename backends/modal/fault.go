@@ -29,8 +29,8 @@ var (
 	ErrInternal   = errors.New("the service failed")
 )
 
-// callError is a call that the service, or nobody, answered with an error. Its text
-// holds no token.
+// callError is a call that failed: the service answered with an error, or did not answer. Its
+// text holds no token.
 type callError struct {
 	call  string
 	code  codes.Code

@@ -59,7 +59,7 @@ type Backend struct {
 	token    func() string
 	serial   atomic.Uint64
 	held     backends.Held[*box]
-	swept    atomic.Int64 // removed by Open and not yet told
+	swept    atomic.Int64 // removed by Open and not yet reported
 	stop     context.CancelFunc
 
 	mu    sync.Mutex

@@ -164,7 +164,7 @@ func TestRefusedSpecs(t *testing.T) {
 	}
 }
 
-// TestNoService has nobody answer.
+// TestNoService: the service does not answer.
 func TestNoService(t *testing.T) {
 	t.Parallel()
 	f := service(t, modaltest.Options{})

@@ -20,7 +20,7 @@ const (
 	tagKind    = "hermes-kind"    // box
 	tagOwner   = "hermes-owner"   // as backends.Owner writes it
 	tagBoot    = "hermes-boot"    // of the owner's machine: pids mean nothing on another
-	tagExpires = "hermes-expires" // Unix seconds after which the box is nobody's, whoever made it
+	tagExpires = "hermes-expires" // Unix seconds after which a sweep removes the box, whoever made it
 	tagUser    = "hermes-label-"  // prefix of the labels of a Spec
 )
 
@@ -158,7 +158,7 @@ func (p *profile) list(ctx context.Context) ([]*wire.Listed, error) {
 	return nil, fmt.Errorf("sweep: the list of sandboxes has no end after %d pages", maxPages)
 }
 
-// orphaned reports whether nobody can need a sandbox any more.
+// orphaned reports whether no process can need a sandbox any more.
 func orphaned(s *wire.Listed, boot string, now time.Time) bool {
 	tag := func(name string) string {
 		for _, t := range s.Tags {

@@ -110,7 +110,7 @@ func TestSweptByOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.Own(backends.Owner{Space: backends.Self().Space, PID: 1 << 30, Start: 1}) // nobody
+	first.Own(backends.Owner{Space: backends.Self().Space, PID: 1 << 30, Start: 1}) // no such process
 	if _, err := first.Open(t.Context(), backends.Spec{}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ const (
 const arch = "amd64"
 
 // waitScript is a sandbox's first process until slotd and its setup have come. It gives
-// up after five minutes, so that a sandbox that nobody fills ends.
+// up after five minutes, so that a sandbox that gets no slotd ends.
 const waitScript = `n=0; while [ ! -e ` + setupPath + ` ]; do n=$((n+1)); [ $n -le 3000 ] || exit 3; sleep 0.1 2>/dev/null || { sleep 1; n=$((n+9)); }; done
 exec "$1" box --listen ` + socketPath + ` --setup ` + setupPath
 

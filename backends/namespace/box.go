@@ -51,7 +51,7 @@ type box struct {
 	failed   error            // of removing its cgroups; after gone
 	meddled  string           // the hard limit of pid 1 that somebody changed, if it was killed; after gone
 	closing  atomic.Bool      // we end it
-	left     atomic.Bool      // it was to be removed, in vain so far
+	left     atomic.Bool      // its removal has failed
 
 	starting sync.RWMutex // held for reading while pid 1 starts a command, for writing while it becomes slotd
 	woken    bool         // nothing is started by pid 1 any more

@@ -323,8 +323,8 @@ func (b *builder) files(etc map[string][]byte) {
 
 // apart covers a folder of the host with an overlay of it, whose files are inodes of the box: locks, leases and
 // watches on them meet neither the host nor another box. An overlay without a layer for changes needs a second
-// one: the folder on which proc will lie, which nobody reaches then. The kernel refuses overlays before 5.11, of
-// folders with mounts in them, and of some file systems; then the folder stays as it is.
+// lower layer: it is the folder /proc, which the mount of proc covers later. The kernel refuses overlays before
+// 5.11, of folders with mounts in them, and of some file systems. Then the folder stays as it is.
 func (b *builder) apart(path string) {
 	if strings.ContainsAny(path, `:,\`) { // which options would need to quote
 		return

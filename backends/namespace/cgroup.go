@@ -20,7 +20,7 @@ import (
 	"hermes/backends/slotd/host"
 )
 
-// group is a directory of the host's cgroup tree in which boxes may get one of their own.
+// group is a directory of the host's cgroup tree, below which a box may get its cgroup.
 type group struct {
 	dir         string
 	v2          bool

@@ -170,7 +170,7 @@ func (x *box) leave(r *run) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if x.wake(ctx) == nil {
-			x.client.Join(ctx, r.exec()) // to nobody: slotd ends it
+			x.client.Join(ctx, r.exec()) // ctx has ended, so slotd ends the command
 		}
 	}()
 }
@@ -181,7 +181,7 @@ func (x *box) allLeft() {
 	defer x.leaving.Unlock()
 }
 
-// told is the result of a command whose end pid 1 has told.
+// told returns the result of a command whose end pid 1 has reported.
 func (x *box) told(ctx context.Context, r *run, end pid1.Report, ok bool) (backends.Result, error) {
 	x.runs.Delete(r.child)
 	if !ok {

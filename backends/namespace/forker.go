@@ -55,7 +55,7 @@ func (f *forker) clone(owner int, ours *net.UnixConn, theirs *os.File, group *os
 	}
 }
 
-// start starts the helper; vfork, as long as it has no user namespace of its own.
+// start starts the helper. It gets no new user namespace here: so Go can use vfork.
 func (f *forker) start() error {
 	ours, theirs, err := wire.Pair()
 	if err != nil {

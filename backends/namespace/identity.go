@@ -90,8 +90,8 @@ func largestExtent(file string) (begin, size int64, err error) {
 // namespaces are those of a box.
 const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// share lowers limits that nobody asked for, where the kernel counts what all boxes take together with what we take
-// ourselves: then a box may take a sixteenth.
+// share lowers default limits where the kernel counts what all boxes take together with what we take ourselves:
+// then a box may take a sixteenth. Limits that were asked for stay.
 func (ids identities) share(l, asked Limits) Limits {
 	if ids.apart {
 		return l

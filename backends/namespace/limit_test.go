@@ -220,7 +220,6 @@ func TestNothingSurvivesTheOwner(t *testing.T) {
 	}
 }
 
-// A box whose server is killed from outside is lost; that is nobody's reward.
 // TestCgroupThatStays: a cgroup that cannot be removed with its box is removed by the next
 // sweep, and until then Close says that something is left.
 func TestCgroupThatStays(t *testing.T) {
@@ -257,6 +256,8 @@ func TestCgroupThatStays(t *testing.T) {
 	}
 }
 
+// TestKilledFromOutside: a box whose server is killed from outside is lost, and not broken by
+// its commands.
 func TestKilledFromOutside(t *testing.T) {
 	word := fmt.Sprintf("9%d.25", os.Getpid())
 	b := open(t, namespace.Config{})

@@ -68,7 +68,7 @@ func forkServer() int {
 	return pid1.Serve(pid1.Socket)
 }
 
-// settings are what a server is told that pid 1 has become.
+// settings are sent to the server that pid 1 has become.
 type settings struct {
 	Plan    plan
 	ID      string

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// meddled names a hard limit of a box's first process, which may have ended, that is not as
-// it was made: that of the helper, which has ours. Those that a box sets itself are left
-// out, and so are soft ones, which programs raise and which kill nobody.
+// meddled names a hard limit of a box's first process, which may have ended, that was changed
+// after its start. At the start it is that of the helper, which has ours. Limits that a box sets
+// itself are left out, and so are soft limits, which programs raise and which kill no process.
 func meddled(pid int) string {
 	own, err := hardLimits("self")
 	if err != nil {

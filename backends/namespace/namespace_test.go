@@ -83,7 +83,7 @@ func open(t testing.TB, c namespace.Config) *namespace.Backend {
 	return b
 }
 
-// box returns a box of its own back-end.
+// box opens a back-end and returns a box of it.
 func box(t testing.TB, c namespace.Config, s backends.Spec) backends.Sandbox {
 	t.Helper()
 	return boxOf(t, open(t, c), s)
@@ -129,7 +129,7 @@ func TestPlainUser(t *testing.T) {
 	}
 }
 
-// asPlainUser runs this program again as nobody, in his own folder.
+// asPlainUser runs this program again as the user "nobody" (65534), in a folder of that user.
 func asPlainUser(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
 	const nobody = 65534

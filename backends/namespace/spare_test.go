@@ -10,8 +10,8 @@ import (
 	"hermes/backends/namespace"
 )
 
-// TestBoxesMadeAhead: whatever was asked for before, a box is the one that is asked for now,
-// new and nobody else's.
+// TestBoxesMadeAhead: a box is as its own Spec asks, whatever was asked for before, and no
+// rollout has used it.
 func TestBoxesMadeAhead(t *testing.T) {
 	b := open(t, namespace.Config{})
 	seen := map[string]bool{}

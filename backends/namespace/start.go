@@ -35,9 +35,9 @@ func lockdown(l *pid1.List, keeps uint64) {
 	l.Call("load the seccomp filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, l.Words(len(code), l.Bytes(raw)))
 }
 
-// lockThread does the same with the calling thread, for those that it starts. The kernel lets
-// nobody change priority, scheduling or cores of a thread that has a capability which he
-// lacks: so it keeps one, which it makes no use of.
+// lockThread does the same with the calling thread, for the processes that it starts. The
+// thread keeps one capability, which it does not use: the kernel lets no process change the
+// priority, scheduling or cores of a thread that has a capability which it lacks.
 func lockThread() error {
 	l := pid1.NewList(0)
 	lockdown(l, 1<<unix.CAP_SETPCAP)

@@ -18,8 +18,8 @@ import (
 )
 
 // A child of pid 1 that is not yet a command can be stopped by commands of the box: it has
-// their user already. pid 1 waits for it and hears nobody meanwhile, be it slotd or not (a
-// server with one processor has none left while it waits); so the host makes it go on.
+// their user already. pid 1 waits for it and answers no request meanwhile. That holds for
+// slotd too: with one processor it has none left while it waits. So the host continues it.
 
 // How long pid 1 may keep silent before its children are looked at, and how often then.
 const (

@@ -123,7 +123,7 @@ func asyncContext() error {
 	return orNil(errno)
 }
 
-// pairOfSockets fills a TCP connection that nobody reads. It fails once less than 64 KiB fit.
+// pairOfSockets fills a TCP connection that no process reads. It fails once less than 64 KiB fit.
 func pairOfSockets() error {
 	l, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -26,8 +26,8 @@ import (
 )
 
 // agents is a real Nomad cluster on loopback: a server and two nodes, each a process of
-// the program that HERMES_TEST_NOMAD names, with folders of their own. CONTRIBUTING.md tells
-// how to use it.
+// the program that HERMES_TEST_NOMAD names, with its own folder. CONTRIBUTING.md says how to
+// use it.
 type agents struct {
 	t       testing.TB
 	program string
@@ -427,7 +427,7 @@ func (a *agents) Crash() {
 	}
 }
 
-// freePorts finds ports that nobody listens on just now.
+// freePorts finds ports on which no process listens just now.
 func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for range n {

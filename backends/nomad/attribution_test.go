@@ -15,7 +15,7 @@ import (
 	"hermes/backends/nomad/nomadtest"
 )
 
-// TestAttribution: whose doing the end of a slot was is told right, whether a command
+// TestAttribution: the error of a slot that ended blames the right side, whether a command
 // killed its server, an operator stopped it, its node was lost or its connections broke.
 func TestAttribution(t *testing.T) {
 	t.Parallel()

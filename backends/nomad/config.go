@@ -29,7 +29,7 @@ type Config struct {
 	Slotd       string            `yaml:"slotd"`       // path of slotd on the nodes, or in the image with driver docker
 	Artifact    string            `yaml:"artifact"`    // URL of a tar.gz with the program slotd, from which nodes fetch it
 	Checksum    string            `yaml:"checksum"`    // of the artifact, such as sha256:…
-	Min         int               `yaml:"min"`         // slots of Image that are kept although nobody needs them
+	Min         int               `yaml:"min"`         // slots of Image that are kept although no caller needs them
 	Max         int               `yaml:"max"`         // slots at once, of all images; 0 means 16
 	Rootless    bool              `yaml:"rootless"`    // agents of the nodes do not run as root, so neither do commands of raw_exec
 	CPU         int               `yaml:"cpu"`         // MHz of a slot; 0 means 500

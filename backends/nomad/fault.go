@@ -104,8 +104,8 @@ func text(e *api.TaskEvent) string {
 	return e.Message
 }
 
-// unstarted says why a slot that failed never answered. Images that cannot be had are
-// told from nodes that cannot run them.
+// unstarted says why a slot that failed never answered: the image could not be pulled, or the
+// node could not run it.
 func unstarted(image string, states map[string]*api.TaskState) error {
 	if e := lastEvent(states, api.TaskDriverFailure); e != nil {
 		t := text(e)
@@ -170,15 +170,15 @@ func (b *Backend) node(ctx context.Context, id string) error {
 	case missing(err) || err == nil && n.Status != api.NodeStatusReady:
 		return fmt.Errorf("%w: %w", backends.ErrLost, ErrNodeLost)
 	case err != nil:
-		return nil // no right to look, or nobody to ask
+		return nil // no right to look, or no answer
 	case n.DrainStrategy != nil || n.Drain:
 		return fmt.Errorf("%w: %w", backends.ErrLost, ErrDrained)
 	}
 	return nil
 }
 
-// fits reports whether a node could take a slot if nothing else were on it. Where nobody
-// can say, one may.
+// fits reports whether a node could take a slot if nothing else were on it. It is true when
+// that is not known.
 func (b *Backend) fits(ctx context.Context, h shape) bool {
 	q := b.query(ctx)
 	q.Params = map[string]string{"resources": "true"}

@@ -52,7 +52,7 @@ type handed struct {
 
 // Bounds of failures.
 const (
-	maxFailures  = 3                // starts in a row, after which nobody waits any longer
+	maxFailures  = 3                // failed starts in a row, after which waiters get an error
 	imageMemory  = time.Minute      // an image that could not be had is not asked for again
 	registerTime = 10 * time.Second // for an agent that is away for a moment
 )
@@ -62,7 +62,7 @@ func newGroup(b *Backend, h shape, token string) *group {
 		slots: map[string]*slot{}, over: map[string]bool{}}
 }
 
-// min is how many slots are kept although nobody needs them.
+// min is how many slots are kept although no caller needs them.
 func (g *group) min() int {
 	if g.shape == g.b.shape(backends.Spec{}) {
 		return g.b.conf.Min

@@ -22,7 +22,7 @@ const (
 	inPort      = 7711             // of slotd in a container
 	metaOwner   = "hermes_owner"   // as backends.Owner writes it
 	metaBoot    = "hermes_boot"    // of the owner's machine: pids mean nothing on another
-	metaExpires = "hermes_expires" // Unix seconds after which the job is nobody's
+	metaExpires = "hermes_expires" // Unix seconds after which a sweep removes the job
 	metaSpec    = "hermes_spec"    // digest of what a slot is
 )
 
@@ -40,8 +40,8 @@ func (s shape) digest() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// orphan is how long a slot lives that nobody calls, and how long one does whose node hears
-// of no server. Boxes need none: they go on working while all are away.
+// orphan is how long a slot lives without calls, and how long it lives when its node reaches
+// no server. Boxes need no server: they go on working while all are away.
 func (c Config) orphan() time.Duration { return 10 * c.TTL }
 
 // job describes count slots of a shape. A slot that ends is not restarted in place: its
@@ -95,7 +95,7 @@ func (c Config) task(token string, s shape) *api.Task {
 		args := []string{"exec", "--containall", "--no-home", "--cleanenv", "--no-mount", "hostfs", "--writable-tmpfs",
 			"--bind", "${NOMAD_SECRETS_DIR}:" + inside + "/secrets", "--bind", "${NOMAD_ALLOC_DIR}/data:/work", "--bind", path.Dir(program) + ":" + inside + "/bin:ro",
 			"--pwd", "/work", s.image, inside + "/bin/" + path.Base(program)}
-		t.Driver = driverRaw // the driver of its own is not maintained
+		t.Driver = driverRaw // Nomad's own driver for it is not maintained
 		t.Config = map[string]any{"command": c.Singularity, "args": append(args, c.serve(listen, inside+"/secrets/slotd", "/work", "/tmp")...)}
 	default:
 		t.Driver, t.User = driverDocker, "root"
@@ -115,7 +115,7 @@ func replaceTaskDir(program string) string {
 	return program
 }
 
-// serve is slotd's command line. A slot that nobody calls ends by itself: it may be on a
+// serve is slotd's command line. A slot without calls ends by itself: it may be on a
 // node that the cluster has given up, or its hermes is gone.
 func (c Config) serve(listen, token, home, scratch string) []string {
 	args := []string{"serve", "--listen", listen, "--token", token, "--home", home, "--scratch", scratch, "--leases", "--orphan", c.orphan().String()}

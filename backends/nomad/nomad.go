@@ -63,7 +63,7 @@ type Backend struct {
 
 	mu     sync.Mutex
 	groups map[shape]*group
-	swept  int // removed by Open and not yet told
+	swept  int // removed by Open and not yet reported
 }
 
 const (

@@ -322,14 +322,14 @@ func whoseFault(t *testing.T, f stage) {
 		t.Errorf("a slot that was stopped: %v", err)
 	}
 	z := box(t, b, backends.Spec{})
-	f.Down() // nobody can say who did it: ours
+	f.Down() // it cannot be known who did it: it counts as ours
 	if err := outcome(t, busyExec(t, z, "kill -9 $PPID; sleep 1000")); !errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrBroken) {
 		t.Errorf("the end of a slot without an agent to ask: %v", err)
 	}
 	f.Up()
 }
 
-// TestServersAway: servers that come back in time are told by the nodes what they saw.
+// TestServersAway: servers that come back in time hear from the nodes how slots ended.
 func TestServersAway(t *testing.T) {
 	t.Parallel()
 	onStages(t, serversAway)
@@ -358,7 +358,7 @@ func serversAway(t *testing.T, f stage) {
 		t.Errorf("a power cut: %v", err)
 	}
 	shut(t, y)
-	shut(t, box(t, b, backends.Spec{})) // the slot that was started again in its place is nobody's
+	shut(t, box(t, b, backends.Spec{})) // the slot that was started again in its place has no lease
 }
 
 // TestNodesAlone: nodes that hear of no server for some minutes keep their slots, on which
@@ -370,7 +370,7 @@ func TestNodesAlone(t *testing.T) {
 	}
 }
 
-// TestCallersLeave: who waits for servers that are away leaves when told to.
+// TestCallersLeave: a call that waits for servers that are away ends with its context.
 func TestCallersLeave(t *testing.T) {
 	t.Parallel()
 	f := cluster(t, nomadtest.Options{})
@@ -433,8 +433,8 @@ func agentAway(t *testing.T, f stage) {
 	shut(t, x)
 }
 
-// TestDeadOwner: leases of a hermes that is gone end, their slots are wiped, nobody else
-// can use them, and the next sweep removes its job. A living owner's are spared.
+// TestDeadOwner: leases of a hermes that is gone end, their slots are wiped and cannot be used,
+// and the next sweep removes its job. The jobs of a living owner stay.
 func TestDeadOwner(t *testing.T) {
 	t.Parallel()
 	onStages(t, deadOwner)

@@ -102,8 +102,8 @@ func (g *group) press() {
 	}
 }
 
-// loosen reports whether nobody uses the slot of an index, and keeps it from being used.
-// A free one is kept for a while unless others wait. The group is locked.
+// loosen reports whether the slot of an index is unused, and keeps it from being used.
+// A free slot is kept for a while, unless others wait. The group is locked.
 func (g *group) loosen(index int, pressed bool, marked *[]*slot) bool {
 	for _, s := range g.slots {
 		if s.index != index {
@@ -143,7 +143,7 @@ func (g *group) nodes(ctx context.Context) {
 			s.doomed = why
 			free := s.state == idle
 			if free && why != nil {
-				s.state = wiping // nobody takes it meanwhile
+				s.state = wiping // no caller gets it meanwhile
 			}
 			g.mu.Unlock()
 			if free && why != nil {

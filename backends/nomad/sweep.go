@@ -14,7 +14,7 @@ import (
 
 // Times of owners that cannot be looked at.
 const (
-	lifetime  = 7 * 24 * time.Hour // after which a job is nobody's, whoever made it
+	lifetime  = 7 * 24 * time.Hour // after which a sweep removes a job, whoever made it
 	signEvery = time.Minute        // between signs of life of an owner in its job
 	deadAfter = 15 * time.Minute   // without one, the owner of another machine is dead
 )
@@ -58,7 +58,7 @@ func (b *Backend) sweep(ctx context.Context) (removed int, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// orphaned reports whether nobody can need a job any more.
+// orphaned reports whether no process can need a job any more.
 func (b *Backend) orphaned(ctx context.Context, j *api.JobListStub) bool {
 	if until, err := strconv.ParseInt(j.Meta[metaExpires], 10, 64); err == nil && time.Now().Unix() > until {
 		return true

@@ -16,8 +16,8 @@ const (
 	fatalTime  = time.Minute // a box that cannot exist is not tried again before
 )
 
-// dispatch hands idle boxes to waiters and has missing ones made. Nobody is overtaken by
-// one who came later and needs less. The pool is locked.
+// dispatch hands idle boxes to waiters and has missing ones made. No waiter is overtaken by
+// one that came later and needs less. The pool is locked.
 func (p *Pool) dispatch() {
 	if p.closed {
 		return

@@ -11,8 +11,8 @@ import (
 	"hermes/backends"
 )
 
-// lease is the right to use a box until Close. Its calls end with it, so nobody can reach
-// a box that somebody else has by then.
+// lease is the right to use a box until Close. Its calls end with it, so that they cannot
+// reach a box that another lease has by then.
 type lease struct {
 	p      *Pool
 	slot   *slot

@@ -5,7 +5,7 @@
 // end. A box that was used is destroyed, or reset and looked at when Options say so, and
 // is never handed on unless it was found clean. Creating is limited, backs off when it
 // fails, and stops for a while when it keeps failing. Idle boxes are probed. A failure to
-// remove a box never reaches the rollout: it is tried again, counted, and told by Close.
+// remove a box never reaches the rollout: it is tried again, counted, and reported by Close.
 //
 // A Pool and its leases are safe for concurrent use.
 package pool

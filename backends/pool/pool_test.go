@@ -530,7 +530,7 @@ func TestBreaker(t *testing.T) {
 	}))
 }
 
-// TestStuckCreate: one box that cannot be made for ever stops nobody else.
+// TestStuckCreate: one box whose creation never ends does not stop other callers.
 func TestStuckCreate(t *testing.T) {
 	synctest.Test(t, bubble(pool.Options{Max: 3, OpenTime: time.Minute}, func(d *driver) {
 		d.open = func(ctx context.Context, _ int, s backends.Spec) error {
@@ -569,7 +569,7 @@ func TestRateOfCreates(t *testing.T) {
 	}))
 }
 
-// TestRemovalIsTriedAgain, and its failure reaches nobody but Close.
+// TestRemovalIsTriedAgain: only Close of the pool returns the error of a failed removal.
 func TestRemovalIsTriedAgain(t *testing.T) {
 	fails := 2
 	synctest.Test(t, bubble(pool.Options{Max: 1}, func(d *driver) {

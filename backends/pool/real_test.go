@@ -215,7 +215,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// TestAttribution: whose doing the end of a box was is told right.
+// TestAttribution: the error of a box that ended blames the right side.
 func TestAttribution(t *testing.T) {
 	b := openNamespace(t, namespace.Config{})
 	p, err := pool.New(t.Context(), b, pool.Options{Max: 4})

@@ -208,8 +208,8 @@ func (x *box) introduce(s backends.Spec) error {
 	return nil
 }
 
-// lostCause says whose fault the end of a box was: nil when it was not its commands'. Where the
-// instance is alive and only slotd ended, nobody but a command can have done it.
+// lostCause returns an error when commands of the box ended it, and nil when they did not. Where
+// the instance is alive and only slotd ended, only a command can have done it.
 func (x *box) lostCause(context.Context) error {
 	select {
 	case <-x.gone:

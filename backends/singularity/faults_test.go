@@ -87,8 +87,8 @@ func TestFaults(t *testing.T) {
 		}})
 }
 
-// slowly is a program in front of the stand-in that has made something when it says so, and
-// puts it into its books, here: ends it, when it is told to.
+// slowly is a program in front of the stand-in. A start makes a process, writes its pid to the
+// FIFO "made", waits for "go" on the FIFO "told", ends the process and runs the stand-in.
 const slowly = `#!/bin/sh
 d=%q p=%q
 [ "$1 $2" = "instance start" ] || exec "$p" "$@"
@@ -100,7 +100,7 @@ exec "$p" "$@"
 `
 
 // TestCallerLeavesInMidStart: a start is not cut off between what it makes and what it writes
-// down: an instance would stay that nobody knows.
+// down. Else an instance would stay that hermes does not know.
 func TestCallerLeavesInMidStart(t *testing.T) {
 	c, at := standIn(t)
 	dir := t.TempDir()

@@ -90,7 +90,7 @@ type Backend struct {
 	starting chan struct{} // bounds the starts under way
 	stopping chan struct{} // and the stops: each is a few processes of the program
 	held     backends.Held[*box]
-	swept    atomic.Int64 // removed by Open and not yet told
+	swept    atomic.Int64 // removed by Open and not yet reported
 }
 
 // Open finds the program and removes what dead owners left. It fails with
@@ -161,7 +161,7 @@ func (b *Backend) Traits() backends.Traits {
 func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error {
 		if x.Client != nil { // nil: it came to nothing, and its removal failed
-			x.Client.Close(ctx) // it closes once and keeps its answer, which may have been in vain
+			x.Client.Close(ctx) // an error is not lost: end tries the removal again
 		}
 		return x.end(ctx)
 	})

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plan is what an instance's first process is told.
+// plan is what an instance's first process gets as its argument.
 type plan struct {
 	Name, Root, Stage string
 	Options           options
@@ -61,7 +61,7 @@ func start(args []string) error {
 	return json.NewEncoder(claim).Encode(instance{Name: name, PID: pid, Img: image, Out: os.DevNull, Err: os.DevNull})
 }
 
-// launch starts the first process in namespaces of its own.
+// launch starts the first process in its own namespaces.
 func launch(p plan) (pid int, err error) {
 	raw, err := json.Marshal(p)
 	if err != nil {

@@ -178,7 +178,7 @@ func pull(args []string) error {
 	return os.WriteFile(rest[0], []byte(magic+dir), 0o755)
 }
 
-// rootOf is the folder that an image stands for.
+// rootOf is the folder with the root of an image.
 func rootOf(image string) (string, error) {
 	s, err := os.Stat(image)
 	if err != nil || s.IsDir() {

@@ -10,8 +10,8 @@ import (
 	"hermes/backends/backendtest"
 )
 
-// TestAttribution: whose doing the end of a box on a host was is told right, whether a
-// command killed what it could, the connection was cut, or the host's sshd went away.
+// TestAttribution: the error of a box that ended blames the right side, whether a command
+// killed what it could, the connection was cut, or the host's sshd went away.
 func TestAttribution(t *testing.T) {
 	alongside(t)
 	count := 12

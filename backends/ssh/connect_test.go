@@ -289,7 +289,7 @@ func TestRefusals(t *testing.T) {
 		c := at.config(t)
 		c.KeepAlive = time.Second
 		c.Reconnect = time.Second
-		c.Linger = 2 * time.Second // the station cannot be told to end
+		c.Linger = 2 * time.Second // no request to end can reach the station
 		c.Isolation = station.Plain
 		refused(t, c, "AllowStreamLocalForwarding")
 		until(t, "end of the station", func() bool {

@@ -43,8 +43,8 @@ func newLink(c Config, route []hop, keys *keyring) *link {
 	return &link{conf: c, route: route, keys: keys, turn: make(chan struct{}, 1)}
 }
 
-// get returns the connection and makes it where there is none. One that was there before
-// is tried again for a while; who comes just after that was in vain is told at once.
+// get returns the connection and makes it where there is none. A connection that has broken is
+// tried again for a while. For two seconds after that has failed, get returns the error at once.
 func (l *link) get(ctx context.Context) (*connection, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -88,7 +88,7 @@ func (l *link) get(ctx context.Context) (*connection, error) {
 }
 
 // proven returns a connection that has answered just now. One that does not answer may be
-// broken without having been told so yet: it is closed and made again.
+// broken without a report of it so far: it is closed and made again.
 func (l *link) proven(ctx context.Context) (*connection, error) {
 	c, err := l.get(ctx)
 	if err != nil || c.alive(l.conf.Timeout) {

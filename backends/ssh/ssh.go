@@ -6,10 +6,10 @@
 // share one connection; each has a socket on the host, to which the server forwards, so
 // that a warm command is one round trip and no session is used up.
 //
-// A connection that breaks is made again; commands that ran on are joined again, and none
-// runs twice. When that is in vain, boxes are lost ([backends.ErrLost]) and tried
-// elsewhere. Boxes of a client that is not heard of any more end by themselves, and at the
-// next start of a hermes on the same machine.
+// A connection that breaks is made again. Commands that ran on are joined again, and none
+// runs twice. When no new connection comes, boxes are lost ([backends.ErrLost]) and tried
+// elsewhere. Boxes of a client that no longer calls end by themselves, and at the next start
+// of a hermes on the same machine.
 //
 // Host keys are always checked; there is no way to switch that off.
 //
@@ -56,7 +56,7 @@ type Backend struct {
 	traits backends.Traits
 	serial atomic.Uint64
 	held   backends.Held[*box]
-	swept  atomic.Int64 // removed by Open and not yet told
+	swept  atomic.Int64 // removed by Open and not yet reported
 	stop   context.CancelFunc
 	tended sync.WaitGroup
 
@@ -214,7 +214,7 @@ func (b *Backend) tend(ctx context.Context) {
 		}
 		c, err := b.link.get(ctx)
 		if err != nil {
-			continue // whoever needs a box is told; we try again
+			continue // a caller that needs a box gets the error; we try again
 		}
 		if c.alive(b.conf.KeepAlive) {
 			missed = 0
@@ -341,8 +341,8 @@ type box struct {
 
 func (x *box) dial(ctx context.Context) (net.Conn, error) { return x.post.link.dial(ctx, x.at.Socket) }
 
-// lostCause says whose fault the end of a box was: nil when it was not its commands', or when
-// nobody there can be asked.
+// lostCause returns an error when commands of the box ended it. It returns nil when they did
+// not, or when the station does not answer.
 func (x *box) lostCause(context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), x.back.conf.Timeout)
 	defer cancel()
@@ -353,8 +353,8 @@ func (x *box) lostCause(context.Context) error {
 	return nil
 }
 
-// end removes the box. One on a host that cannot be reached is removed later, or ends
-// there by itself: that is nobody's error.
+// end removes the box. A box on a host that cannot be reached is removed later, or ends
+// there by itself: that is not an error.
 func (x *box) end(ctx context.Context) error {
 	err := x.post.call(ctx, "DELETE", "boxes/"+strconv.FormatUint(x.number, 10), nil, nil)
 	if errors.Is(err, errNoStation) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quick are the flags of every open: it waits for nobody, and no terminal becomes this process's.
+// quick are the flags of every open: it never blocks, and no terminal becomes this process's.
 const quick = unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // SpecialError says that a name leads to what is neither a file nor a folder.
@@ -24,7 +24,7 @@ func (e *SpecialError) Error() string {
 // Unwrap makes it an fs.ErrInvalid.
 func (e *SpecialError) Unwrap() error { return fs.ErrInvalid }
 
-// Kind says in a word what a mode stands for.
+// Kind names the kind of file of a mode, in a word.
 func Kind(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():

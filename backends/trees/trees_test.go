@@ -155,7 +155,7 @@ func TestOrderAndBounds(t *testing.T) {
 	}
 }
 
-// TestSpecial: whatever a name leads to, nobody waits for it.
+// TestSpecial: an open does not block, whatever the name leads to.
 func TestSpecial(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

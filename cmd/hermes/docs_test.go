@@ -18,14 +18,14 @@ import (
 )
 
 // A block of shell in a page: ```sh, whose every line is a command, or ```console, where
-// commands begin with "$ " and what follows them must stand in their output. A comment
+// commands begin with "$ " and what follows them must be in their output. A comment
 // before a block says what it needs or is:
 //
 //	<!-- needs server docker -->   a server of the model NAME at http://127.0.0.1:8000/v1; a program
 //	<!-- not run: REASON -->       the block is shown only
 //	<!-- file: NAME -->            the block, of whatever language, is the content of this file
 //	<!-- in a copy: NAME... -->    what follows runs in a folder with these files of the checkout
-//	<!-- part of: PATH -->         the block stands word for word in this file of the checkout
+//	<!-- part of: PATH -->         the block is a part of this file of the checkout, word for word
 //
 // The blocks of one page run in one fresh folder, one after the other, as if they were typed: cd
 // holds for what follows. The variable CHECKOUT is the folder of the sources.

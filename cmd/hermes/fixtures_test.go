@@ -61,7 +61,7 @@ func makeRun(ctx context.Context, dir, model, shard string, from, to int) error 
 	return err
 }
 
-// freeport sets a variable to a port that nobody listens on.
+// freeport sets a variable to a port on which no process listens.
 func freeport(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeport NAME")

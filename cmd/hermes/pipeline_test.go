@@ -209,7 +209,7 @@ func newEpochs(t *testing.T, truth map[string][]trainee) *epochs {
 	return &epochs{t: t, truth: truth, rows: map[int]map[string]int{}, open: map[int]int{}}
 }
 
-// unfinished reads which rows were under way when the last start was told to end: a sample
+// unfinished reads which rows were under way when the last start was asked to end. A sample
 // that is tried again takes longer than others for many epochs.
 func (e *epochs) unfinished(name string) {
 	raw, err := os.ReadFile(name)

@@ -138,9 +138,9 @@ func (t trainee) is(tokens, masks []int, logProbs []float64) bool {
 }
 
 // TestServeEndToEnd rolls out tasks with tools in boxes against a model server that aborts
-// and wraps answers, for a trainer that is served by three processes: one is told to stop,
-// one is killed. Every sequence that arrives is what the model server was sent and what it
-// returned; its own record is the judge.
+// and wraps answers. Three processes serve the trainer, one after the other; the second is
+// killed, the others are asked to stop. Every sequence that arrives must be in the model
+// server's own record of what it was sent and what it returned.
 func TestServeEndToEnd(t *testing.T) {
 	tok, err := build.LoadTokenizer("builtin:words")
 	if err != nil {

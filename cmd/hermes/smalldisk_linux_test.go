@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// keeper holds a small disk: in its own mount namespace it mounts a tmpfs of some
-// bytes on a folder and makes it read-only when it is told to. It ends with its input.
+// keeper is a process that holds a small disk. In its own mount namespace it mounts a tmpfs
+// of some bytes on a folder. A line of input makes the disk read-only; the end of input ends it.
 func keeper() {
 	err := syscall.Mount("tmpfs", os.Args[1], "tmpfs", 0, "size="+os.Args[2])
 	if err != nil {

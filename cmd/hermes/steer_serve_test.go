@@ -14,8 +14,8 @@ import (
 	"hermes/internal/fakellm"
 )
 
-// TestServeSteering pauses and resumes a run that serves, changes how much it does at once,
-// and is told why single samples are left alone.
+// TestServeSteering pauses and resumes a run that serves and changes its concurrency. Requests
+// for single samples are refused, with the reason.
 func TestServeSteering(t *testing.T) {
 	url := exactModel(t)
 	api := servetest.New()

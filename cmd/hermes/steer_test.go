@@ -58,7 +58,7 @@ func (g *gate) set(open bool) {
 	}
 }
 
-// ctl runs `hermes runs ctl` and returns how the run stands.
+// ctl runs `hermes runs ctl` and returns the status of the run.
 func ctl(t *testing.T, dir, run string, args ...string) control.Status {
 	t.Helper()
 	c := hermes(t, dir, append([]string{"runs", "ctl", run, "--json"}, args...)...)
@@ -124,7 +124,7 @@ func TestSteering(t *testing.T) {
 	args := []string{"batch", tasks(t, dir, 6), "--run", "r", "--model", "fake", "--base-url", front.URL + "/v1", "--send-scripts",
 		"--concurrency", "2", "--backend", boxesHere(), "--max-turns", "20"}
 
-	// A mistake of usage is told as if it had not been detached, and leaves nothing.
+	// A usage error is reported as without --detach, and leaves nothing behind.
 	bad := hermes(t, dir, append(args, "--detach", "--accept", "nonsense ==")...)
 	if out, _ := bad.CombinedOutput(); bad.ProcessState.ExitCode() != 2 || !bytes.Contains(out, []byte("nonsense")) {
 		t.Errorf("exit code %d, want 2: %s", bad.ProcessState.ExitCode(), out)

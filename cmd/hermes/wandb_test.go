@@ -14,10 +14,10 @@ import (
 
 const wandbKey = "0123456789abcdef0123456789abcdef01234567"
 
-// TestWandbHearsOfRuns: an evaluation, a batch and what they are resumed as are told to a
-// server under the names of trainers; the figures are those of the report; the key stands
-// nowhere; a server that refuses the key is told before anything is spent, and one that
-// is away costs a note.
+// TestWandbHearsOfRuns: a server gets the figures of an evaluation, also of a resumed one,
+// under the names that trainers use. The figures are those of the report. The key is written
+// nowhere. A refused key ends the run before anything is spent. A server that does not answer
+// costs a note only.
 func TestWandbHearsOfRuns(t *testing.T) {
 	s := wandbtest.New(t, wandbKey)
 	dir := t.TempDir()

@@ -68,7 +68,7 @@ func unary[In, Out any](name string, do func(context.Context, *In) (*Out, error)
 		if x.twice && err == nil {
 			out, err = do(ctx, in) // whatever the key: what makes something meets what the first one made
 		}
-		if x.done { // but nobody hears of it
+		if x.done { // but the client gets an error
 			return nil, x.err
 		}
 		if x.torn && err == nil {

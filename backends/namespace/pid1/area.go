@@ -27,16 +27,16 @@ const (
 	Free = 5
 )
 
-// How pid 1 ends when it is not the kernel's or the host's doing. A server that took its
-// place has codes of its own.
+// Exit codes of pid 1, when neither the kernel nor the host ended it. A server that took its
+// place has other codes.
 const (
 	ExitHelpless = 103 // it could not get the descriptors that it needs
 	ExitNonsense = 104 // what came through the socket was no request
 )
 
 // The kinds of messages. Those to pid 1 are a request, its operations and its data; those
-// from it a report. Both have the byte order and the alignment of the machine: nobody else
-// reads them.
+// from it a report. Both have the byte order and the alignment of the machine: they never
+// leave it.
 const (
 	playHere  uint32 = 1 + iota // play the list in pid 1 itself
 	playChild                   // play it in a child, which is expected to execute a program

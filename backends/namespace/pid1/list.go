@@ -97,7 +97,7 @@ func value(v any) (n uint64, ref bool) {
 // Slot returns a slot for results that may be written to again and again.
 func (l *List) Slot() Slot {
 	l.next++
-	return Slot(min(l.next-1, noSlot)) // too many are told when the list is sent
+	return Slot(min(l.next-1, noSlot)) // encode reports too many
 }
 
 // Step is one call of a list that is written.

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain is also the helper, and the server that takes the place of pid 1: it answers
-// each line with the line, and with what became of the children that it is told.
+// TestMain is also the helper, and the server that takes the place of pid 1. The server
+// answers a line with its pid and the line, and "adopt PID" with how that child ended.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "fork" {
 		unix.CloseOnExec(Socket)
@@ -327,7 +327,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestOrphans: what falls to pid 1 is collected, and told to nobody.
+// TestOrphans: orphans that fall to pid 1 are collected and not reported.
 func TestOrphans(t *testing.T) {
 	flags := uint64(unix.CLONE_NEWPID)
 	if os.Geteuid() != 0 {

@@ -89,8 +89,8 @@ func exit(code uintptr) {
 }
 
 // collect takes the ends of children, and of orphans that fell to pid 1, and reports
-// those of the table. It stops after many and sets more, so that orphans without end keep
-// nobody waiting.
+// those of the table. It stops after many and sets more, so that an endless row of orphans
+// does not delay requests.
 //
 //go:norace
 //go:nosplit

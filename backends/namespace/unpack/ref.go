@@ -74,8 +74,8 @@ func cutTag(path string) (there, tag string) {
 	return path, ""
 }
 
-// state names the content of a Ref as far as it can be told without reading it: which file
-// it is, its size and when it last changed.
+// state names the content of a Ref without reading it: by the file's identity, its size and
+// the time of its last change.
 func (r Ref) state() (string, error) {
 	file := r.Path
 	if r.Kind == Layout {
@@ -91,7 +91,7 @@ func (r Ref) state() (string, error) {
 // source names a Ref whatever its content.
 func (r Ref) source() string { return fmt.Sprintf("%d %s %q", r.Kind, r.Path, r.Tag) }
 
-// openFile opens a regular file for reading, and waits for nobody behind a pipe.
+// openFile opens a regular file for reading. It does not block on a FIFO.
 func openFile(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -87,7 +87,7 @@ func (a *alloc) event(kind, text string, details map[string]string) {
 // run is the life of an allocation: start, end, and what follows.
 func (f *Fake) run(a *alloc) {
 	for f.live(a) {
-		// The power of its node is back. Nobody has seen its end, and the agent starts it
+		// The power of its node is back. No server has seen its end, and the agent starts it
 		// again, in its place.
 		f.Until(a.stop, func() bool { return !f.isDown() })
 		f.change(a, func() {
@@ -153,8 +153,8 @@ func (f *Fake) live(a *alloc) (cut bool) {
 	return cut
 }
 
-// news waits until the servers hear of an end: while they are away nobody tells them, and
-// the agent of the node tries again now and then.
+// news waits until the servers hear of an end. While they are away, the agent of the node
+// tries again now and then.
 func (f *Fake) news(a *alloc) {
 	if !f.isDown() {
 		return
@@ -173,7 +173,7 @@ func (f *Fake) after(a *alloc) {
 	f.change(a, func() {
 		a.TaskStates[a.task.Name].State = "dead"
 		switch n, _ := f.findNode(a.NodeID); {
-		case n.Status != api.NodeStatusReady: // nobody tells the servers
+		case n.Status != api.NodeStatusReady: // its agent does not reach the servers
 		case a.DesiredStatus != api.AllocDesiredStatusRun:
 			a.ClientStatus = api.AllocClientStatusComplete
 			if !a.hard {
@@ -347,7 +347,7 @@ func (f *Fake) outside(s string, i int, list []any, dir, task string, port int) 
 	return s
 }
 
-// freePort finds a port as the agent does: one that nobody listens on just now.
+// freePort finds a port as the agent does: one on which no process listens just now.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -28,7 +28,7 @@ type Options struct {
 	// Close removes the box itself. It is called by the first Close, and by later ones as
 	// long as it fails.
 	Close func(ctx context.Context) error
-	// Called hears the path of every call, below /v1/, before it is sent. nil: nobody does.
+	// Called gets the path of every call, below /v1/, before it is sent. It may be nil.
 	Called func(path string)
 	// Silent is called, now and then, while the server says nothing to a call for longer than
 	// a second, and says whether there was anything to do about it. nil: there never is.

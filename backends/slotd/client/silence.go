@@ -17,7 +17,7 @@ const (
 type silence struct {
 	report func() bool
 	mu     sync.Mutex
-	timer  *time.Timer // nil: nobody wants to hear of silence
+	timer  *time.Timer // nil: silence is not reported
 	next   time.Duration
 }
 

@@ -74,8 +74,8 @@ type numbers struct {
 	rule  body
 }
 
-// ranges are all numbers, in order. A call of this list that nobody allows is refused; one
-// that is not in the list, as the kernels of tomorrow have, does not exist.
+// ranges are all numbers, in order. A call of this list that no group allows is refused. A
+// call that is not in the list, as newer kernels have, is answered as one that does not exist.
 func ranges(oneUser bool) []numbers {
 	known := map[string]uint32{}
 	for _, g := range allowed {

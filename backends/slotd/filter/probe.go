@@ -76,7 +76,7 @@ const caught = unix.EHWPOISON
 // Probe asks what becomes of each call here. No call is carried out: where the filters of
 // the place allow one, a filter of the probe's own hands it to the probe, which answers it.
 // The thread that asks ends afterwards. It needs two processors of the Go runtime, which it
-// takes, and a place where nobody else hands calls on.
+// takes, and a place where no other filter hands calls on.
 func Probe() (s Seen, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
 	type opened struct {

@@ -97,7 +97,7 @@ func Matcher(glob string) (func(rel string) bool, error) {
 
 // Rule is one line of a .gitignore.
 type Rule struct {
-	dir     string // where the file stands, "" for the root
+	dir     string // where the file is, "" for the root
 	keep    bool   // a line with !
 	folders bool   // a line with / at its end
 	match   func(rel string) bool

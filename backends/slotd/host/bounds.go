@@ -148,7 +148,7 @@ func (p pace) to(w io.Writer) *pacedWriter {
 type pacedWriter struct {
 	pace
 	w    io.Writer
-	free chan struct{} // holds one while nobody writes
+	free chan struct{} // holds one while no Write runs
 }
 
 // close keeps a call that was left behind from writing to what is its caller's again, unless it

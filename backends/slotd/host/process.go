@@ -26,7 +26,7 @@ type Process struct {
 	buf    *ring
 	in     *os.File // stdin or the terminal
 	tty    bool
-	write  chan struct{} // holds one while nobody writes to in
+	write  chan struct{} // holds one while no call writes to in
 	done   chan struct{} // closed when the result is there
 	result backends.Result
 	err    error

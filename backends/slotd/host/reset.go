@@ -223,8 +223,8 @@ func (w *wipe) processes(ctx context.Context) {
 	h.mu.Unlock()
 }
 
-// others kills all that live in the box's own pid namespace, stopped or of any user,
-// until nobody is seen.
+// others kills all processes in the box's own pid namespace, stopped or of any user,
+// until none is seen.
 func (w *wipe) others() (left int) {
 	self := os.Getpid()
 	for range killRounds {

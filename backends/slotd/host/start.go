@@ -135,7 +135,7 @@ func startFault(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the interpreter of a script is missing
 		return pipes.Refuse(127, fmt.Sprintf("%s: cannot be run: %v", name, cause(err)))
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, errNoCommand): // nobody but its commands has done that
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, errNoCommand): // only the box's commands can cause it
 		return fmt.Errorf("start %q: %w: %w", name, backends.ErrBroken, err)
 	case errors.Is(err, os.ErrClosed):
 		return fmt.Errorf("start %q: %w", name, backends.ErrClosed)

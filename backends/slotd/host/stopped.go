@@ -16,7 +16,7 @@ import (
 )
 
 // A process that is being started is ours, and yet other commands of the box may stop it: it
-// has their user already. Whoever starts it waits for it, and nobody else is answered.
+// has their user already. The start waits for it, and no other call is answered meanwhile.
 
 // How long a start may take before it is looked at, how often then, and how many looks a
 // process is given to go on before it is ended. Under ptrace it cannot be made to go on.

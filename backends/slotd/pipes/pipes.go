@@ -47,7 +47,7 @@ func (s *Streams) Drop(c io.Closer) {
 	c.Close()
 }
 
-// Close closes every pipe for good: processes in the background write to nobody.
+// Close closes every pipe for good. Background processes have no reader then.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	s.shut = true
@@ -125,7 +125,7 @@ func (s *Streams) Run(c backends.Cmd, start func(Files) (wait func() (backends.R
 		x.Settle()
 	}
 	if p.In != nil {
-		s.Drop(p.In) // ends a feed that nobody reads
+		s.Drop(p.In) // ends the write of input that the command does not read
 	}
 	if err != nil {
 		return backends.Result{}, err

@@ -165,8 +165,8 @@ func (t *Tree) Signal(s syscall.Signal) int {
 }
 
 // Kill ends every member: it stops them first, so that none can fork unseen, and goes
-// on until two scans in a row find nobody. Processes of which nothing can be said are
-// waited for, a second at most. It returns how many are left.
+// on until two scans in a row find none. It waits a second at most for processes of which
+// it is not known whether they are members. It returns how many are left.
 func (t *Tree) Kill() (left int) {
 	deadline := time.Now().Add(10 * time.Second)
 	patience := 1000

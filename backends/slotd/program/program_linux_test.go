@@ -11,7 +11,7 @@ import (
 	"hermes/backends/slotd/program"
 )
 
-// TestProgramRuns: what is embedded is slotd, it runs from memory, and nobody can change it.
+// TestProgramRuns: the embedded program is slotd, runs from memory, and cannot be changed.
 func TestProgramRuns(t *testing.T) {
 	f, err := program.Open()
 	if errors.Is(err, program.ErrNone) {

@@ -235,9 +235,9 @@ func parseSetup(raw []byte) (s wire.Setup, o Options, err error) {
 	return s, o, nil
 }
 
-// locked keeps the commands that a thread starts from new privileges, from the calls of the
-// filter, and from one capability that this process has: the kernel lets nobody change
-// priority, scheduling or cores of who has more than he.
+// locked denies new privileges, the calls that the filter refuses, and SETPCAP to the commands
+// that a thread starts. This process keeps SETPCAP: the kernel lets no process change the
+// priority, scheduling or cores of one that has a capability which it lacks.
 func locked() error {
 	if err := keepSetpcap(); err != nil {
 		return err

@@ -214,7 +214,7 @@ func (s *server) mayUse(r *http.Request) int {
 	return s.leases.admit(sum)
 }
 
-// orphan ends a server that nobody has called for a time.
+// orphan ends a server after a time without calls.
 func (s *server) orphan(ctx context.Context, after time.Duration, end func()) {
 	for {
 		left := after - (time.Since(s.began) - time.Duration(s.last.Load()))

@@ -275,7 +275,7 @@ func TestKilledProgramIsALostBox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Kill(p.PID(), unix.SIGKILL) // nobody else would
+	defer unix.Kill(p.PID(), unix.SIGKILL) // the killed server cannot do it
 	go func() {
 		_, err := p.Wait(t.Context())
 		done <- err

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The proxy of a box listens on a socket that is made in the network of a box and handed out of it
-// through the control socket, before the first command: whoever connects to it inside talks to
-// hermes, and hermes needs no way in. Inside nobody keeps it.
+// The proxy of a box listens on a socket that is made in the network of the box and sent out
+// through the control socket, before the first command. A process of the box that connects to it
+// talks to hermes, and hermes needs no way in. No process of the box keeps the socket.
 
 // backlog bounds the connections that wait for hermes.
 const backlog = 128

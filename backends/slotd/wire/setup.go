@@ -7,7 +7,7 @@ import (
 // MaxSetup bounds a Setup and the answer to it.
 const MaxSetup = 8 << 20
 
-// Setup is what the first process of an engine's box is told by its maker. It travels
+// Setup is what the first process of an engine's box gets from its maker. It travels
 // apart from arguments and environment, which the engine shows and keeps.
 type Setup struct {
 	ID        string            `json:"id"`
@@ -17,7 +17,7 @@ type Setup struct {
 	User      *User             `json:"user,omitempty"` // of commands; nil: the server's own
 	Grace     time.Duration     `json:"grace,omitempty"`
 	Token     string            `json:"token,omitempty"` // what calls must bear; none on a control socket
-	Alone     time.Duration     `json:"alone,omitempty"` // ends the box when nobody calls for so long; 0: never
+	Alone     time.Duration     `json:"alone,omitempty"` // ends the box after this time without calls; 0: never
 	Reset     bool              `json:"reset,omitempty"` // the box can be reset
 	ProxyPort int               `json:"door,omitempty"`  // port of the box's loopback whose listening socket is handed out; 0: none
 	Apart     uint64            `json:"apart,omitempty"` // inode of the maker's pid namespace, in which the box must not be

@@ -1,6 +1,6 @@
-// Package sshtest is an ssh server in this process, for tests of what logs in to hosts:
-// sessions that run commands as this process's user, connections to sockets and ports, and
-// keys of its own. It can go away and come back.
+// Package sshtest is an ssh server in this process, for tests of what logs in to hosts. It has
+// its own keys, sessions that run commands as this process's user, and connections to sockets
+// and ports. It can go away and come back.
 package sshtest
 
 import (

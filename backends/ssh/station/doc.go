@@ -1,10 +1,10 @@
 // Package station is what the ssh back-end runs on a host: one process of the account
 // that makes boxes there and lets the client reach the slotd of each.
 //
-// The client starts it through a session and leaves; the station has sessions of its own
+// The client starts it through an ssh session and leaves. The station has its own session
 // and answers on a socket in a folder that only the account may enter. Every box has a
 // socket beside it, whose connections are passed on to the box. The client calls now and
-// then: when it has not done so for the linger time, because it died or the network did,
+// then. When it has not called for the linger time, because it died or the network did,
 // the station ends its boxes, removes its folder and ends. Until then a client that lost
 // its connection finds its boxes and their commands as they were.
 //

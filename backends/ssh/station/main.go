@@ -75,7 +75,7 @@ func launch(stdin io.Reader, stdout io.Writer) error {
 	return err
 }
 
-// serve is the station. Its output ends when it is ready, so that nobody waits for it.
+// serve is the station. It closes its output when it is ready, so that launch can return.
 func serve(stdin io.Reader, stdout io.Writer) error {
 	say := func(r Ready) error {
 		err := json.NewEncoder(stdout).Encode(r)

@@ -119,7 +119,7 @@ func (p *passing) join(life context.Context, c net.Conn) {
 		shutWrite(box)
 		io.Copy(io.Discard, c) // what the box takes no more, until the client has its answer and leaves
 	}()
-	if _, err := io.Copy(c, box); err != nil { // nobody is there to read it, or to answer
+	if _, err := io.Copy(c, box); err != nil { // no client reads it any more, or the box is gone
 		c.Close()
 		box.Close()
 	}

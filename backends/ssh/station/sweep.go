@@ -47,7 +47,7 @@ type card struct {
 	PID int `json:"pid"`
 }
 
-// others lists the stations beside this one. One that answers nobody is dead; one that
+// others lists the stations beside this one. A station that does not answer is dead; one that
 // is just being made is not listed.
 func others(s Setup) ([]Other, error) {
 	found, err := os.ReadDir(filepath.Dir(s.Dir))

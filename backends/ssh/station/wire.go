@@ -21,7 +21,7 @@ const Command = "station"
 // ProgramDir begins the folders of programs, beside the folder of all stations.
 const ProgramDir = "slotd-"
 
-// Setup is what a station is told on its standard input, as JSON.
+// Setup is what a station reads from its standard input, as JSON.
 type Setup struct {
 	ID        string           `json:"id"`    // begins the names of its boxes
 	Dir       string           `json:"dir"`   // absolute; made by the station and removed at its end
