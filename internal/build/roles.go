@@ -60,7 +60,7 @@ func (r *Roles) Budget(name policy.Role) *policy.Spending {
 // Policy is the model of a role; nil: it has none.
 func (r *Roles) Policy(name policy.Role) policy.Policy { return r.list[name].policy }
 
-// Judges are the ones with a name of their own.
+// Judges are the models of the roles judge_NAME, by NAME.
 func (r *Roles) Judges() map[string]policy.Policy {
 	var list map[string]policy.Policy
 	for name, one := range r.list {

@@ -31,10 +31,10 @@ type Run interface {
 const (
 	Running  = "running"
 	Paused   = "paused"
-	Draining = "draining" // told to stop: what is in flight may finish
+	Draining = "draining" // asked to stop: what is in flight may finish
 )
 
-// Status is how a run stands.
+// Status is what a run reports about itself.
 type Status struct {
 	Run         string           `json:"run"`
 	PID         int              `json:"pid"`

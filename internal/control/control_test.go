@@ -20,7 +20,7 @@ import (
 	"hermes/trajectory"
 )
 
-// run writes down what it is told.
+// run records the calls that it gets.
 type run struct {
 	mu   sync.Mutex
 	told []string
@@ -162,7 +162,7 @@ func TestNotRunning(t *testing.T) {
 	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		t.Errorf("%v is left", entries)
 	}
-	// What a killed process leaves: a socket that nobody listens on.
+	// What a killed process leaves: a socket without a listener.
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "control.sock"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

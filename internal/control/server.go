@@ -38,7 +38,7 @@ func Listen(ctx context.Context, dir string, run Run, log *slog.Logger) (*Server
 	return s, nil
 }
 
-// Close removes the socket and returns when nobody is answered any more.
+// Close removes the socket and returns when no request is being answered any more.
 func (s *Server) Close() error {
 	s.end()
 	err := s.l.Close()

@@ -84,7 +84,7 @@ func listen(path string) (*net.UnixListener, error) {
 // clear removes what a process that died has left.
 func clear(name string) error {
 	if far, err := os.Readlink(name); err == nil && ours(far) {
-		os.RemoveAll(filepath.Dir(far)) // best effort: it is in nobody's way
+		os.RemoveAll(filepath.Dir(far)) // best effort: what is left does no harm
 	}
 	if err := gone(os.Remove(name)); err != nil {
 		return fmt.Errorf("socket of an earlier start: %w", err)

@@ -47,7 +47,7 @@ type Probes struct {
 	Limits     func(ctx context.Context) ([]Limit, error)               // limits of a box, each run into
 	Ping       func(ctx context.Context, socket string) (string, error) // an engine that answers on a socket
 	Find       func(program string) (string, error)                     // a program on the PATH
-	Modal      func() (string, error)                                   // a token for Modal; nobody is asked whether it is good
+	Modal      func() (string, error)                                   // a token for Modal; the service is not asked whether it is good
 	Files      func(dir string) (string, error)                         // write, fsync, rename, flock in dir
 	Space      func(dir string) (free int64, err error)                 // bytes that we may still write
 }

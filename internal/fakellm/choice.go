@@ -6,7 +6,7 @@ import (
 )
 
 // obey makes a turn what the request's tool_choice allows: no calls, at least one, or one of
-// a function. Arguments that nobody wrote are the least that the schema takes.
+// a function. A call that the turn lacks is made, with the least arguments that the schema takes.
 func (q *request) obey(t Turn) (Turn, error) {
 	if q.form != formChat {
 		return t, nil

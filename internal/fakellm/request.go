@@ -321,7 +321,8 @@ func (q *request) digest() (d digest) {
 	return d
 }
 
-// conversation names the conversation: as told, else by its first user message and seed.
+// conversation names the conversation: as the request does, else by its first user message
+// and seed.
 func (q *request) conversation() string {
 	if q.conv != "" {
 		return q.conv

@@ -32,8 +32,8 @@ func wholeOf(most int64) time.Duration {
 // runtime.
 const minRenew = time.Second / 4
 
-// pace is a body that must go on: in every window it brings the quota, or ends, and all
-// of it comes in its time. Time in which nobody reads it does not count.
+// pace is a body with a least speed: in every window it brings the quota, or ends. The whole
+// body has a time limit, too. Time in which the handler does not read does not count.
 type pace struct {
 	io.ReadCloser
 	window time.Duration
@@ -44,7 +44,7 @@ type pace struct {
 	got   int           // in it
 	fresh int           // since the guest was heard of
 	last  time.Time     // when the last read ended
-	left  time.Duration // of the time for the whole body, without that in which nobody reads it
+	left  time.Duration // of the time for the whole body, without that in which it is not read
 	slow  bool
 	done  bool
 }

@@ -68,7 +68,7 @@ func newCrowd(l net.Listener, most int) *crowd {
 	return c
 }
 
-// Accept implements net.Listener. It waits while there is no room and nobody can be closed.
+// Accept implements net.Listener. It waits while there is no room and no connection may be closed.
 func (c *crowd) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *crowd) Close() error {
 	return c.Listener.Close()
 }
 
-// victim is who may be closed best, nil for nobody. The caller holds mu.
+// victim is the connection to close first; nil: none may be closed. The caller holds mu.
 func (c *crowd) victim() *guest {
 	share, now := c.all/len(c.from), time.Since(c.begun)
 	for k, long := range patience() {

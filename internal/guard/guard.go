@@ -5,8 +5,8 @@
 //
 // A browser is a way in that is easily forgotten: every page that a person opens may send
 // requests to the loopback and to the machines beside it. So a request is let through only
-// when it asks for this server by one of its own names (a foreign name is DNS rebinding)
-// and when no page of another origin has sent it, unless that origin is in a list.
+// when its Host header names this server (a foreign name is DNS rebinding) and when no page
+// of another origin has sent it, unless that origin is in a list.
 //
 // A [Guard] is safe for concurrent use.
 package guard

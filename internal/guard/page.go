@@ -27,9 +27,9 @@ var (
 )
 
 // named reports whether a Host header names this server. On the loopback these are the
-// loopback's own names. Beyond it any address does, and names that nobody can register: a
-// page can make its own name lead here, but it owns no address, no name without a dot and
-// none that is kept for local use.
+// loopback's own names. Elsewhere any address does, and any name that cannot be registered:
+// the owner of a page can make its name lead here, but owns no address, no name without a dot
+// and none that is kept for local use.
 func (g *Guard) named(host string) bool {
 	if host == "" {
 		return true // HTTP/1.0, which no browser speaks

@@ -30,9 +30,9 @@ type Options struct {
 	Endpoint string       // "" means https://huggingface.co
 	Token    string       // sent to the endpoint only, never to where it redirects
 	Cache    string       // the folder with datasets--… and models--…; required
-	Offline  bool         // use what the cache has, ask nobody
+	Offline  bool         // use what the cache has, send no request
 	Client   *http.Client // nil means http.DefaultClient's transport
-	Log      func(string) // told of each download; may be nil
+	Log      func(string) // called with a line for each download and upload; may be nil
 }
 
 // Kind is a kind of repositories: its name in the cache and in the hub's API.
@@ -44,7 +44,7 @@ const (
 	Models   Kind = "models"
 )
 
-// ErrOffline says that the cache lacks what is needed and nobody may be asked.
+// ErrOffline says that the cache lacks what is needed and the hub may not be asked.
 var ErrOffline = errors.New("not in the cache, and offline")
 
 // Main is the revision of those who name none.
@@ -69,7 +69,7 @@ func IsRevision(s string) bool {
 	return s != "" && !strings.Contains(s, "..") && !strings.HasPrefix(s, "/")
 }
 
-// Open checks names; it asks nobody.
+// Open checks names; it sends no request.
 func Open(kind Kind, name string, o Options) (*Repo, error) {
 	if o.Cache == "" {
 		return nil, errors.New("hub: no cache folder given")
@@ -158,7 +158,7 @@ func (r *Repo) list(ctx context.Context, revision string) (string, map[string]en
 	return commit, tree, replaceFile(filepath.Join(r.dir, "refs", filepath.FromSlash(revision)), []byte(commit))
 }
 
-// cachedCommit reads refs/REVISION; a whole commit id stands for itself.
+// cachedCommit reads refs/REVISION; a whole commit id needs no such file.
 func (r *Repo) cachedCommit(revision string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.dir, "refs", filepath.FromSlash(revision)))
 	if err == nil && isCommit(strings.TrimSpace(string(text))) {

@@ -150,7 +150,7 @@ func (s *symbols) statements(body []stmt) {
 }
 
 // statement notes what a statement does to this frame; the bodies of loops,
-// macros and blocks are frames of their own.
+// macros and blocks are separate frames.
 func (s *symbols) statement(n stmt) {
 	switch n := n.(type) {
 	case *printStmt:

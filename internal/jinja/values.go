@@ -17,7 +17,7 @@ type (
 	List struct{ items []any }
 	// Tuple is a Python tuple.
 	Tuple struct{ items []any }
-	// Undefined stands for what is not there. It prints as nothing.
+	// Undefined is the value of what is not there. It prints as nothing.
 	Undefined struct {
 		hint   string
 		obj    any // missing, or what was asked for name

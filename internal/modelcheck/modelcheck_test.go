@@ -189,7 +189,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// A server that takes a call of a tool that nobody offered still shows that the family reads it.
+// A server that accepts a call of a tool that was not offered still shows that the family
+// reads it.
 func TestUnofferedTool(t *testing.T) {
 	renamed := false
 	base := server(t, func(path string, a map[string]any) bool {

@@ -145,7 +145,8 @@ func (c *check) sameAnswer(name string, got choice) error {
 	p, m := read(), got.Message
 	for _, call := range m.Calls {
 		if call.Function.Name != opt.Tools[0].Name {
-			// Many servers take calls of tools that nobody offered. hermes does not; whether it could read them is asked here.
+			// Many servers accept calls of tools that were not offered; hermes does not. A second
+			// reading, without the list of tools, shows whether the family could read them.
 			opt.Tools = nil
 			if len(p.Calls) < len(m.Calls) {
 				p = read()

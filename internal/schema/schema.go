@@ -100,7 +100,7 @@ type Cache struct {
 	made map[string]*Schema
 }
 
-// maxCached bounds a [Cache]: where every row has tools of its own, they are not kept.
+// maxCached bounds a [Cache]: where every row has its own tools, later ones are not kept.
 const maxCached = 1024
 
 // Lenient is [Lenient], once for each text.

@@ -17,7 +17,7 @@ import (
 )
 
 // Batch is what `hermes batch` can be given. Other commands that roll out rows into a run
-// directory make one of their own flags.
+// directory make one from their flags.
 type Batch struct {
 	Datasets []string `arg:"" optional:"" name:"dataset" help:"JSONL, JSON, Parquet or CSV file (.gz, .zst), hf:owner/name, samples:tasks, or - for stdin."`
 	PartsFlags

@@ -73,14 +73,14 @@ func shield(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("X-DNS-Prefetch-Control", "off") // links in what a model wrote ask nobody before a click
+		h.Set("X-DNS-Prefetch-Control", "off") // no name of a link that a model wrote is looked up before a click
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
 }
 
-// apiError is what the page is told, with its status.
+// apiError is an error that the page gets, with its HTTP status.
 type apiError struct {
 	status int
 	text   string
@@ -163,7 +163,7 @@ func views(rows []listing.Row) []rowView {
 	return out
 }
 
-// state asks the process of a run how it stands; empty: there is none.
+// state asks the process of a run for its state; empty: no process answers.
 func state(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -217,7 +217,7 @@ func (v *Viewer) search(r *http.Request) (any, error) {
 }
 
 // find reads the record that run and key name, or the one of an earlier attempt at `at`.
-// It needs no index: the log knows where the last word on a key stands.
+// A final record needs no index: the log knows the place of the final record of each key.
 func (v *Viewer) find(run, key, at string) (*opened, journal.Entry, *trajectory.Record, error) {
 	s, err := v.run(run)
 	if err != nil {

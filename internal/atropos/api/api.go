@@ -180,7 +180,7 @@ func (s *Server) compact(mark int64, image *ledger.Image) {
 	s.compacting, s.limit = false, max(s.opt.Compact, 2*s.store.Mark())
 }
 
-// sight is what questions about the state are answered from, so that they wait for nobody.
+// sight is a copy of the state, from which questions about it are answered without the lock.
 type sight struct {
 	ledger.Info
 	bytes int64 // of the groups that are kept

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// ticks is a tick of the times in /proc: Linux has told the same to every program since
-// long.
+// ticks is a tick of the times in /proc: Linux has reported the same to every program for a
+// long time.
 const ticks = 10 * time.Millisecond
 
 // usedBy is the time on a processor that a process has had.

@@ -42,8 +42,8 @@ func tight(s *api.Server) *httptest.Server {
 
 // TestTrainerDeaths lets a trainer that does not acknowledge die again and again: in the
 // middle of a batch, or with one in hand that it has or has not trained on; between deaths
-// the server is started again. No batch is trained on twice. Those that nobody has trained
-// on are no more than the server counts as lost, and that is at most one for each death.
+// the server is started again. No batch is trained on twice. Those that were not trained on
+// are no more than the server counts as lost: at most one for each death.
 func TestTrainerDeaths(t *testing.T) {
 	dir := t.TempDir()
 	p := serve(t, api.Options{Dir: dir, FIFO: true})

@@ -148,8 +148,8 @@ func (p *process) spent() (t spent) {
 	return t
 }
 
-// BenchmarkIngestOverLoopback posts groups of 8 sequences of 4,096 tokens to a server in a
-// process of its own, whose time on a processor is the figure: cpu-ns/byte for all of it,
+// BenchmarkIngestOverLoopback posts groups of 8 sequences of 4,096 tokens to a server in its
+// own process. It reports the processor time of that process: cpu-ns/byte for all of it,
 // floor-ns/byte for a bare handler that throws the body away, and own-ns/byte, the
 // difference: validating, writing, logging and syncing. A trainer takes batches of 40
 // groups, which is not counted; so what is freed is written over, as in a long run.

@@ -1,8 +1,8 @@
 // Package client speaks Atropos' trajectory API as an environment does: it registers,
 // asks for the state of the queue and posts groups.
 //
-// What is safe to repeat is repeated. A post is not: Atropos' API has no key by which a
-// second one could be told from the first, so a post whose fate is unknown is told as such
+// What is safe to repeat is repeated. A post is not: Atropos' API has no key by which the
+// server could recognize a second one. So a post whose fate is unknown is reported as such
 // ([Error.Fate]). hermes' own server knows posts by their keys ([Client.Keyed]). A [Client]
 // is safe for concurrent use.
 package client
@@ -48,7 +48,7 @@ type Client struct {
 	http *http.Client
 	post *http.Client // opens a connection for each request: a kept one may be closed under a post
 
-	keyed atomic.Bool // the server told that it knows posts by their keys
+	keyed atomic.Bool // the server reported that it knows posts by their keys
 }
 
 // Headers of hermes' own server: the name of a post, what the server offers beyond the
@@ -101,8 +101,8 @@ func New(base string, o Options) (*Client, error) {
 // Fate is what became of a request that failed.
 type Fate int
 
-// The fates. Unsent never reached the server, Refused was answered and not taken; of
-// Unknown nobody can tell.
+// The fates. Unsent never reached the server, Refused was answered and not taken, Unknown may
+// have been taken or not.
 const (
 	Unsent Fate = iota
 	Refused
@@ -206,7 +206,7 @@ func (c *Client) named(ctx context.Context, key, method, path string, body []byt
 }
 
 // request builds a request; big bodies are compressed where that makes them smaller. Once
-// it was sent and sent.Wait has returned nobody reads body any more.
+// it was sent and sent.Wait has returned, body is not read any more.
 func (c *Client) request(ctx context.Context, method, path string, body []byte) (req *http.Request, sent *sync.WaitGroup, err error) {
 	packed := false
 	if len(body) >= gzipFrom && !c.near {

@@ -79,7 +79,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestRepeats: what may be repeated is, three times; a post is not, and its fate is told.
+// TestRepeats: what may be repeated is sent three times; a post is not, and its fate is reported.
 func TestRepeats(t *testing.T) {
 	var asked atomic.Int32
 	var status atomic.Int32
@@ -195,8 +195,8 @@ func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"status":"received"}`)), Request: r}, nil
 }
 
-// TestBodyIsGivenBack: nobody reads a group when Post has returned, so that its memory can
-// be used again.
+// TestBodyIsGivenBack: a group is not read any more when Post has returned, so that its memory
+// can be used again.
 func TestBodyIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := client.New("http://127.0.0.1:1", client.Options{})

@@ -52,7 +52,7 @@ func (p Logprob) MarshalJSON() ([]byte, error) {
 
 // Sequence is one sample as the trajectory API has it: its tokens, and for each a mask and a
 // log-probability. Versions are the weights that sampled them, From counting all its tokens;
-// empty when the model server told none. Left is how many sequences of the sample (forks)
+// empty when the model server reported none. Left is how many sequences of the sample (forks)
 // are not in it.
 type Sequence struct {
 	Tokens, Masks []trajectory.Token

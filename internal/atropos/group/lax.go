@@ -134,7 +134,7 @@ func (p *plain) object(k kind) error {
 // maxInteger bounds the digits of an integer, as Python does.
 const maxInteger = 4300
 
-// Integer reads what stands for an integer: a value of encoding/json with numbers as
+// Integer reads what counts as an integer: a value of encoding/json with numbers as
 // [json.Number]. The error is a [Fault].
 func Integer(v any) (*big.Int, error) {
 	switch v := v.(type) {
@@ -170,7 +170,7 @@ func Integer(v any) (*big.Int, error) {
 	return nil, &Fault{Type: "int_type", Msg: "Input should be a valid integer"}
 }
 
-// Float reads what stands for a float, NaN and infinities included. The error is a [Fault].
+// Float reads what counts as a float, NaN and infinities included. The error is a [Fault].
 func Float(v any) (float64, error) {
 	switch v := v.(type) {
 	case json.Number:

@@ -18,7 +18,7 @@ const (
 	entryKey     = 'K' // an idempotency key and its answer
 )
 
-// Where a group of the log stands.
+// The places of a group of the log.
 const (
 	placeRule  = iota // where the rules put it: it has just been posted
 	placeQueue        // the others are in snapshots

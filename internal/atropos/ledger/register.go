@@ -70,9 +70,9 @@ func (s *State) succeed(step int64) {
 func (s *State) handed() int64 { return s.Step - int64(len(s.ready)+len(s.out)) }
 
 // bury counts the batch of a trainer that does not acknowledge and did not ask for another
-// before it, or its successor, registered or reset the server. Whether it was trained on,
-// nobody can know: the count is a bound, of one for each death or new run, and none when
-// the trainer had come to its last step.
+// before it, or its successor, registered or reset the server. The server cannot know whether
+// the batch was trained on, so the count is an upper bound: one for each death or new run, and
+// none when the trainer had come to its last step.
 func (s *State) bury() {
 	if s.Reg.Steps <= 0 || s.handed() < s.Reg.Steps {
 		s.Totals.Lost++

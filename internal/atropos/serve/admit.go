@@ -79,8 +79,8 @@ func (s *Server) take() ([]rollout.Job, *env, error) {
 	return nil, s.choose(), nil
 }
 
-// fresh begins a group of an environment with its next row. That is read without the lock,
-// so that nobody waits for a file or a program: nil says that admission has ended meanwhile.
+// fresh begins a group of an environment with its next row. The row is read without the lock,
+// so that no other goroutine waits for a file or a program. nil: admission has ended meanwhile.
 func (s *Server) fresh(ctx context.Context, e *env) ([]rollout.Job, error) {
 	for ctx.Err() == nil {
 		s.mu.Lock()

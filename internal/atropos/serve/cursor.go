@@ -235,7 +235,7 @@ func (s *Server) goTo(c Cursor) {
 		e.sent = m.Sent
 		e.stale = true
 	}
-	for _, g := range s.backlog { // nobody rolls out its samples any more
+	for _, g := range s.backlog { // its samples are not rolled out any more
 		if s.groups[g.name] == g {
 			delete(s.groups, g.name)
 			s.forgotten = append(s.forgotten, g)

@@ -26,7 +26,7 @@ type ledger struct {
 	served  *os.File
 	metrics *os.File
 	lines   int64    // of metrics, those of earlier starts too
-	groups  *os.File // nil: nobody asked for it
+	groups  *os.File // nil: not wanted
 }
 
 func openLedger(dir, groups string) (*ledger, error) {

@@ -16,7 +16,7 @@ import (
 	"hermes/rollout/event"
 )
 
-// metrics counts what is told under the names that Atropos' environments use in W&B.
+// metrics counts what is reported under the names that Atropos' environments use in W&B.
 type metrics struct {
 	mu    sync.Mutex
 	envs  map[*env]*counts
@@ -29,11 +29,11 @@ type counts struct {
 	groups                     map[string]int64 // that were not sent, by reason
 	samples                    map[string]int64
 	window                     window
-	last                       map[string]float64 // as they were told last
+	last                       map[string]float64 // as they were reported last
 	eval                       map[string]float64
 }
 
-// window is what happened since the metrics were told last.
+// window is what happened since the metrics were reported last.
 type window struct {
 	groups      int // that were sent
 	rejected    int // that were not
@@ -163,7 +163,7 @@ func (m *metrics) staleness(into map[string]float64) {
 // Calls is an observer that keeps how long calls of the model took.
 type Calls struct {
 	mu      sync.Mutex
-	seconds []float64 // since they were told
+	seconds []float64 // since they were reported
 }
 
 // Observe notes a call.
@@ -223,7 +223,7 @@ func (s *Server) report(all bool) error {
 	return s.tell(line)
 }
 
-// tell writes a line of metrics.jsonl, and tells it whoever wants to know.
+// tell writes a line of metrics.jsonl and calls Options.Figures with it.
 func (s *Server) tell(line metricsLine) error {
 	n, err := s.file.tell(line)
 	if err == nil && s.o.Figures != nil {
@@ -242,7 +242,7 @@ type Totals struct {
 // EnvTotals are those of one environment.
 type EnvTotals struct {
 	Sent    int64            `json:"sent"`
-	Unknown int64            `json:"unknown,omitempty"` // of those: nobody knows whether they arrived
+	Unknown int64            `json:"unknown,omitempty"` // of those: it is unknown whether they arrived
 	Forked  int64            `json:"forked,omitempty"`  // sequences left out because a sample has several
 	Filled  int64            `json:"filled,omitempty"`  // samples rolled out to fill groups
 	Dropped map[string]int64 `json:"dropped"`           // groups, by reason

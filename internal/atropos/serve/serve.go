@@ -113,14 +113,14 @@ type Options struct {
 	Log            *slog.Logger
 	Say            func(string)              // sentences for people; nil: none
 	Engine         engine.Options            // Rollouts, Toolsets and Observer are the server's
-	Observer       event.Observer            // hears of the rollouts too; nil: nobody
-	Calls          *Calls                    // an observer of the runners, whose times are told; nil: none
-	Planned        func(samples int64) error // told before more samples than ever are begun; nil: nobody
-	// Figures is told every line of metrics.jsonl, its number and the trainer's step with
-	// it; it must not wait. nil: nobody.
+	Observer       event.Observer            // also gets the events of the rollouts; nil: none
+	Calls          *Calls                    // an observer of the runners, whose times are reported; nil: none
+	Planned        func(samples int64) error // called before more samples than ever are begun; nil: none
+	// Figures is called with every line of metrics.jsonl, its number and the trainer's step.
+	// It must not wait. It may be nil.
 	Figures func(line, step int64, values map[string]float64)
-	// Begun is told the engine before it runs, so that it can be steered, with
-	// [Server.SetConcurrency]; what it returns is called behind the end. nil: nobody.
+	// Begun is called with the engine before it runs, so that the caller can steer the engine
+	// and use [Server.SetConcurrency]. What it returns is called after the end. It may be nil.
 	Begun func(*engine.Engine) (ended func())
 }
 
@@ -252,8 +252,8 @@ func (o *Options) fits(inFlight int) error {
 	return nil
 }
 
-// SetConcurrency changes how many rollouts groups are begun for. The engine must be told
-// for itself.
+// SetConcurrency changes how many rollouts groups are begun for. The engine has its own
+// setting, which the caller must change too.
 func (s *Server) SetConcurrency(n int) error {
 	if err := s.o.fits(n); err != nil {
 		return err

@@ -312,7 +312,7 @@ func TestServerRestarts(t *testing.T) {
 	o.TotalSteps = -1
 	stop, _ := b.start(t, o, one("e", halves, 1000))
 	b.train(2)
-	b.api.Restart() // a new process that knows nobody, and no trainer
+	b.api.Restart() // a new process that knows no environment and no trainer
 	b.api.Register(4, 0, 5, -1)
 	after := b.train(2)
 	r := stop()
@@ -428,7 +428,7 @@ func TestEpochs(t *testing.T) {
 
 // TestKilledBehindAPost: a start that was killed before it wrote down what it had sent is
 // followed by one that begins at the same rows. A server that knows keys takes none of them
-// again, unless the trainer has gone back, and what it does not take is not told as sent.
+// again, unless the trainer has gone back. What it does not take is not reported as sent.
 func TestKilledBehindAPost(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		b := newBench(t)

@@ -62,7 +62,7 @@ func (s *Server) register(ctx context.Context) (err error) {
 	}
 	var list []in
 	defer func() {
-		if err != nil { // what nobody serves has no share of the batches
+		if err != nil { // an environment that is not served has no share of the batches
 			for _, x := range list {
 				s.disconnect(ctx, x.id, x.name)
 			}
@@ -266,7 +266,7 @@ func (s *Server) lost(ctx context.Context, err error) error {
 	return s.keep(ctx, false)
 }
 
-// stepped is told that the trainer went on.
+// stepped is called when the trainer went on.
 func (s *Server) stepped(ctx, evals context.Context, before, now int64) error {
 	if n := s.o.StepsPerEval; n > 0 && before/n < now/n {
 		s.evaluate(evals, now)
@@ -281,7 +281,7 @@ func (s *Server) stepped(ctx, evals context.Context, before, now int64) error {
 	return nil
 }
 
-// suspect is told that a post failed: nothing is posted until the server was asked.
+// suspect is called when a post failed: nothing is posted until the server was asked.
 func (s *Server) suspect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -254,15 +254,15 @@ func (s *Server) again(g *group, out shape.Result) {
 	s.changed()
 }
 
-// patience is how many groups of an environment in a row may come to nothing before that is
-// told, and the others go on without it.
+// patience is how many groups of an environment in a row may yield nothing to send before
+// that is reported, and the other environments go on without it.
 const patience = 10
 
 // streak is how many posts in a row a server may refuse before the run is stopped.
 const streak = 3
 
-// postTries is how often a post is sent that the server has refused with an error of its
-// own.
+// postTries is how often a post is sent that the server has refused with a status of 500 or
+// more.
 const postTries = 3
 
 // key is the name under which the row of a group is posted. It is the same in every start

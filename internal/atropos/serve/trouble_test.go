@@ -91,7 +91,7 @@ func TestPostsThatFail(t *testing.T) {
 			b.train(6)
 			r := stop()
 			e := r.totals.Envs["e"]
-			delete(e.Dropped, "unfinished") // the one that was being begun when it was told to stop
+			delete(e.Dropped, "unfinished") // the one that was being begun when it was stopped
 			if r.err != nil || !errors.Is(r.sum.Stopped, engine.ErrDrained) || e.Unknown != tt.unknown || tt.dropped != "" && e.Dropped[tt.dropped] != 1 ||
 				tt.dropped == "" && len(e.Dropped) > 0 {
 				t.Fatalf("%v %v %+v", r.err, r.sum.Stopped, e)

@@ -69,7 +69,7 @@ func (s *Store) replace(f *os.File, temp string, mark, size int64) error {
 	switch {
 	case err != nil && !moved:
 		return err
-	case err != nil: // which of the two logs is there after a crash, nobody knows
+	case err != nil: // it is unknown which of the two logs is there after a crash
 		s.fail(fmt.Errorf("the store has stopped; start the server again when the disk is well: %w", err))
 		return err
 	}

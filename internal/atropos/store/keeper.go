@@ -15,7 +15,7 @@ func (s *Store) retire(g *segment) {
 }
 
 // keeper makes the segments that will be written next and gets rid of those that are
-// freed. Making and removing files takes the disk's time, which nobody else should wait for.
+// freed. Making and removing files takes time, for which no other goroutine should wait.
 //
 // A freed segment of full size becomes the next one: writing over pages that are in the
 // cache and blocks that the file has costs less than half of writing new ones.

@@ -209,7 +209,7 @@ func (s *Store) commit() {
 			s.free(Pos{Segment: g.id})
 		}
 		if err != nil {
-			// After a failed fsync nobody knows what is on disk, and a second one may lie.
+			// After a failed fsync it is unknown what is on disk, and a second one may lie.
 			s.fail(fmt.Errorf("the store has stopped; start the server again when the disk is well: %w", err))
 		} else {
 			s.size += int64(len(frames))

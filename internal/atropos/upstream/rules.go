@@ -26,7 +26,7 @@ func (w *writer) give(flag, value, from string) error {
 	return nil
 }
 
-// offer adds a flag where nobody has given it.
+// offer adds a flag that was not given.
 func (w *writer) offer(flag, value string) {
 	if _, own := w.r.native[canonical(flag)]; !own && w.said[canonical(flag)] == "" {
 		w.said[canonical(flag)] = "default"

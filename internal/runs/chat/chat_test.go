@@ -181,7 +181,7 @@ func TestChatApproval(t *testing.T) {
 	}
 }
 
-// TestChatRecovers: a message that the server refuses is told and stays; the next one
+// TestChatRecovers: a message that the server refuses is reported and stays; the next one
 // gets its answer, and a script learns that something went wrong.
 func TestChatRecovers(t *testing.T) {
 	s, err := fakellm.New(fakellm.Options{Models: []string{"m"}, Default: []fakellm.Turn{{Content: "fine"}}})
