@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Job is one command of a batch, for its own box or one that it shares.
+// Job is one command of a batch, in a new box or in one that it shares.
 type Job struct {
 	Box Sandbox
 	Cmd Cmd

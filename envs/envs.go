@@ -49,7 +49,7 @@ type Env interface {
 // is kept without a score.
 var ErrUnscored = errors.New("the task has no grader")
 
-// ErrFailed is the error of an environment that is its own program and did not do as
+// ErrFailed is the error of an environment that is a separate program and did not do as
 // it should: it raised, hung, or broke the protocol. Wherever it comes up in a rollout,
 // the environment's author is meant.
 var ErrFailed = errors.New("the environment failed")

@@ -21,7 +21,7 @@ const (
 	Eval  Split = "eval"
 )
 
-// Bundled is its own environment with rows. Rows opens a split; the caller closes
+// Bundled is an environment with its own rows. Rows opens a split; the caller closes
 // the dataset. The same settings give the same rows, on any machine.
 type Bundled interface {
 	Env

@@ -339,7 +339,7 @@ func (x xmlish) valueEnd(p *parse, tool string, at int) (end, next int, st State
 }
 
 // openEnded says that the tag at limit really ends a value without closing tag: it
-// begins its own parameter that is closed, or ends the call.
+// begins a parameter that is closed, or ends the call.
 func (x xmlish) openEnded(p *parse, at, limit, first int) bool {
 	if p.at(x.par, limit) {
 		return true

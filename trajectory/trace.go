@@ -107,7 +107,7 @@ const None NodeID = -1
 // Why says why a head was moved back.
 type Why string
 
-// Branch leaves the old path as its own leaf; Abandoned drops it from training.
+// Branch leaves the old path as a leaf; Abandoned drops it from training.
 const (
 	Branch    Why = "branch"
 	Abandoned Why = "abandoned"

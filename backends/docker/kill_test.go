@@ -134,7 +134,7 @@ func ownerOf(t testing.TB, pid int) string {
 }
 
 // TestEngineDies kills an engine under a command, starts it again, and goes on. It needs
-// its own engine.
+// a separate engine.
 func TestEngineDies(t *testing.T) {
 	engineHost(t)
 	if os.Geteuid() != 0 {

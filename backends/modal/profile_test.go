@@ -15,7 +15,7 @@ import (
 	"hermes/backends/modal/wire"
 )
 
-// two is a configuration with two accounts of one class, and its own class.
+// two is a configuration with two accounts of one class, and one of another.
 func two() modal.Config {
 	return modal.Config{Use: "cpu", Settings: modal.Settings{Program: program}, Profiles: map[string]modal.Settings{
 		"first":  {Class: "cpu", Weight: 2},
@@ -49,7 +49,7 @@ func TestProfiles(t *testing.T) {
 }
 
 // TestQuota spills over to the other account of a class, never to another class, and is
-// its own error where there is none.
+// an error where there is none.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	f := service(t, modaltest.Options{Files: inImage(t)})

@@ -19,7 +19,7 @@ import (
 // maxSaid bounds what is kept of what the program says.
 const maxSaid = 1 << 20
 
-// singular is apptainer or singularity. Every call has its own session, so that a
+// singular is apptainer or singularity. Every call has a separate session, so that a
 // signal to hermes does not reach it and what it leaves behind can be ended with it.
 type singular struct {
 	path    string

@@ -308,7 +308,7 @@ func (c *channel) CloseWrite() error {
 // maxAnswer bounds what a script on the host may say.
 const maxAnswer = 1 << 20
 
-// script runs a script of ours on the host in its own session. What varies comes by
+// script runs a script of ours on the host in a separate session. What varies comes by
 // its input: nothing is put together for a shell to read.
 func (c *connection) script(ctx context.Context, text string, in io.Reader) (string, error) {
 	s, err := ask(ctx, c, c.NewSession)

@@ -49,7 +49,7 @@ func newKey(t testing.TB, name string) xssh.Signer {
 	return s
 }
 
-// writePEM writes a key to its own file.
+// writePEM writes a key to a file.
 func writePEM(t testing.TB, block *pem.Block) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "key")

@@ -111,7 +111,7 @@ func TestSSHHostDiesInMidRun(t *testing.T) {
 	}
 }
 
-// TestEngineDiesInMidRun: its own engine is killed and started again. Boxes live on
+// TestEngineDiesInMidRun: a separate engine is killed and started again. Boxes live on
 // without it, until its start ends those that are still there; no box can be made meanwhile.
 func TestEngineDiesInMidRun(t *testing.T) {
 	if os.Getenv("HERMES_TEST_DOCKER") == "" {

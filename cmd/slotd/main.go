@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command slotd is the server inside a box, as its own program.
+// Command slotd is the server inside a box, as a separate program.
 package main
 
 import (

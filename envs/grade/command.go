@@ -40,7 +40,7 @@ func checkedBy(c backends.Cmd, in span) Grader {
 	})
 }
 
-// command runs its own command, or the row's checker, in the agent's box.
+// command runs the command of its options, or the row's checker, in the agent's box.
 type command struct {
 	Field   string        `yaml:"field"`
 	Command string        `yaml:"command"`

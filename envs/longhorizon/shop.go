@@ -245,7 +245,7 @@ func (s *shop) finish() {
 	}
 }
 
-// copied is its own shop, over the same plan.
+// copied is a separate shop, over the same plan.
 func (s *shop) copied() *shop {
 	c := *s
 	c.price, c.coming = slices.Clone(s.price), slices.Clone(s.coming)

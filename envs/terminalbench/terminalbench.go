@@ -245,7 +245,7 @@ func (e *Env) Score(ctx context.Context, t envs.Task, w envs.World, ep envs.Epis
 			return s, fmt.Errorf("write %s: %w", to, err)
 		}
 	}
-	// its own subshell: what run-tests.sh does to its shell ends with it
+	// a subshell: what run-tests.sh does to its shell ends with it
 	run := `TEST_DIR=$(cd -- "$0" && pwd) && export TEST_DIR && bash "$TEST_DIR/run-tests.sh"`
 	res, err := w.Exec(ctx, "tests", backends.Cmd{Argv: []string{"bash", "-c", run, e.c.TestDir}, Timeout: f.testTime(), MaxOutput: 8 << 20, Keep: backends.KeepTail, Merge: true})
 	if err != nil {
@@ -274,7 +274,7 @@ func (e *Env) Solve(ctx context.Context, t envs.Task, w envs.World) error {
 // mostParts is how many tests are named in a score.
 const mostParts = 50
 
-// judge turns results into a score: each test is its own part. Of the share, a test of
+// judge turns results into a score: each test is a part. Of the share, a test of
 // weight 0 is a guard: it earns nothing, and takes all when it fails.
 func (e *Env) judge(f *folder, got results) trajectory.Score {
 	s := trajectory.Score{Parts: map[string]float64{}, Metrics: map[string]float64{}}

@@ -37,7 +37,7 @@ type product struct {
 	Stock map[string]int `json:"stock"` // by size
 }
 
-// copied is its own shop.
+// copied is a separate shop.
 func (s *shop) copied() *shop {
 	raw, err := json.Marshal(s)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command mine is hermes with a tool, an environment and its own back-end.
+// Command mine is hermes with its own tool, environment and back-end.
 package main
 
 import (

@@ -19,7 +19,7 @@ const maxPath = 103
 const tempPrefix = "hermes-control-"
 
 // bind makes the socket of a run directory, open to its owner alone from the first moment
-// on: it is made in its own folder (mode 0700) and renamed. Where the path is too
+// on: it is made in a new folder (mode 0700) and renamed. Where the path is too
 // long, or the file system has no sockets, the socket stays in a folder of the system's
 // temporary directory and the run directory holds a link to it. remove undoes it.
 //

@@ -106,10 +106,10 @@ const (
 func idioms() []idiom {
 	return []idiom{
 		{"anew", "again", 8},
-		{"of (its|their) own", "its own", 76},
-		{"told", "shown, sent, reported, asked", 390},
-		{"stands", "is", 117},
-		{"nobody", "no one", 257},
+		{"of (its|their) own", "its own", 19},
+		{"told", "shown, sent, reported, asked", 231},
+		{"stands", "is", 50},
+		{"nobody", "no one", 52},
 		{"to be had", "available", 0},
 		{"befell|befalls", "happened to", 0},
 		{"in vain", "without success", 11},

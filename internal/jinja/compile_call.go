@@ -83,7 +83,7 @@ func (s scope) forStmt(n *forStmt) execFn {
 	}
 }
 
-// loopFilter compiles the condition of a for loop: its own frame, asked
+// loopFilter compiles the condition of a for loop: a new frame, asked
 // one item ahead of the loop.
 func (loop scope) loopFilter(s scope, n *forStmt) func(*state, *frame, iterator) iterator {
 	if n.test == nil {

@@ -300,7 +300,7 @@ func (b *buffer) points() int {
 	return b.runes
 }
 
-// capture runs body with its own output.
+// capture runs body with a separate output.
 func (st *state) capture(body func()) string {
 	outer := st.out
 	inner := &buffer{}

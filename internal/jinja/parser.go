@@ -172,7 +172,7 @@ func (p *parser) statement(tag token) stmt {
 	panic(syntaxf(tag.pos, "Encountered unknown tag '%s'.", tag.text))
 }
 
-// function reads the body of something that becomes its own function, so
+// function reads the body of something that becomes a function, so
 // that loops around it cannot be left from inside.
 func (p *parser) function(end string) []stmt {
 	loops := p.loops

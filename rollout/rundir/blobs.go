@@ -53,7 +53,7 @@ func (b *Blobs) Put(data []byte) (string, error) {
 			return "", fmt.Errorf("blob %s: %w", name, err)
 		}
 	}
-	// Writers of the same blob write the same bytes, each to its own file.
+	// Writers of the same blob write the same bytes, each to a separate file.
 	tmp := path + "." + newID()
 	if err := b.write(tmp, path, data); err != nil {
 		return "", fmt.Errorf("blob %s: %w", name, err)

@@ -78,7 +78,7 @@ func (c *Catalog) WriteTool(w io.Writer, name string, asJSON bool) error {
 	return err
 }
 
-// RunTool makes one call in its own scope (`hermes tools run NAME JSON`) and writes its
+// RunTool makes one call in a new scope (`hermes tools run NAME JSON`) and writes its
 // result. failed says that the tool reported a failure.
 func (c *Catalog) RunTool(ctx context.Context, w io.Writer, scope *Scope, name, args string) (failed bool, err error) {
 	if _, err := c.Get(name); err != nil {

@@ -209,7 +209,7 @@ func (w *work) seek() error {
 	}
 	var err error
 	w.before, err = os.Open(w.log.Name())
-	if err != nil { // with its own place
+	if err != nil { // it says the place
 		return err
 	}
 	w.skip = bufio.NewReader(io.LimitReader(w.before, w.logAt))

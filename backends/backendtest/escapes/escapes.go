@@ -2,7 +2,7 @@
 
 // Package escapes tries to get out of a box, in every way that we know.
 //
-// Its attempts are system calls and files: each runs as its own program inside the
+// Its attempts are system calls and files: each runs as a separate program inside the
 // box, which is the test's own program, put there by [Run]. So a test that uses this
 // package calls [Main] before anything else. [Host] and [Apart] look from the shell for
 // what a box must not see of its machine and of other boxes.

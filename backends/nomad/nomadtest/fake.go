@@ -1,7 +1,7 @@
 // Package nomadtest is a Nomad agent for tests: the part of the HTTP API that a pool of
 // slots needs, over allocations that are real processes.
 //
-// Each allocation runs its task's command with a directory and its own port, so
+// Each allocation runs its task's command with its own directory and port, so
 // leases, deaths and restarts are real. The fake keeps the traps of the real agent: stubs
 // without ports, the highest index stopped first, places kept by failed allocations until
 // they are rescheduled, boxes of lost nodes that go on answering, validation errors with

@@ -237,7 +237,7 @@ func (p *remoteProcess) Kill(ctx context.Context, grace time.Duration) error {
 	return p.c.call(ctx, "kill process "+p.ID(), "DELETE", p.path, q, nil, "", nil)
 }
 
-// Forward implements backends.Forwarder on its own connection.
+// Forward implements backends.Forwarder on a separate connection.
 func (c *Client) Forward(ctx context.Context, port int) (io.ReadWriteCloser, error) {
 	what := fmt.Sprintf("forward to port %d", port)
 	if c.ctx.Err() != nil {

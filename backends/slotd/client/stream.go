@@ -12,7 +12,7 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// Stream implements backends.Streamer on its own connection.
+// Stream implements backends.Streamer on a separate connection.
 func (c *Client) Stream(ctx context.Context, cmd backends.Cmd, s backends.Streams) (backends.Result, error) {
 	const what = "stream"
 	if err := ctx.Err(); err != nil {

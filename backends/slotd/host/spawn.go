@@ -20,7 +20,7 @@ type spawner struct {
 	shut bool
 }
 
-// newSpawner runs the hook, if any, on its own thread and keeps that thread.
+// newSpawner runs the hook, if any, on a separate thread and keeps that thread.
 func newSpawner(hook func() error) (*spawner, error) {
 	s := &spawner{}
 	if hook == nil {

@@ -307,7 +307,7 @@ func beatUntil(w http.ResponseWriter, r *http.Request, done <-chan struct{}) err
 	w.Header().Set("Content-Type", "application/x-hermes-frames")
 	c := http.NewResponseController(w)
 	select {
-	case <-done: // no need for its own packet
+	case <-done: // no need for a separate packet
 		return nil
 	default:
 	}

@@ -206,7 +206,7 @@ func TestLostReason(t *testing.T) {
 	}
 }
 
-// process starts slotd as its own process on an inherited socket.
+// process starts slotd as a separate process on an inherited socket.
 func process(t *testing.T, args ...string) (c *client.Client, cmd *exec.Cmd, life *os.File, home string) {
 	t.Helper()
 	home = t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// stream runs a command on its own connection: frames of input come in, frames of
+// stream runs a command on a separate connection: frames of input come in, frames of
 // output go out. The command ends with the connection.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 	if err := s.h.Alive(r.Context(), "stream"); err != nil {

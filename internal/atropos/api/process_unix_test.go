@@ -84,7 +84,7 @@ func serveForBenchmark(dir string) error {
 	return s.Close()
 }
 
-// process is its own server, so that its time on a processor is not its clients'.
+// process is a separate server, so that its time on a processor is not its clients'.
 type process struct {
 	url string
 	tb  testing.TB

@@ -55,7 +55,7 @@ func pass(queue []Item, left []int, batch int) (formed [][]int, rest []int) {
 	ready, ends := make([]int, 0, len(left)), make([]int, 0, len(left))
 	for _, i := range left {
 		s := queue[i].Size
-		if s == largest && s > 0 { // its own pack
+		if s == largest && s > 0 { // a pack of one
 			ready = append(ready, i)
 			ends = append(ends, len(ready))
 			continue

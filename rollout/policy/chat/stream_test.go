@@ -164,7 +164,7 @@ func (c cutter) pieces(s string) (list []string) {
 func (c cutter) text() string {
 	words := []string{"a", "é", "日本", "😀", "🏴‍☠️", "\n", "\"", "\\", " ", "</b>", "{", "data:", "\t", "<", "\U0010ffff"}
 	var b strings.Builder
-	b.WriteByte('x') // think tags at the beginning have their own test
+	b.WriteByte('x') // think tags at the beginning have a test
 	for range c.IntN(12) {
 		b.WriteString(words[c.IntN(len(words))])
 	}

@@ -254,7 +254,7 @@ func TestDownIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestChanceAndLoad: a server with its own limit that also refuses at random.
+// TestChanceAndLoad: a server with a limit that also refuses at random.
 func TestChanceAndLoad(t *testing.T) {
 	const seeds = 10
 	sum := 0.0
