@@ -188,7 +188,7 @@ func (h *Host) Close(ctx context.Context) error {
 		running = append(running, t)
 	}
 	h.mu.Unlock()
-	left := h.killBox(running)
+	left, _ := h.killBox(running)
 	var errs []error
 	for _, t := range running {
 		select {

@@ -9,9 +9,10 @@ import (
 // endLeft ends what a command left running, and counts it.
 func endLeft(r *backends.Result, t *Task) {
 	tr := t.tree()
-	r.Left = len(tr.Members())
-	if r.Left > 0 || tr.Unsure > 0 {
+	members := len(tr.Members())
+	if members > 0 || tr.Unsure > 0 {
 		tr.Kill()
+		r.Left = max(members, tr.Killed)
 	}
 }
 
@@ -25,8 +26,7 @@ func (h *Host) endOthers() int {
 	}
 	h.mu.Unlock()
 	w := &wipe{h: h}
-	w.done.Killed = len(h.marked().Members())
-	h.killBox(running)
+	_, w.done.Killed = h.killBox(running)
 	if h.opt.Private {
 		w.others()
 	}

@@ -202,7 +202,7 @@ func (w *wipe) processes(ctx context.Context) {
 	}
 	h.mu.Unlock()
 	w.done.Killed = len(running)
-	left := h.killBox(running)
+	left, _ := h.killBox(running)
 	if h.opt.Private {
 		left = w.others()
 	}

@@ -239,11 +239,13 @@ func (h *Host) marked() *procs.Tree {
 		Match: func(m string) bool { return strings.HasPrefix(m, prefix) }}
 }
 
-// killBox ends every process that any command of the host started.
-func (h *Host) killBox(running []*Task) (left int) {
+// killBox ends every process that any command of the host started. It returns how many are
+// left, and how many there were.
+func (h *Host) killBox(running []*Task) (left, killed int) {
 	tr := h.marked()
 	for _, t := range running {
 		tr.Roots = append(tr.Roots, t.pid)
 	}
-	return tr.Kill()
+	left = tr.Kill()
+	return left, tr.Killed
 }

@@ -111,6 +111,9 @@ type Tree struct {
 	Match func(mark string) bool
 	Roots []int // processes (and sessions) that are members
 	Known map[int]uint64
+	// Killed counts the processes that Kill met. A process in the middle of an exec is not
+	// among the members of one scan, but of those that follow.
+	Killed int
 	// unsure counts the processes of the last scan of which could not be said whether they
 	// are members.
 	Unsure int
@@ -170,6 +173,8 @@ func (t *Tree) Signal(s syscall.Signal) int {
 func (t *Tree) Kill() (left int) {
 	deadline := time.Now().Add(10 * time.Second)
 	patience := 1000
+	met := map[int]bool{}
+	defer func() { t.Killed = len(met) }()
 	for empty := 0; empty < 2 && time.Now().Before(deadline); {
 		stopped := map[int]bool{}
 		for fresh := true; fresh; {
@@ -177,6 +182,7 @@ func (t *Tree) Kill() (left int) {
 			for _, e := range t.Members() {
 				if !stopped[e.PID] {
 					stopped[e.PID] = true
+					met[e.PID] = true
 					fresh = unix.Kill(e.PID, unix.SIGSTOP) == nil || fresh
 				}
 			}
