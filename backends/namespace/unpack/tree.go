@@ -98,7 +98,14 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return "write to the store: " + e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
+// stored says that an error is the store's, unless the names of the archive caused it: one that
+// is too long, also behind a link, a circle of links, or bytes that the file system refuses.
 func stored(err error) error {
+	for _, named := range []error{unix.ENAMETOOLONG, unix.ELOOP, unix.EILSEQ} {
+		if errors.Is(err, named) {
+			return err
+		}
+	}
 	if err == nil {
 		return nil
 	}
