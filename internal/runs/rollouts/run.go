@@ -155,10 +155,11 @@ func (r *Run) openTools(ctx context.Context) (err error) {
 func (r *Run) Follow(ctx context.Context, w io.Writer, job string, cancel context.CancelCauseFunc) error {
 	r.Log = slog.New(r.Host.Handler(w))
 	r.Env.LogTo(r.Log)
+	dir := r.Dir // the runs of other environments get it next
 	go func() {
 		select {
-		case <-r.Dir.Lease.Lost():
-			cancel(fmt.Errorf("run directory %s: %w", r.Dir.Path, r.Dir.Lease.Err()))
+		case <-dir.Lease.Lost():
+			cancel(fmt.Errorf("run directory %s: %w", dir.Path, dir.Lease.Err()))
 		case <-ctx.Done():
 		}
 	}()
