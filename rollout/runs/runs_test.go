@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,9 +278,13 @@ func TestTailFollows(t *testing.T) {
 	makeRun(t, dir, "", 0, 2, false)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	w := &until{want: "row4", found: cancel}
+	w := &until{want: "row4", found: cancel, begun: make(chan struct{})}
 	done := make(chan error)
 	go func() { done <- runs.Tail(ctx, w, dir, 1, true, time.Millisecond, true) }()
+	select {
+	case <-w.begun: // it has the last record of before
+	case <-ctx.Done():
+	}
 	makeRun(t, dir, "", 2, 5, false)
 	if err := <-done; err != nil || strings.Count(w.String(), "\n") != 4 {
 		t.Errorf("%v\n%s", err, w)
@@ -291,10 +296,14 @@ type until struct {
 	bytes.Buffer
 	want  string
 	found func()
+
+	begun chan struct{} // closed with the first text
+	once  sync.Once
 }
 
 func (u *until) Write(b []byte) (int, error) {
 	n, err := u.Buffer.Write(b)
+	u.once.Do(func() { close(u.begun) })
 	if strings.Contains(u.String(), u.want) {
 		u.found()
 	}
