@@ -9,31 +9,11 @@ import (
 	"testing"
 
 	"hermes/datasets"
+	"hermes/internal/realdata"
 )
 
-// realData finds ../shared/data beside the repository.
-func realData(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-			continue
-		}
-		data := filepath.Join(dir, "..", "shared", "data")
-		if _, err := os.Stat(data); err != nil {
-			t.Skipf("no real rows here: %v", err)
-		}
-		return data
-	}
-	t.Skip("no go.mod above the test")
-	return ""
-}
-
 func TestEveryRealRowIsReadable(t *testing.T) {
-	data := realData(t)
+	data := realdata.Path(t)
 	for _, dir := range []string{"shell-tasks", "gsm8k", "conversations", "swe-rows"} {
 		paths, err := filepath.Glob(filepath.Join(data, dir, "*.jsonl"))
 		if err != nil || len(paths) == 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/internal/realdata"
 	"hermes/parsers"
 )
 
@@ -43,28 +44,6 @@ type parseAnswer struct {
 	Calls              []parsers.Call
 	Faults             []parsers.Fault
 	Error              string
-}
-
-// sharedData finds a folder of the shared data, or skips.
-func sharedData(t testing.TB, name string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-	}
-	path := filepath.Join(dir, "..", "shared", "data", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the data is not here: %s", path)
-	}
-	return path
 }
 
 func readJSONL[T any](t testing.TB, path string, each func(T)) {
@@ -184,7 +163,7 @@ func miss(c corpusCase, a parseAnswer) string {
 var peerDialect = map[string]parsers.Dialect{"vllm": parsers.VLLM, "sglang": parsers.SGLang, "hermes-agent": parsers.Upstream}
 
 func TestCorpus(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join(sharedData(t, "parsers"), "*.jsonl"))
+	files, _ := filepath.Glob(filepath.Join(realdata.Path(t, "parsers"), "*.jsonl"))
 	known := knownMisses(t)
 	set := parsers.Standard()
 	total, hit := 0, 0

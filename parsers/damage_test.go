@@ -5,13 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"hermes/internal/realdata"
 	"hermes/parsers"
 	"hermes/trajectory"
 )
@@ -54,7 +54,7 @@ func ownSamples() []sample {
 
 // corpusSamples are what real models wrote, and the peers' tests.
 func corpusSamples(t testing.TB) []sample {
-	files, _ := filepath.Glob(filepath.Join(sharedData(t, "parsers"), "*.jsonl"))
+	files, _ := filepath.Glob(filepath.Join(realdata.Path(t, "parsers"), "*.jsonl"))
 	set := parsers.Standard()
 	var out []sample
 	for _, f := range files {
@@ -131,8 +131,8 @@ func damaged(r *rand.Rand, text string) string {
 // content, the reasoning, a call or under a fault, and a complete call has lost nothing.
 func TestNoByteVanishes(t *testing.T) {
 	samples, n := ownSamples(), 6000
-	if _, err := os.Stat(filepath.Join("..", "..", "shared", "data", "parsers")); err != nil {
-		t.Logf("only our own samples: %v", err)
+	if folder, found := realdata.Folder(t); !found {
+		t.Logf("only our own samples: %s is not there", folder)
 	} else if !testing.Short() {
 		samples = append(samples, corpusSamples(t)...)
 		n = 100_000

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/internal/realdata"
 	"hermes/parsers"
 )
 
@@ -41,7 +42,7 @@ func TestDetectFamily(t *testing.T) {
 // right one for templates whose model is known.
 func TestDetectedFamiliesOfRealTemplates(t *testing.T) {
 	set, seen := parsers.Standard(), map[string]int{}
-	files, _ := filepath.Glob(filepath.Join(sharedData(t, "chat-templates"), "templates", "*.jinja"))
+	files, _ := filepath.Glob(filepath.Join(realdata.Path(t, "chat-templates"), "templates", "*.jinja"))
 	for _, f := range files {
 		source, err := os.ReadFile(f)
 		if err != nil {
@@ -66,7 +67,7 @@ func TestDetectedFamiliesOfRealTemplates(t *testing.T) {
 		"vllm_tool_hunyuan_a13b": "hunyuan_a13b", "vllm_tool_minimax_m1": "minimax", "axolotl_jamba": "jamba", "meetkai-functionary-medium-v3.1": "functionary_v3_1", "meetkai-functionary-medium-v3.2": "functionary_v3_2", "trl_nemotron_3_nano": "nemotron_v3",
 		"CohereForAI-c4ai-command-r7b-12-2024-tool_use": "cohere_command3", "vllm_tool_phi4_mini": "phi4_mini_json", "vllm_template_chatml": "", "trl_gemma3": "",
 	} {
-		source, err := os.ReadFile(filepath.Join(sharedData(t, "chat-templates"), "templates", file+".jinja"))
+		source, err := os.ReadFile(filepath.Join(realdata.Path(t, "chat-templates"), "templates", file+".jinja"))
 		if err != nil {
 			t.Fatal(err)
 		}

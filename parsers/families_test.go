@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/internal/realdata"
 	"hermes/parsers"
 )
 
@@ -231,7 +232,7 @@ type lateCase struct {
 // each kind and family here, and all of them where the shared data is.
 func TestCasesOfLate2026(t *testing.T) {
 	t.Run("essential", func(t *testing.T) { lateCases(t, "testdata/late.jsonl") })
-	t.Run("all", func(t *testing.T) { lateCases(t, sharedData(t, "reports/parsers-new.jsonl")) })
+	t.Run("all", func(t *testing.T) { lateCases(t, realdata.Path(t, "reports/parsers-new.jsonl")) })
 }
 
 func lateCases(t *testing.T, path string) {

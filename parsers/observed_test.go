@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/internal/realdata"
 	"hermes/parsers"
 )
 
@@ -43,7 +44,7 @@ func TestOursWherePeersAgree(t *testing.T) {
 	hit := 0
 	others := 0
 	var out []string
-	readJSONL(t, filepath.Join(sharedData(t, "parsers-observed"), "observed.jsonl"), func(o observation) {
+	readJSONL(t, filepath.Join(realdata.Path(t, "parsers-observed"), "observed.jsonl"), func(o observation) {
 		var results []observedResult
 		for _, raw := range o.Observed {
 			var r observedResult

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hermes/internal/fakellm"
+	"hermes/internal/realdata"
 )
 
 // TestRealRows rolls out rows of real datasets with a model that asks for real tool calls:
@@ -20,13 +21,7 @@ func TestRealRows(t *testing.T) {
 	if err != nil || most < 1 {
 		t.Fatalf("HERMES_TEST_ROWS: not a number of rows: %q", os.Getenv("HERMES_TEST_ROWS"))
 	}
-	data, err := filepath.Abs(filepath.Join("..", "..", "..", "shared", "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(data); err != nil {
-		t.Skip("no real data beside the checkout:", err)
-	}
+	data := realdata.Path(t)
 	_, url := server(t, fakellm.Options{})
 	planned := 0
 	for _, set := range []string{"shell-tasks", "gsm8k", "conversations", "swe-rows"} {

@@ -13,6 +13,7 @@ import (
 	"hermes/envs"
 	"hermes/envs/bfcl"
 	"hermes/envs/envtest"
+	"hermes/internal/realdata"
 	"hermes/rollout/play"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
@@ -142,15 +143,10 @@ func TestMultiTurn(t *testing.T) {
 	}
 }
 
-// shelf is where the leaderboard's rows lie beside the checkout.
-var shelf = filepath.Join("..", "..", "..", "shared", "data", "bfcl")
-
 // TestRealRows plays the leaderboard's rows: gold is accepted, gold with one thing changed
 // is refused.
 func TestRealRows(t *testing.T) {
-	if _, err := os.Stat(shelf); err != nil {
-		t.Skip("no real data beside the checkout:", err)
-	}
+	shelf := realdata.Path(t, "bfcl")
 	for _, category := range []string{"simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance", "multi_turn_base"} {
 		e := open(t, bfcl.Config{Dataset: []string{filepath.Join(shelf, category+".jsonl")}})
 		list := rows(t, e)

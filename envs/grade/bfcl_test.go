@@ -12,18 +12,17 @@ import (
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/grade"
+	"hermes/internal/realdata"
 	"hermes/trajectory"
 )
-
-const shelf = "../../../shared/data/bfcl/"
 
 // rowsOf reads a category: rows with their gold answers.
 func rowsOf(t *testing.T, category string) []datasets.Row {
 	t.Helper()
 	read := func(name string) []map[string]json.RawMessage {
-		f, err := os.Open(shelf + name + ".jsonl")
+		f, err := os.Open(realdata.Path(t, "bfcl", name+".jsonl"))
 		if err != nil {
-			t.Skipf("no data: %v", err)
+			t.Fatal(err)
 		}
 		defer f.Close()
 		var out []map[string]json.RawMessage

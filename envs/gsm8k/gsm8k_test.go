@@ -10,6 +10,7 @@ import (
 	"hermes/envs"
 	"hermes/envs/envtest"
 	"hermes/envs/gsm8k"
+	"hermes/internal/realdata"
 	"hermes/rollout/play"
 	"hermes/trajectory"
 )
@@ -32,10 +33,7 @@ func TestContract(t *testing.T) {
 
 // TestRealRows plays every real row.
 func TestRealRows(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "shared", "data", "gsm8k")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("no real data beside the checkout:", err)
-	}
+	dir := realdata.Path(t, "gsm8k")
 	e := open(t, gsm8k.Config{Dataset: filepath.Join(dir, "train.jsonl"), Eval: filepath.Join(dir, "test.jsonl")})
 	for _, split := range []envs.Split{envs.Train, envs.Eval} {
 		raw, err := os.ReadFile(filepath.Join(dir, map[envs.Split]string{envs.Train: "train.jsonl", envs.Eval: "test.jsonl"}[split]))

@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"hermes/envs/procedural"
+	"hermes/internal/realdata"
 )
 
 // TestReasoningGym holds our checks against rows of another project: where it has the same
 // kind of puzzle, its answer is right here too, and a spoilt one is not.
 func TestReasoningGym(t *testing.T) {
-	f, err := os.Open("../../../shared/data/reasoning-gym/examples.jsonl")
+	f, err := os.Open(realdata.Path(t, "reasoning-gym", "examples.jsonl"))
 	if err != nil {
-		t.Skipf("skipped: the rows are not there: %v", err)
+		t.Fatal(err)
 	}
 	defer f.Close()
 	type meta struct {

@@ -13,6 +13,7 @@ import (
 	"hermes/envs"
 	"hermes/envs/envtest"
 	"hermes/envs/swe"
+	"hermes/internal/realdata"
 	"hermes/rollout/play"
 	"hermes/rollout/play/playtest"
 	"hermes/rollout/tool"
@@ -328,10 +329,7 @@ func TestBadRows(t *testing.T) {
 
 // TestRealRows reads every real row.
 func TestRealRows(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "shared", "data", "swe-rows")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("no real data beside the checkout:", err)
-	}
+	dir := realdata.Path(t, "swe-rows")
 	for _, file := range []string{"verified.jsonl", "swe.jsonl", "humanevalfix.jsonl"} {
 		e, err := swe.New(swe.Config{Dataset: filepath.Join(dir, file), Image: "sweb.eval.x86_64.{id_}"})
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"hermes/envs"
 	"hermes/envs/envtest"
 	"hermes/envs/terminalbench"
+	"hermes/internal/realdata"
 	"hermes/rollout/play"
 	"hermes/rollout/play/playtest"
 	"hermes/rollout/tool"
@@ -93,10 +94,7 @@ func TestIsolated(t *testing.T) {
 
 // TestRealTasks plays the tasks beside the checkout.
 func TestRealTasks(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "shared", "data", "tasks", "terminal-bench-1")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("no real tasks beside the checkout:", err)
-	}
+	dir := realdata.Path(t, "tasks", "terminal-bench-1")
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("three of the tasks need python3:", err)
 	}

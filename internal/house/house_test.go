@@ -28,7 +28,7 @@ func rules() []rule {
 		{"words", house.Words},
 		{"format", house.Format},
 		{"sleeps", house.Sleeps},
-		{"servers", house.Servers},
+		{"servers", house.Servers}, {"data paths", house.DataPaths},
 		{"idioms", house.Idioms}, {"state in if", house.StateInIf}, {"wide assignments", house.WideAssignments}, {"long tests", house.LongTests},
 	}
 }
@@ -219,6 +219,8 @@ func TestRulesBite(t *testing.T) {
 			"sleeps",
 			map[string]string{"envs/a_test.go": "package x\n\nimport (\n\t\"testing\"\n\t\"testing/synctest\"\n\t\"time\"\n)\n\nfunc f(t *testing.T) { synctest.Test(t, func(*testing.T) { time.Sleep(1) }) }\n"},
 			""},
+		{"a test counts folders up to the data", "data paths", map[string]string{"envs/a_test.go": "package x\n\nvar dir = filepath.Join(\"..\", \"shared\", \"data\")\n"}, "internal/realdata"},
+		{"a test asks for the data", "data paths", map[string]string{"envs/a_test.go": "package x\n\nvar dir = realdata.Path(t, \"gsm8k\")\n"}, ""},
 		{"gofmt", "format", map[string]string{"envs/a.go": doc + "func f( ) {}\n"}, "gofmt"},
 	}
 	check := map[string]func(*house.Tree) []house.Finding{}

@@ -203,3 +203,22 @@ func Format(t *Tree) []Finding {
 	}
 	return out
 }
+
+// DataPaths finds tests that look for the data beside the checkout by a path of their own: one
+// that counts folders skips silently when its package moves.
+func DataPaths(t *Tree) []Finding {
+	var out []Finding
+	for _, f := range t.Files {
+		if f.AST == nil || !f.Test() || under(f.Dir(), "internal/realdata", "internal/house") {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			b, ok := n.(*ast.BasicLit)
+			if ok && (b.Value == `"shared"` || strings.Contains(b.Value, "../shared/")) {
+				out = append(out, t.at(f, b.Pos(), "data beside the checkout is found by internal/realdata"))
+			}
+			return true
+		})
+	}
+	return out
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"hermes/internal/jinja"
+	"hermes/internal/realdata"
 )
 
 // golden is one reference rendering made by Python's Jinja2.
@@ -30,29 +31,6 @@ type golden struct {
 }
 
 var frozen = time.Date(2026, 1, 15, 13, 5, 9, 0, time.UTC)
-
-// dataFolder finds ../shared/data beside the repository.
-func dataFolder(t testing.TB, parts ...string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(append([]string{dir, "..", "shared", "data"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the reference renderings are not here: %v", err)
-	}
-	return path
-}
 
 // variables are the template variables of one case, as the reference had them.
 func variables(t testing.TB, conversation *jinja.Dict, options *jinja.Dict) *jinja.Dict {
@@ -91,7 +69,7 @@ func conversations(t testing.TB, dir string) map[string]*jinja.Dict {
 }
 
 func TestGolden(t *testing.T) {
-	dir := dataFolder(t, "chat-templates")
+	dir := realdata.Path(t, "chat-templates")
 	convs := conversations(t, dir)
 	file, err := os.Open(filepath.Join(dir, "golden.jsonl"))
 	if err != nil {
@@ -235,7 +213,7 @@ func BenchmarkRender(b *testing.B) {
 // BenchmarkRealTemplates renders 30 messages with every real template that
 // takes them, and reports the median.
 func BenchmarkRealTemplates(b *testing.B) {
-	dir := dataFolder(b, "chat-templates", "templates")
+	dir := realdata.Path(b, "chat-templates", "templates")
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		b.Fatal(err)

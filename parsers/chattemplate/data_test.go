@@ -6,29 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/internal/realdata"
 	"hermes/parsers/chattemplate"
 )
-
-// dataFolder finds ../shared/data beside the repository.
-func dataFolder(t testing.TB, parts ...string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(append([]string{dir, "..", "..", "..", "shared", "data"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the public chat templates are not here: %v", err)
-	}
-	return path
-}
 
 // source is one template of the data folder.
 type source struct{ name, text string }
 
 func sources(t testing.TB) []source {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dataFolder(t, "chat-templates", "templates"), "*.jinja"))
+	files, err := filepath.Glob(filepath.Join(realdata.Path(t, "chat-templates", "templates"), "*.jinja"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no templates: %v", err)
 	}

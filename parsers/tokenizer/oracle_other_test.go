@@ -18,7 +18,7 @@ func TestOracleOther(t *testing.T) {
 		t.Skip("ORACLE_PYTHON names no Python that has tokenizers, sentencepiece and tiktoken")
 	}
 	dir := t.TempDir()
-	args := append([]string{filepath.Join("testdata", "oracle_other.py"), dir, "3000"}, naughty()...)
+	args := append([]string{filepath.Join("testdata", "oracle_other.py"), dir, "3000"}, naughty(t)...)
 	if out, err := exec.Command(python, args...).CombinedOutput(); err != nil {
 		t.Fatalf("oracle: %v\n%s", err, out)
 	}

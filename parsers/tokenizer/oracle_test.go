@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"hermes/internal/realdata"
 	"hermes/parsers/tokenizer"
 	"hermes/trajectory"
 )
@@ -30,7 +31,7 @@ func TestOracle(t *testing.T) {
 		t.Skip("ORACLE_PYTHON names no Python that has the tokenizers package")
 	}
 	dir := t.TempDir()
-	args := append([]string{filepath.Join("testdata", "oracle.py"), dir, "3000"}, naughty()...)
+	args := append([]string{filepath.Join("testdata", "oracle.py"), dir, "3000"}, naughty(t)...)
 	if out, err := exec.Command(python, args...).CombinedOutput(); err != nil {
 		t.Fatalf("oracle: %v\n%s", err, out)
 	}
@@ -43,16 +44,18 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// naughty returns the shared files of texts, if they are there.
-func naughty() []string {
-	dir, _ := os.Getwd()
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			out, _ := filepath.Glob(filepath.Join(dir, "..", "shared", "data", "naughty-text", "*.jsonl"))
-			return out
-		}
+// naughty returns the real files of texts, if they are there.
+func naughty(t *testing.T) []string {
+	t.Helper()
+	folder, found := realdata.Folder(t)
+	if !found {
+		return nil
 	}
-	return nil
+	out, err := filepath.Glob(filepath.Join(folder, "naughty-text", "*.jsonl"))
+	if err != nil || len(out) == 0 {
+		t.Fatalf("no texts in %s: %v", folder, err)
+	}
+	return out
 }
 
 func compare(t *testing.T, file string) {

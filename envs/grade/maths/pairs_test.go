@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"hermes/envs/grade/maths"
+	"hermes/internal/realdata"
 )
 
 // TestPairs compares the published pairs of answers, each by the convention of its project.
 func TestPairs(t *testing.T) {
-	f, err := os.Open("../../../../shared/data/math-pairs/pairs.jsonl")
+	f, err := os.Open(realdata.Path(t, "math-pairs", "pairs.jsonl"))
 	if err != nil {
-		t.Skipf("no data: %v", err)
+		t.Fatal(err)
 	}
 	defer f.Close()
 	var n, right int

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"hermes/internal/realdata"
 	"hermes/parsers"
 	"hermes/parsers/chattemplate"
 	"hermes/parsers/tokenizer"
@@ -144,14 +145,14 @@ func subjects(t *testing.T) []subject {
 			}
 		}
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "..", "..", "..", "shared", "data", "chat-templates", "templates", "*.jinja"))
-	if err != nil || len(files) == 0 {
+	folder, found := realdata.Folder(t)
+	if !found {
 		t.Log("the public chat templates are not here: own templates only")
 		return list
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "chat-templates", "templates", "*.jinja"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no templates in %s: %v", folder, err)
 	}
 	for _, f := range files {
 		raw, err := os.ReadFile(f)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hermes/internal/hfhub"
+	"hermes/internal/realdata"
 	"hermes/parsers"
 	"hermes/parsers/chattemplate"
 	"hermes/parsers/modelfiles"
@@ -295,10 +296,10 @@ func byteLevel(t *testing.T, added []string, special func(string) bool) tokenize
 // that marks every word of the template as not special, a prompt is what the reference
 // library tokenizes: unless a message spells such a word, which then is text.
 func TestPromptsOfPublicTemplates(t *testing.T) {
-	root := filepath.Join("..", "..", "..", "shared", "data", "chat-templates")
+	root := realdata.Path(t, "chat-templates")
 	raw, err := os.ReadFile(filepath.Join(root, "golden.jsonl"))
 	if err != nil {
-		t.Skip("the public chat templates are not here:", err)
+		t.Fatal(err)
 	}
 	said, err := os.ReadFile(filepath.Join(root, "conversations.json"))
 	if err != nil {
