@@ -85,7 +85,7 @@ long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills, 
 	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy/exact -long
 	$(GO) test -timeout 60m -run TestNoByteVanishes ./parsers -long # a million damaged texts
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
-	$(GO) test -timeout 60m -run 'Escapes|Killed' ./backends/namespace -long
+	$(GO) test -timeout 60m -run 'Escapes|Killed|Programs' ./backends/namespace -long
 	$(GO) test -timeout 60m -run TestContract ./backends/local -long # a folder of a million files, input that nobody reads
 	$(GO) test -timeout 60m -run 'Faults|Attribution' ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity ./backends/modal -long
 	$(GO) test -timeout 60m -run TestContract ./backends/local ./backends/namespace ./backends/docker -long # a folder of a million files

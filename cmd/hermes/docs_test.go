@@ -68,7 +68,7 @@ func shellBlocks(page string) (blocks []shellBlock, err error) {
 		case m != nil:
 			shell := m[1] == "sh" || m[1] == "console"
 			if m[2] != "" {
-				return nil, fmt.Errorf("line %d: %q behind the language of a block: what it needs stands in a comment before it", i+1, m[2])
+				return nil, fmt.Errorf("line %d: %q behind the language of a block: a comment before it says what it needs", i+1, m[2])
 			}
 			b.line = i + 1
 			b.console = m[1] == "console"

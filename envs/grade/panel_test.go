@@ -90,7 +90,7 @@ func TestPanelOfJudges(t *testing.T) {
 				"vote_b_2_2": 0,
 			},
 		},
-		"a member with a judge of its own": {
+		"a member with its own judge": {
 			spec:  "{kind: panel, of: [{kind: rubric, judge: a}, {kind: rubric, judge: b}]}",
 			says:  map[string]string{"a": "1", "b": "0.5"},
 			want:  0.75,

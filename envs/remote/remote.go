@@ -46,7 +46,7 @@ type Config struct {
 	Workers    int            `yaml:"workers" help:"processes of the program (default: one a CPU)"`
 	Timeout    time.Duration  `yaml:"timeout" help:"of one request, waiting for the box and the judge left out (default: 2m)"`
 	MaxMessage int            `yaml:"max-message" help:"bytes of one message (default: 16777216)"`
-	Settings   map[string]any `yaml:"settings" help:"what the program is told at its start"`
+	Settings   map[string]any `yaml:"settings" help:"what the program gets at its start"`
 
 	Env     map[string]string `yaml:"env" json:",omitempty" help:"environment variables of the program, beside PATH, HOME and the like"`
 	PassEnv []string          `yaml:"pass-env" json:",omitempty" help:"names of variables of hermes that the program gets too, such as an API key"`

@@ -224,7 +224,7 @@ func attacks() []attack {
 			against: []string{byCases, byTests},
 		},
 		{
-			name:    "tests of its own",
+			name:    "its own tests",
 			kind:    "plant",
 			run:     "mkdir -p t; printf 'exit 0\\n' > t/run.sh; printf 'import unittest\\n' > t/test_square.py; chmod 444 t/*; chmod 555 t",
 			sol:     wrong,

@@ -48,7 +48,7 @@ func TestGroup(t *testing.T) {
 		{name: "cut off, scored", in: cut(rewards(1, 0.5), 1), size: 2, verdict: shape.Send, scores: []float64{1, 0.5}},
 		{name: "cut off, zero", rules: shape.Rules{Truncated: "zero"}, in: cut(rewards(1, 0.5), 1), size: 2, verdict: shape.Send, scores: []float64{1, 0}},
 		{
-			name:    "cut off, masked: stands in the baseline",
+			name:    "cut off, masked: it is in the baseline",
 			rules:   shape.Rules{Truncated: "mask", Advantages: "dr_grpo"},
 			in:      cut(rewards(1, 0), 1),
 			size:    2,

@@ -80,7 +80,7 @@ func (u Unread) unread(text string, tools []trajectory.ToolSpec) []trajectory.Fa
 	faults := policy.FaultsOf(out, func() string { return text })
 	for _, c := range out.Calls {
 		faults = append(faults, trajectory.Fault{Kind: "unread_call", From: c.Start, To: c.End,
-			Message: fmt.Sprintf("a call of %q stands in the text, as the family %s writes it: the server did not read it", c.Name, name)})
+			Message: fmt.Sprintf("a call of %q is in the text, as the family %s writes it: the server did not read it", c.Name, name)})
 	}
 	return faults
 }

@@ -60,7 +60,7 @@ func TestLlamacppTokensWithoutLogProbs(t *testing.T) {
 		{name: "cut within a character", ids: []int{72, 162}, told: []int{72}, more: limit, masked: []trajectory.Run{{From: 1, To: 2}}},
 		{name: "nothing but the beginning of a character", ids: []int{162}, more: limit, masked: []trajectory.Run{{From: 0, To: 1}}},
 		{
-			name:   "the same token twice: nobody knows which",
+			name:   "the same token twice: it is not known which",
 			ids:    []int{72, 159, 159, 264},
 			told:   []int{72, 159, 264},
 			more:   eos,
