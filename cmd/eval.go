@@ -92,7 +92,7 @@ type envEvaluate struct{ settings.EnvEvaluate }
 
 // Run evaluates on one environment.
 func (c *envEvaluate) Run(h *host) error {
-	return h.evaluate(eval.Eval{Batch: c.Batch(), Strict: c.Strict, Env: c.Name, Split: c.Split, Set: c.Set})
+	return h.evaluate(eval.Eval{Batch: c.Batch(), Strict: c.Strict, Env: c.Name, Split: c.Split, Set: c.Settings()})
 }
 
 // evaluation tells the layers of settings what an evaluation does differently: failures

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -214,10 +213,7 @@ func (e *Env) Toolsets() []string {
 // Environment opens the environment that flags name; what is wrong is a usage error. Close
 // it.
 func Environment(ctx context.Context, h Host, f settings.EnvFlags) (*Env, error) {
-	if f.Workers > 0 {
-		f.Set = append(slices.Clone(f.Set), fmt.Sprintf("workers=%d", f.Workers))
-	}
-	e, err := OpenEnv(ctx, f.Name, envs.Split(f.Split), f.Set, h.Section("envs"), h.Envs)
+	e, err := OpenEnv(ctx, f.Name, envs.Split(f.Split), f.Settings(), h.Section("envs"), h.Envs)
 	if err != nil {
 		return nil, exit.Usage(err)
 	}

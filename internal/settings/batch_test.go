@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hermes/internal/settings"
+	"hermes/rollout/rundir"
 )
 
 // TestEmbeddedModels: which model answers is decided once, from the flags alone.
@@ -69,6 +70,85 @@ func TestResolveLeavesTheFlags(t *testing.T) {
 		}
 		if !j.Allowed.Exceeded(6, 10) || j.Allowed.Exceeded(5, 10) {
 			t.Errorf("--fail-on-error 0.5: %+v", j.Allowed)
+		}
+	}
+}
+
+// TestFailOnError: a share of the planned samples, or a count of which as many may fail.
+func TestFailOnError(t *testing.T) {
+	tests := []struct {
+		text     string
+		most     int64 // of 200 planned samples that may fail
+		mistaken bool
+	}{
+		{text: "0", most: 0},
+		{text: "3", most: 3},
+		{text: "0.01", most: 2},
+		{text: "1.0", most: 200},
+		{text: "-1", mistaken: true},
+		{text: "1.5", mistaken: true},
+		{text: "often", mistaken: true},
+	}
+	for _, tt := range tests {
+		b := settings.Batch{Datasets: []string{"rows.jsonl"}}
+		b.Out = t.TempDir()
+		b.Rollouts, b.Concurrency, b.Accept = 1, 1, "all"
+		b.FailOnError = tt.text
+		j, err := b.Resolve(settings.Tasks{})
+		if tt.mistaken {
+			if err == nil || !strings.Contains(err.Error(), "--fail-on-error") {
+				t.Errorf("%s: %v", tt.text, err)
+			}
+			continue
+		}
+		if err != nil || j.Allowed.Exceeded(tt.most, 200) || !j.Allowed.Exceeded(tt.most+1, 200) {
+			t.Errorf("%s: want %d failures allowed and no more; %v", tt.text, tt.most, err)
+		}
+	}
+}
+
+// TestBoxesOfARun: what is judged or played again gets the boxes that the run had, unless flags
+// name others.
+func TestBoxesOfARun(t *testing.T) {
+	run := rundir.Manifest{Identity: rundir.Fields{{Name: "image", Value: "debian:13"}, {Name: "verify", Value: "separate judge:1"}}}
+	tests := []struct {
+		name        string
+		flags, want settings.ToolFlags
+		run         rundir.Manifest
+	}{
+		{name: "the run's", run: run, want: settings.ToolFlags{Image: "debian:13", Verify: "separate", VerifyImage: "judge:1"}},
+		{
+			name:  "the flags'",
+			run:   run,
+			flags: settings.ToolFlags{Image: "other", Verify: "fresh"},
+			want:  settings.ToolFlags{Image: "other", Verify: "fresh"},
+		},
+		{name: "none"},
+	}
+	for _, tt := range tests {
+		got := tt.flags.Of(tt.run)
+		if got.Image != tt.want.Image || got.Verify != tt.want.Verify || got.VerifyImage != tt.want.VerifyImage {
+			t.Errorf("%s: %q, %q, %q", tt.name, got.Image, got.Verify, got.VerifyImage)
+		}
+	}
+}
+
+// TestNamedTwice: one model has one price, and one role one model; a budget is for a role with a
+// model.
+func TestNamedTwice(t *testing.T) {
+	_, err := settings.NewParts(settings.PartsFlags{BudgetFlags: settings.BudgetFlags{Price: []string{"m=1,2", "m=3,4"}}}, false)
+	if err == nil || !strings.Contains(err.Error(), "has a price already") {
+		t.Errorf("two prices: %v", err)
+	}
+	for want, f := range map[string]settings.RoleFlags{
+		"has a model already":         {ModelRole: []string{"judge=a", "judge=b"}},
+		"gives judge_x a model":       {ModelRole: []string{"judge=a"}, RoleBudgetUSD: []string{"judge_x=1"}},
+		"more than 0":                 {ModelRole: []string{"judge=a"}, RoleBudgetUSD: []string{"judge=0"}},
+		"talks to a simulated user":   {ModelRole: []string{"user=a"}},
+		"nothing summarises in a bat": {ModelRole: []string{"summary=a"}},
+	} {
+		if _, err := f.Roles(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", f, err, want)
 		}
 	}
 }

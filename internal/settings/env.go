@@ -1,5 +1,10 @@
 package settings
 
+import (
+	"fmt"
+	"slices"
+)
+
 // EnvFlags choose an environment.
 type EnvFlags struct {
 	Name  string   `arg:"" name:"environment" help:"Environment, as 'hermes env list' has it; or a program: ./env.py, 'cmd:python3 env.py', http://…"`
@@ -7,6 +12,14 @@ type EnvFlags struct {
 	Set   []string `sep:"none" help:"KEY=VALUE: a setting of the environment, over the run file's section envs; may repeat." placeholder:"KEY=VALUE"`
 
 	Workers int `range:"0:256" default:"0" help:"Processes of an environment that is a program (default: one a CPU)."`
+}
+
+// Settings are those of --set, and --workers as one of them.
+func (f EnvFlags) Settings() []string {
+	if f.Workers == 0 {
+		return f.Set
+	}
+	return append(slices.Clone(f.Set), fmt.Sprintf("workers=%d", f.Workers))
 }
 
 // EnvCheck is what `hermes env check` can be given.

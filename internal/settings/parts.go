@@ -113,7 +113,7 @@ func (b PartsFlags) Generation() map[string]any {
 	return g
 }
 
-// prices maps model names to what they cost; "" is the run's own model.
+// parsePrices maps model names to what they cost; "" is the run's own model.
 func parsePrices(list []string) (map[string]*policy.Price, error) {
 	prices := map[string]*policy.Price{}
 	for _, text := range list {

@@ -37,13 +37,17 @@ func Write(name string, write func(io.Writer) error) error {
 	return f.Keep()
 }
 
-// Keep puts the file, synced, in the place of an older one.
+// Keep puts the file, synced, in the place of an older one. After an error the older one is as
+// it was, and nothing is left beside it.
 func (f *File) Keep() error {
 	err := errors.Join(f.Flush(), f.f.Sync(), f.f.Close())
 	if err == nil {
 		err = os.Rename(f.f.Name(), f.name)
 	}
-	return err
+	if err != nil {
+		return errors.Join(err, os.Remove(f.f.Name()))
+	}
+	return nil
 }
 
 // Drop leaves the older file as it was.

@@ -150,10 +150,10 @@ func (e *Eval) resolve(ctx context.Context, h build.Host) error {
 		if err != nil {
 			return err
 		}
+		e.env, ev.Judge = env, "environment "+name // closed by Run from here on
 		if e.Grader != "" || e.Suite != nil && e.Suite.Grader != nil {
 			return fmt.Errorf("grader: the environment %s scores by itself", name)
 		}
-		e.env, ev.Judge = env, "environment "+name
 		ev.Name = cmp.Or(ev.Name, name)
 		if e.RunFlags.Run == "" {
 			e.RunFlags.Run = ev.Name + map[bool]string{true: "-eval"}[e.Suite == nil]

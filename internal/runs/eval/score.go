@@ -100,7 +100,7 @@ type rescoring struct {
 // exit code where the user can help it.
 func Rescore(ctx context.Context, h build.Host, o settings.Rescore, dir string) (Rescored, error) {
 	if !scoreName.MatchString(o.Scores) {
-		return Rescored{}, exit.Usage(fmt.Errorf("--name %q: want letters, digits, . _ -", o.Scores))
+		return Rescored{}, exit.Usage(fmt.Errorf("--scores %q: want letters, digits, . _ -", o.Scores))
 	}
 	r, err := runs.Open(dir)
 	if err != nil {
@@ -353,7 +353,7 @@ func (s *rescoring) report(ctx context.Context) (*report.Report, error) {
 			s.totals.Attempt(rec)
 		}
 	}
-	rep, err := finishReport(s.run, s.pages, s.totals, s.Name, s.Strict)
+	rep, err := finishReport(s.run, s.pages, s.totals, s.Scores, s.Strict)
 	if err != nil {
 		return nil, err
 	}

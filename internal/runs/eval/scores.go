@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -38,11 +39,13 @@ func readScores(dir, name string) (rescored, error) {
 			}
 			over[l.Key] = l.verdict()
 		}
+		if err == io.EOF {
+			return over, nil
+		}
 		if err != nil {
-			break
+			return nil, fmt.Errorf("scores %s: %w", name, err)
 		}
 	}
-	return over, nil
 }
 
 // rescored are new scores, by sample.
