@@ -41,13 +41,27 @@ type attempt struct {
 	r      *Request
 	at     *replica
 	key    string
+	keyed  int // its place among the keys
 	cancel context.CancelCauseFunc
 	raw    []byte
 	status int
+	whole  *time.Timer // ends the attempt whatever comes; nil: nothing does
 	timer  *time.Timer
 	began  time.Time
 	wait   time.Duration         // until the answer began; 0: it did not
 	armed  atomic.Pointer[error] // the cause with which the timer ends the attempt
+}
+
+// attempt begins a try at one replica, whose context it returns. attempt.end ends it.
+func (c *Client) attempt(ctx context.Context, r *Request, at *replica) (context.Context, *attempt) {
+	now := time.Now()
+	key, n := c.keys.take(now)
+	ctx, cancel := context.WithCancelCause(ctx)
+	a := &attempt{c: c, r: r, at: at, key: key, keyed: n, cancel: cancel, began: now}
+	if c.opt.Whole > 0 {
+		a.whole = time.AfterFunc(c.opt.Whole, func() { cancel(errWhole) })
+	}
+	return ctx, a
 }
 
 // Do sends req, whose address and body are replaced by those of the request.
@@ -143,8 +157,10 @@ func (a *attempt) arm(d time.Duration, cause *error) {
 }
 
 func (a *attempt) end() {
-	if a.timer != nil {
-		a.timer.Stop()
+	for _, t := range []*time.Timer{a.whole, a.timer} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	a.cancel(nil)
 }

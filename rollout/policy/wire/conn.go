@@ -178,9 +178,6 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 func (c *conn) ready() (drop bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.plain {
-		return false, nil
-	}
 	if c.resting && !c.clean() {
 		return false, errResting
 	}

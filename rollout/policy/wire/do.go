@@ -166,18 +166,9 @@ func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) 
 		}
 	}
 	c.stats.attempts.Add(1)
-	actx, cancel := context.WithCancelCause(ctx)
-	key, n := c.keys.take(time.Now())
-	a := &attempt{c: c, r: r, at: at, key: key, cancel: cancel, began: time.Now()}
-	var whole *time.Timer
-	if c.opt.Whole > 0 {
-		whole = time.AfterFunc(c.opt.Whole, func() { cancel(errWhole) })
-	}
+	actx, a := c.attempt(ctx, r, at)
 	if err = x(actx, a); err == nil {
 		err = c.leaks.raw(a.raw)
-	}
-	if whole != nil {
-		whole.Stop()
 	}
 	if err != nil {
 		failed = c.failure(actx, at, err)
@@ -189,7 +180,7 @@ func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) 
 		return nil, nil, false, ctx.Err()
 	}
 	if failed != nil && failed.keyed {
-		rested = c.keys.tired(n, time.Now(), keyPause(failed))
+		rested = c.keys.tired(a.keyed, time.Now(), keyPause(failed))
 	}
 	if rested {
 		at.limit.release(place, &Error{}, 0) // the key's fault, not the server's
@@ -293,7 +284,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Get fetches a path of the first replica: lists of models, properties of a server. It
-// is tried once and takes no place of a limiter.
+// is tried once and takes no place of a limiter. The clocks of a stream count: such an answer
+// comes at once.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	if c.opt.Replay != nil {
 		return nil, &Error{Kind: Offline, Err: fmt.Errorf("GET %s: a cassette holds no such answers", path)}
@@ -302,15 +294,12 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 }
 
 func (c *Client) get(ctx context.Context, at *replica, path string) ([]byte, error) {
-	actx, cancel := context.WithCancelCause(ctx)
+	actx, a := c.attempt(ctx, &Request{Path: path, Stream: true}, at)
+	defer a.end()
 	req, err := http.NewRequestWithContext(actx, http.MethodGet, "http://model", nil)
 	if err != nil {
-		cancel(nil)
 		return nil, fmt.Errorf("GET %s: %w", path, err)
 	}
-	key, _ := c.keys.take(time.Now())
-	a := &attempt{c: c, r: &Request{Path: path}, at: at, key: key, cancel: cancel}
-	defer a.end()
 	resp, err := a.Do(req)
 	if err == nil {
 		_, err = io.Copy(io.Discard, resp.Body)

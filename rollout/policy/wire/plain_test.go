@@ -209,6 +209,33 @@ func TestRequestsShareAConnection(t *testing.T) {
 	}
 }
 
+// counted is a body that counts how often it is asked to write itself.
+type counted struct {
+	wire.Body
+	writes *atomic.Int64
+}
+
+func (b counted) WriteTo(w io.Writer) (int64, error) {
+	b.writes.Add(1)
+	return b.Body.WriteTo(w)
+}
+
+// A large body writes itself to the connection: it is not copied through a buffer of net/http.
+func TestLargeBodiesWriteThemselves(t *testing.T) {
+	base, _ := talk(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		if _, body, err := request(in); err == nil {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		}
+	})
+	var writes atomic.Int64
+	body := strings.Repeat("x", 1<<20)
+	r := &wire.Request{Path: "/chat/completions", Body: func() wire.Body { return counted{newText(body)(), &writes} }}
+	a, err := dial(t, base, wire.Options{}).Do(patient(t), r, fetch)
+	if err != nil || string(a.Raw) != body || writes.Load() == 0 {
+		t.Errorf("%v; the body wrote itself %d times", err, writes.Load())
+	}
+}
+
 // A connection that the server closed, or spoke on unasked, is not used again: no
 // attempt is lost to it and no foreign answer is taken for ours.
 func TestDeadConnectionsAreNoticed(t *testing.T) {
@@ -341,6 +368,57 @@ func TestCancelledExchanges(t *testing.T) {
 				t.Errorf("the next request: %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// Requests that are cancelled at any moment, while others share their connections, neither hang
+// nor take an answer that was meant for another one. Empty answers are among them: net/http
+// gives their connection to the next request before they are taken.
+func TestCancelledAtAnyMoment(t *testing.T) {
+	base, _ := talk(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		for {
+			_, body, err := request(in)
+			if err != nil {
+				return
+			}
+			if body == "" {
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				continue
+			}
+			half := len(body) / 2
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:half])
+			io.WriteString(c, body[half:])
+		}
+	})
+	c := dial(t, base, wire.Options{Concurrency: 4})
+	ctx := patient(t)
+	var all sync.WaitGroup
+	var came, ended atomic.Int64
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				body := strings.Repeat(fmt.Sprintf("%d.%d ", i, n), n%3*100)
+				one, cancel := context.WithTimeout(ctx, time.Duration(n*7%40)*50*time.Microsecond)
+				got, err := ask(one, c, body)
+				cancel()
+				switch {
+				case err == nil && got == body:
+					came.Add(1)
+				case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+					ended.Add(1)
+				default:
+					t.Errorf("request %d of %d: %d bytes of %d, %v", n, i, len(got), len(body), err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got, err := ask(ctx, c, "hi"); err != nil || got != "hi" {
+		t.Errorf("the last request: %q, %v", got, err)
+	}
+	if came.Load() == 0 || ended.Load() == 0 {
+		t.Errorf("%d answers came, %d requests were cancelled: some of both were wanted", came.Load(), ended.Load())
 	}
 }
 

@@ -205,6 +205,46 @@ func TestRetriesAndDeadlines(t *testing.T) {
 
 func list[T any](l ...T) []T { return l }
 
+// A list of models that does not come, or does not end, is given up: no command waits for it for ever.
+func TestGetHasDeadlines(t *testing.T) {
+	hang := func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	body := func(text string) func(*http.Request) (*http.Response, error) {
+		return func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: &stalled{r.Context(), strings.NewReader(text)}}, nil
+		}
+	}
+	opt := wire.Options{FirstByte: 20 * time.Second, Idle: 30 * time.Second, Whole: time.Minute}
+	short := opt
+	short.Whole = 10 * time.Second
+	tests := []struct {
+		name   string
+		answer func(*http.Request) (*http.Response, error)
+		opt    wire.Options
+		after  time.Duration
+		says   string
+	}{
+		{"no answer", hang, opt, 20 * time.Second, "began"},
+		{"a header and nothing else", body(""), opt, 20 * time.Second, "began"},
+		{"a part", body(`{"data":[`), opt, 30 * time.Second, "stalled"},
+		{"too long in all", hang, short, 10 * time.Second, "took too long"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &trip{f: func(_ int, r *http.Request) (*http.Response, error) { return tt.answer(r) }}
+				start := time.Now()
+				_, err := client(t, tr, tt.opt).Get(t.Context(), "/models")
+				if took := time.Since(start); kind(err) != wire.Unavailable || took != tt.after || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("after %s: %v; want %q after %s", took, err, tt.says, tt.after)
+				}
+			})
+		})
+	}
+}
+
 func TestCancelEndsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &trip{f: func(int, *http.Request) (*http.Response, error) { return respond(500, ""), nil }}
