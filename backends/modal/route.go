@@ -23,7 +23,7 @@ const (
 	askFrom      = 3
 )
 
-// route is the way to one sandbox's commands, its own connection: each connection
+// route is the way to one sandbox's commands, a separate connection: each connection
 // to slotd holds a stream of it, and servers limit those.
 type route struct {
 	api  *api

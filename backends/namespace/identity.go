@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identities chooses the id of the host that follows uid 0 of a box. A plain user
+// identities chooses the id of the host to which uid 0 of a box is mapped. A plain user
 // has only his own. Root takes one that owns nothing, another for every box, because the
 // kernel bounds some things by user and enforces no process limit on its own root.
 type identities struct {

@@ -3,7 +3,7 @@
 // Package pid1 is the first process of a box before anything has to be served there: a
 // copy of a small helper that plays lists of system calls.
 //
-// A box is to cost as little as the kernel lets it. Its own program as pid 1, however
+// A box is to cost as little as the kernel lets it. A separate program as pid 1, however
 // small, is loaded, linked and paged in with every box, and stays in memory: a box
 // with one command takes 3.4 ms of processor time, 7.6 ms with slotd in it
 // (docs/decisions/pid1.md). So pid 1 is

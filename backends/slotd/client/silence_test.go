@@ -1,17 +1,21 @@
 package client_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"hermes/backends"
 	"hermes/backends/slotd/client"
+	"hermes/backends/slotd/wire"
 )
 
 // TestSilentServer: a server that takes calls and answers none is lost, each call within its
@@ -62,6 +66,49 @@ func TestSilentServer(t *testing.T) {
 				err := call(t.Context(), c)
 				if took := time.Since(began); !errors.Is(err, backends.ErrLost) || took > 6*time.Minute {
 					t.Errorf("%v after %v", err, took)
+				}
+			})
+		})
+	}
+}
+
+// TestSilent: silence is reported a second after the last sign of life, and not while the server
+// shows that it works.
+func TestSilent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		every time.Duration // between two signs of life
+		want  []time.Duration
+	}{
+		"it works":   {900 * time.Millisecond, nil},
+		"it is late": {2500 * time.Millisecond, []time.Duration{1000 * time.Millisecond, 3500 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					if _, err := http.ReadRequest(bufio.NewReader(theirs)); err != nil {
+						return
+					}
+					io.WriteString(theirs, okHead)
+					time.Sleep(tt.every)
+					wire.WriteFrame(theirs, wire.FrameBeat, nil)
+					time.Sleep(tt.every)
+					wire.WriteFrame(theirs, wire.FrameExit, []byte("{}"))
+				}()
+				began := time.Now()
+				var got []time.Duration
+				c := client.New(func(context.Context) (net.Conn, error) { return ours, nil }, client.Options{Silent: func() bool {
+					got = append(got, time.Since(began))
+					return false
+				}})
+				defer c.Close(context.Background())
+				if _, err := c.Exec(t.Context(), backends.Cmd{Shell: "true"}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("silence was reported after %v, want %v", got, tt.want)
 				}
 			})
 		})

@@ -114,6 +114,7 @@ func create(dir *os.Root, name string) (*os.File, error) {
 	return dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
+// listKernel lists a folder of /proc or /dev.
 func listKernel(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
 // namesOf lists the names of a folder, sorted.

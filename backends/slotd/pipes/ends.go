@@ -10,7 +10,7 @@ import (
 type Ends struct {
 	Child    Files
 	In       *os.File // ours, for writing; nil without input
-	Out, Err *os.File // ours, for reading; er is nil when merged
+	Out, Err *os.File // ours, for reading; Err is nil when merged
 }
 
 func NewEnds(input, merge bool) (p *Ends, err error) {

@@ -13,9 +13,9 @@ import (
 	"hermes/backends"
 )
 
-// Streams are our ends of the pipes of commands, while they are read and fed. A [Host] has
-// its own; a driver that has commands started by something else than a Host makes one with
-// [NewStreams]. It is safe for concurrent use.
+// Streams are our ends of the pipes of commands, while they are read and fed. A host of package
+// host has its own; a driver whose commands are started by something else makes one with [New].
+// It is safe for concurrent use.
 type Streams struct {
 	buffers sync.Pool // of *[chunk]byte
 	mu      sync.Mutex

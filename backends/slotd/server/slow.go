@@ -10,7 +10,8 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// slow ends a handler's reads and writes when its client takes or sends nothing for stallTime.
+// slow ends a handler's reads and writes when its client takes or sends nothing for
+// [wire.StallTime].
 // stop must be called.
 type slow struct {
 	rc    *http.ResponseController

@@ -63,7 +63,7 @@ func EncodeCommand(c backends.Cmd, o backends.StartOptions) ([]byte, error) {
 	return append(append(append(body, head...), c.Stdin...), c.Kept...), nil
 }
 
-// DecodeCommand reads what encodeCommand wrote.
+// DecodeCommand reads what [EncodeCommand] wrote.
 func DecodeCommand(body []byte) (c backends.Cmd, o backends.StartOptions, err error) {
 	if len(body) < 4 {
 		return c, o, fmt.Errorf("request of %d bytes: %w", len(body), io.ErrUnexpectedEOF)

@@ -9,13 +9,14 @@ import (
 	"hermes/backends"
 )
 
-// DefaultPath is where programs are looked for when Options.Env has no PATH.
+// DefaultPath is where programs are looked for when the environment of a box has no PATH.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Defaults is the environment of a box: what every command needs, and under it what the box says.
 // Text is UTF-8 unless the box names a locale. LC_CTYPE says no less than LANG=C.UTF-8 does: the
 // other categories of that locale are those of C, which is built into the C library, while
-// every program would read a dozen files for them at its start.
+// every program would read a dozen files for them at its start. A command that sets LANG alone keeps
+// UTF-8 for this reason; LC_ALL overrides it.
 func Defaults(home string, env map[string]string) map[string]string {
 	all := map[string]string{"PATH": DefaultPath, "HOME": home}
 	if env["LANG"] == "" && env["LC_ALL"] == "" {

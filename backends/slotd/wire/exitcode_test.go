@@ -6,8 +6,8 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// TestFromInside: whose doing the end of a container's first process was.
-func TestFromInside(t *testing.T) {
+// TestEndedByCommands: whose doing the end of a container's first process was.
+func TestEndedByCommands(t *testing.T) {
 	for _, tt := range []struct {
 		what string
 		code int

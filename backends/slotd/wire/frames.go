@@ -56,7 +56,7 @@ func (c *ChunkWriter) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// HangUp ends the writer that a frame of type frameHangUp names: the other end wants no more of it.
+// HangUp ends the writer that a frame of type FrameHangUp names: the other end wants no more of it.
 func (c *ChunkWriter) HangUp(named []byte) {
 	if bytes.Equal(named, []byte{c.kind}) {
 		c.hungUp.Store(true)

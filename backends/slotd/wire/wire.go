@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// The bounds of the calls that are not commands, all in one place; docs/slotd.md shows them. A
-// command has the time that its caller gives it. What is beyond a bound is an error that names it,
-// or, in a search, listed in Skipped.
+// The times of the calls that are not commands, which both ends keep: a call that moves no content;
+// a search, which then answers with what it has; a call that moves content, without a byte; a
+// reset. Package host has the other bounds, and docs/slotd.md shows all. A command has the time that
+// its caller gives it. What is beyond a bound is an error that names it, or, in a search, listed in
+// Skipped.
 const (
-	// Time. A call that moves no content; a search, which then answers with what it has; a call
-	// that moves content: without a byte, and in all; a reset; input that a process does not take.
 	CallTime   = 30 * time.Second
 	SearchTime = 20 * time.Second
 	StallTime  = time.Minute

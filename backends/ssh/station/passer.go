@@ -69,7 +69,7 @@ func (p *passer) refuse(what string) error {
 
 // health asks the server of the box for a sign of life. Its error says why there was none.
 func (p *passer) health(ctx context.Context) error {
-	calls := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+	calls := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return p.Dial(ctx) }}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://slotd/v1/health", nil)
 	if err != nil {

@@ -72,6 +72,64 @@ func TestOtherShells(t *testing.T) {
 	}
 }
 
+// TestStartUpFiles: the session has what each start-up file of the user exports and defines. What
+// one prints, where it goes and whether it ends the shell changes nothing.
+func TestStartUpFiles(t *testing.T) {
+	for _, name := range []string{".profile", ".bash_profile", ".bashrc"} {
+		t.Run(name, func(t *testing.T) {
+			b := openLocal(t)
+			text := "echo noise; export FROM=" + name + "; greet() { echo hello $1; }; cd /\n"
+			if err := b.WriteFile(t.Context(), name, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s := boxtest.NewSet(t, b, box.Options{})
+			out := boxtest.Call(t, s, "terminal", map[string]any{"command": "echo $FROM; greet you; test $PWD = $HOME; echo $?"})
+			if want := `"output":"` + name + `\nhello you\n0\n"`; !strings.Contains(out, want) {
+				t.Errorf("%s, want %s", out, want)
+			}
+		})
+	}
+	t.Run("one that ends the shell", func(t *testing.T) {
+		b := openLocal(t)
+		if err := b.WriteFile(t.Context(), ".bashrc", []byte("export FROM=x; exit 3\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s := boxtest.NewSet(t, b, box.Options{})
+		if out := boxtest.Call(t, s, "terminal", map[string]any{"command": "echo [$FROM]"}); !strings.Contains(out, `"output":"[]\n"`) {
+			t.Error(out)
+		}
+	})
+}
+
+// recorder notes the commands of a box.
+type recorder struct {
+	backends.Sandbox
+	commands []backends.Cmd
+}
+
+func (r *recorder) Unwrap() backends.Sandbox { return r.Sandbox }
+
+func (r *recorder) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	r.commands = append(r.commands, c)
+	return r.Sandbox.Exec(ctx, c)
+}
+
+// TestShellIsKnown: bash gets SHELL, which it would look up in the user database at each start.
+func TestShellIsKnown(t *testing.T) {
+	b := &recorder{Sandbox: openLocal(t)}
+	s := boxtest.NewSet(t, b, box.Options{})
+	boxtest.Call(t, s, "terminal", map[string]any{"command": "true"})
+	boxtest.Call(t, s, "terminal", map[string]any{"command": "true"})
+	if len(b.commands) < 3 {
+		t.Fatalf("%d commands, want one that starts the session and two of the model", len(b.commands))
+	}
+	for _, c := range b.commands[len(b.commands)-2:] {
+		if !strings.HasPrefix(c.Env["SHELL"], "/") {
+			t.Errorf("SHELL=%q of %v", c.Env["SHELL"], c.Shell)
+		}
+	}
+}
+
 // TestBoxWithoutShell: when our own first command does not run, it is the image's fault, unless
 // the model did something before.
 func TestBoxWithoutShell(t *testing.T) {
