@@ -1,4 +1,4 @@
-// Package nearest finds the name that somebody probably meant: in a flag, a run file, a call
+// Package nearest finds the name that was probably meant: in a flag, a run file, a call
 // of a tool, the key of a row.
 package nearest
 
@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // longest bounds the work for names that a model or a file made up, in characters.
@@ -21,7 +22,8 @@ func Name(word string, candidates []string) string {
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
 		p := plain(c)
 		d := Distance(w, p)
-		far := d > max(1, max(len(w), len(p))/3)
+		longer := max(utf8.RuneCountInString(w), utf8.RuneCountInString(p))
+		far := d > max(1, longer/3) || d == longer // nothing in common
 		part := len(w) >= 4 && strings.Contains(p, w)
 		if far && !part {
 			continue

@@ -8,7 +8,7 @@ import (
 )
 
 func TestName(t *testing.T) {
-	names := []string{"terminal", "read_file", "write_file", "execute_code", "todo", "in-flight", "prompt"}
+	names := []string{"terminal", "read_file", "write_file", "execute_code", "todo", "in-flight", "prompt", "n", "größe"}
 	tests := []struct{ word, want string }{
 		{"terminal", "terminal"},
 		{"Terminal_tool", "terminal"},
@@ -21,6 +21,9 @@ func TestName(t *testing.T) {
 		{"code", "execute_code"},
 		{"zzz", ""},
 		{"", ""},
+		{"x", ""}, // nothing in common with n
+		{"nn", "n"},
+		{"gräßä", ""}, // 2 of 5 characters, which are 8 bytes
 		{strings.Repeat("x", 1<<20), ""},
 	}
 	for _, tt := range tests {

@@ -8,8 +8,8 @@
 //
 // Two records are of one kind when level, message and cause are equal. The cause is the
 // attribute "cause" or, without one, "err" or "reason", with its digits left out (ports,
-// request numbers). At most [maxKinds] kinds are counted; records of further kinds are written
-// at once. Whoever asked for records below warnings sees every record: nothing is counted.
+// request numbers). At most [maxKinds] kinds are counted; where they are full, kinds whose
+// interval is over make room, and records of further kinds are written at once. Whoever asked for records below warnings sees every record: nothing is counted.
 //
 // A Handler is safe for concurrent use.
 package plainlog
@@ -24,6 +24,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"hermes/internal/printable"
 )
 
 // Interval is the time in which records of one kind are counted in place of written.
@@ -31,6 +33,9 @@ const Interval = 30 * time.Second
 
 // maxKinds bounds the memory of the counts.
 const maxKinds = 256
+
+// longest bounds a line in bytes: a cause may be the whole page that a server answered.
+const longest = 4096
 
 // Handler is a slog.Handler. Make it with [New].
 type Handler struct {
@@ -109,16 +114,24 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 func (h *Handler) Flush() error {
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
+	_, err := io.WriteString(h.out.w, h.out.forget(func(*count) bool { return true }))
+	return err
+}
+
+// forget removes kinds and returns the lines with their counts.
+func (o *output) forget(which func(*count) bool) string {
 	var lines []string
-	for k, c := range h.out.kinds {
+	for k, c := range o.kinds {
+		if !which(c) {
+			continue
+		}
 		if c.more > 0 {
 			lines = append(lines, c.last+moreLike(c.more-1)+"\n")
 		}
-		delete(h.out.kinds, k)
+		delete(o.kinds, k)
 	}
 	slices.Sort(lines)
-	_, err := io.WriteString(h.out.w, strings.Join(lines, ""))
-	return err
+	return strings.Join(lines, "")
 }
 
 func (o *output) write(line string) error {
@@ -141,10 +154,14 @@ func (o *output) add(k kind, line string, now time.Time) error {
 	if c != nil {
 		more = c.more
 	}
+	counted := ""
+	if c == nil && len(o.kinds) >= maxKinds {
+		counted = o.forget(func(c *count) bool { return now.Sub(c.since) >= Interval })
+	}
 	if c != nil || len(o.kinds) < maxKinds {
 		o.kinds[k] = &count{since: now}
 	}
-	_, err := io.WriteString(o.w, line+moreLike(more)+"\n")
+	_, err := io.WriteString(o.w, counted+line+moreLike(more)+"\n")
 	return err
 }
 
@@ -160,7 +177,8 @@ func cause(attrs []slog.Attr) string {
 	for _, name := range []string{"cause", "err", "reason"} {
 		for _, a := range attrs {
 			if a.Key == name {
-				return strings.Map(withoutDigits, a.Value.Resolve().String())
+				text := a.Value.Resolve().String()
+				return strings.Map(withoutDigits, text[:min(len(text), longest)])
 			}
 		}
 	}
@@ -194,7 +212,11 @@ func sentence(level slog.Level, message string, attrs []slog.Attr) string {
 	if len(values) > 0 {
 		line += " (" + strings.Join(values, ", ") + ")"
 	}
-	return strings.Join(strings.Fields(line), " ")
+	line = strings.Join(strings.Fields(line), " ")
+	if len(line) > longest {
+		line = strings.ToValidUTF8(line[:longest], "") + "…"
+	}
+	return printable.Line(line)
 }
 
 // text is a value as people read it; a group is a list of its members.

@@ -30,6 +30,10 @@ func TestSentences(t *testing.T) {
 			func(l *slog.Logger) { l.Warn("prices", slog.Group("of", "a", 1, "b", 2)) }},
 		{"groups and attributes of the logger", "warning: x (run r1, box.id 7)\n",
 			func(l *slog.Logger) { l.With("run", "r1").WithGroup("box").Warn("x", "id", 7) }},
+		{"what would steer a terminal", "warning: x: a b␛[2J<U+202E>� (k\u2400 v)\n",
+			func(l *slog.Logger) { l.Warn("x", "err", "a\r\nb\x1b[2J\u202e\x9b", "k\x00", "v") }},
+		{"a line is not too long", "warning: x: " + strings.Repeat("é", 2042) + "…\n",
+			func(l *slog.Logger) { l.Warn("x", "err", strings.Repeat("é", 1<<20)) }},
 		{"below the level", "", func(l *slog.Logger) { l.Info("nothing") }},
 	}
 	for _, tt := range tests {
@@ -104,6 +108,26 @@ func TestCountsBalance(t *testing.T) {
 	if sum != 800 {
 		t.Errorf("%d of 800 records are accounted for", sum)
 	}
+}
+
+// TestOldKindsMakeRoom fills the table with causes that come once, and then has an outage.
+func TestOldKindsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		log := slog.New(plainlog.New(&b, slog.LevelWarn))
+		for i := range 256 {
+			log.Warn(strings.Repeat("x", 1+i))
+		}
+		log.Warn("x")
+		time.Sleep(plainlog.Interval)
+		b.Reset()
+		for range 3 {
+			log.Warn("down")
+		}
+		if want := "warning: x\nwarning: down\n"; b.String() != want {
+			t.Errorf("got  %q\nwant %q", b.String(), want)
+		}
+	})
 }
 
 func TestEveryRecordForThoseWhoAskForMore(t *testing.T) {

@@ -22,7 +22,7 @@ func (s *Schema) Fit(root string, raw []byte) ([]byte, error) {
 	}
 	v = s.Coerce(v)
 	if err := s.Check(v); err != nil {
-		return nil, cmp.Or(explain(s.s, root, "", v, 0), err)
+		return nil, cmp.Or(newBudget(v).explain(s.s, root, "", v, 0), err)
 	}
 	return []byte(text(v)), nil
 }
@@ -40,24 +40,25 @@ func decode(raw []byte) (any, error) {
 // list or an object becomes one where texts are not allowed; 5.0 becomes 5 where whole
 // numbers are wanted; one thing becomes a list of it; null for an optional property that
 // cannot be null is left out; a required property with a default need not be given.
-func (s *Schema) Coerce(v any) any { return coerce(s.s, v, 0) }
+func (s *Schema) Coerce(v any) any { return newBudget(v).coerce(s.s, v, 0) }
 
 // maxDepth bounds values and references inside one another.
 const maxDepth = 200
 
-func coerce(s *jsonschema.Schema, v any, depth int) any {
-	if s == nil || depth > maxDepth {
+func (b *budget) coerce(s *jsonschema.Schema, v any, depth int) any {
+	b.left--
+	if s == nil || depth > maxDepth || b.left < 0 {
 		return v
 	}
 	for ; s.Ref != nil && s.Types == nil && depth < maxDepth; depth++ {
 		s = s.Ref
 	}
 	for _, a := range s.AllOf {
-		v = coerce(a, v, depth+1)
+		v = b.coerce(a, v, depth+1)
 	}
 	for _, alternatives := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
 		if len(alternatives) > 0 && s.Types == nil {
-			v = coerceAny(alternatives, v, depth+1)
+			v = b.coerceAny(alternatives, v, depth+1)
 		}
 	}
 	if s.Types != nil {
@@ -65,24 +66,27 @@ func coerce(s *jsonschema.Schema, v any, depth int) any {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		members(s, v, depth+1)
+		b.coerceMembers(s, v, depth+1)
 	case []any:
 		for i := range v {
-			v[i] = coerce(item(s, i), v[i], depth+1)
+			v[i] = b.coerce(item(s, i), v[i], depth+1)
 		}
 	}
 	return v
 }
 
 // coerceAny takes the value as it is where one alternative accepts it.
-func coerceAny(alternatives []*jsonschema.Schema, v any, depth int) any {
+func (b *budget) coerceAny(alternatives []*jsonschema.Schema, v any, depth int) any {
 	for _, a := range alternatives {
-		if a.Validate(v) == nil {
+		if b.validate(a, v) == nil {
 			return v
 		}
 	}
 	for _, a := range alternatives {
-		if c := coerce(a, clone(v), depth); a.Validate(c) == nil {
+		if b.left < 0 {
+			break
+		}
+		if c := b.coerce(a, clone(v), depth); b.validate(a, c) == nil {
 			return c
 		}
 	}
@@ -206,10 +210,10 @@ func whole(n json.Number) json.Number {
 	return json.Number(strconv.FormatInt(int64(f), 10))
 }
 
-// members coerces the properties of an object.
-func members(s *jsonschema.Schema, m map[string]any, depth int) {
+// coerceMembers coerces the properties of an object.
+func (b *budget) coerceMembers(s *jsonschema.Schema, m map[string]any, depth int) {
 	for _, k := range s.Required {
-		if p := s.Properties[k]; p != nil && p.Default != nil && m[k] == nil && p.Validate(nil) != nil {
+		if p := s.Properties[k]; p != nil && p.Default != nil && m[k] == nil && b.refusesNull(p) {
 			m[k] = clone(*p.Default)
 		}
 	}
@@ -221,8 +225,8 @@ func members(s *jsonschema.Schema, m map[string]any, depth int) {
 		if p == nil {
 			continue
 		}
-		v = coerce(p, v, depth)
-		if v == nil && known && !slices.Contains(s.Required, k) && p.Validate(nil) != nil {
+		v = b.coerce(p, v, depth)
+		if v == nil && known && !slices.Contains(s.Required, k) && b.refusesNull(p) {
 			delete(m, k)
 			continue
 		}

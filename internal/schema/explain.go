@@ -30,15 +30,15 @@ func (p place) member(k string) string {
 // explain names the field that does not fit and what was expected, in words for a model
 // that is to try again. The library has refused the value already; nil: the reason is one
 // that has no words here.
-func explain(s *jsonschema.Schema, root, at string, v any, depth int) error {
-	if s == nil || depth > maxDepth || s.Validate(v) == nil {
+func (b *budget) explain(s *jsonschema.Schema, root, at string, v any, depth int) error {
+	if s == nil || depth > maxDepth || b.left < 0 || b.validate(s, v) == nil {
 		return nil
 	}
 	p := place{root, at}
 	if f, ok := v.(float64); ok {
 		v = number(f)
 	}
-	if err := explain(s.Ref, root, at, v, depth+1); err != nil {
+	if err := b.explain(s.Ref, root, at, v, depth+1); err != nil {
 		return err
 	}
 	if types := allowed(s); len(types) > 0 && !fitsType(types, v) {
@@ -50,7 +50,7 @@ func explain(s *jsonschema.Schema, root, at string, v any, depth int) error {
 	if s.Const != nil && !same(*s.Const, v) {
 		return fmt.Errorf("%s: expected %s, got %s", p, text(*s.Const), clip(text(v)))
 	}
-	if err := alternatives(s, p, v, depth); err != nil {
+	if err := b.alternatives(s, p, v, depth); err != nil {
 		return err
 	}
 	switch v := v.(type) {
@@ -59,9 +59,9 @@ func explain(s *jsonschema.Schema, root, at string, v any, depth int) error {
 	case json.Number:
 		return explainNumber(s, p, v)
 	case []any:
-		return explainList(s, p, v, depth)
+		return b.explainList(s, p, v, depth)
 	case map[string]any:
-		return explainObject(s, p, v, depth)
+		return b.explainObject(s, p, v, depth)
 	}
 	return nil
 }
@@ -71,16 +71,16 @@ func fitsType(types []string, v any) bool {
 	return allows(types, typeOf(v)) || ok && allows(types, "integer") && typeOf(whole(n)) == "integer"
 }
 
-func alternatives(s *jsonschema.Schema, p place, v any, depth int) error {
+func (b *budget) alternatives(s *jsonschema.Schema, p place, v any, depth int) error {
 	for _, a := range s.AllOf {
-		if err := explain(a, p.root, p.at, v, depth+1); err != nil {
+		if err := b.explain(a, p.root, p.at, v, depth+1); err != nil {
 			return err
 		}
 	}
 	for _, list := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
 		var last error
 		for _, a := range list {
-			last = explain(a, p.root, p.at, v, depth+1)
+			last = b.explain(a, p.root, p.at, v, depth+1)
 			if last == nil {
 				break
 			}
@@ -173,19 +173,19 @@ func decimal(r *big.Rat) string {
 	return fmt.Sprint(f)
 }
 
-func explainList(s *jsonschema.Schema, p place, v []any, depth int) error {
+func (b *budget) explainList(s *jsonschema.Schema, p place, v []any, depth int) error {
 	if s.MinItems != nil && len(v) < *s.MinItems || s.MaxItems != nil && len(v) > *s.MaxItems {
 		return fmt.Errorf("%s: %d items are too few or too many", p, len(v))
 	}
 	for i, one := range v {
-		if err := explain(item(s, i), p.root, fmt.Sprintf("%s[%d]", p.at, i), one, depth+1); err != nil {
+		if err := b.explain(item(s, i), p.root, fmt.Sprintf("%s[%d]", p.at, i), one, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func explainObject(s *jsonschema.Schema, p place, v map[string]any, depth int) error {
+func (b *budget) explainObject(s *jsonschema.Schema, p place, v map[string]any, depth int) error {
 	for _, k := range s.Required {
 		if _, ok := v[k]; !ok {
 			return fmt.Errorf("%s: missing, it is required%s", p.member(k), instead(s, v, k))
@@ -203,7 +203,7 @@ func explainObject(s *jsonschema.Schema, p place, v map[string]any, depth int) e
 			}
 			return fmt.Errorf("%s: unknown parameter, known are %s", p.member(k), strings.Join(names, ", "))
 		}
-		if err := explain(sub, p.root, p.member(k), v[k], depth+1); err != nil {
+		if err := b.explain(sub, p.root, p.member(k), v[k], depth+1); err != nil {
 			return err
 		}
 	}

@@ -57,6 +57,9 @@ func (s Node) follow(root Node) Node {
 
 // at is what a reference like #/$defs/A points to, or nil.
 func (s Node) at(ref string) Node {
+	if ref == "#" {
+		return s
+	}
 	var x any = map[string]any(s)
 	for _, step := range strings.Split(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
 		step = pointer.Replace(step)
@@ -127,8 +130,12 @@ func LooseType(t string) string {
 	return t
 }
 
-// maxRefs bounds references and alternatives inside one another.
-const maxRefs = 16
+// Bounds of references and alternatives: how many are followed inside one another, and how
+// many in all, because each level multiplies them.
+const (
+	maxRefs  = 16
+	maxParts = 4096
+)
 
 // Types lists the types that s allows, references into root followed; none means string.
 func (s Node) Types(root Node) []string {
@@ -139,11 +146,16 @@ func (s Node) Types(root Node) []string {
 }
 
 // Allowed is Types without the default: empty where s says nothing of types.
-func (s Node) Allowed(root Node) []string { return s.allowed(root, 0) }
+func (s Node) Allowed(root Node) []string {
+	parts := 0
+	return s.allowed(root, 0, &parts)
+}
 
-func (s Node) allowed(root Node, depth int) []string {
+// allowed counts the parts that it has looked at.
+func (s Node) allowed(root Node, depth int, parts *int) []string {
 	s = s.follow(root)
-	if depth > maxRefs {
+	*parts++
+	if depth > maxRefs || *parts > maxParts {
 		return nil
 	}
 	var out []string
@@ -171,7 +183,7 @@ func (s Node) allowed(root Node, depth int) []string {
 		add(typeOf(x))
 	}
 	for _, alt := range s.alternatives() {
-		for _, t := range alt.allowed(root, depth+1) {
+		for _, t := range alt.allowed(root, depth+1, parts) {
 			add(t)
 		}
 	}
@@ -190,20 +202,26 @@ func (s Node) allowed(root Node, depth int) []string {
 }
 
 // each calls see for s and everything inside its alternatives, references followed.
-func (s Node) each(root Node, depth int, see func(Node)) {
-	s = s.follow(root)
-	if s == nil || depth > maxRefs {
-		return
+func (s Node) each(root Node, see func(Node)) {
+	parts := 0
+	var visit func(s Node, depth int)
+	visit = func(s Node, depth int) {
+		s = s.follow(root)
+		parts++
+		if s == nil || depth > maxRefs || parts > maxParts {
+			return
+		}
+		see(s)
+		for _, alt := range s.alternatives() {
+			visit(alt, depth+1)
+		}
 	}
-	see(s)
-	for _, alt := range s.alternatives() {
-		alt.each(root, depth+1, see)
-	}
+	visit(s, 0)
 }
 
 // Any says whether s or an alternative has the key.
 func (s Node) Any(root Node, key string) (has bool) {
-	s.each(root, 0, func(t Node) { has = has || t[key] != nil })
+	s.each(root, func(t Node) { has = has || t[key] != nil })
 	return has
 }
 
@@ -221,7 +239,7 @@ func (s Node) Items(root Node) Node {
 func (s Node) pick(root Node, of func(Node) Node) Node {
 	var first Node
 	var all []any
-	s.each(root, 0, func(t Node) {
+	s.each(root, func(t Node) {
 		if q := of(t); q != nil {
 			if first == nil {
 				first = q

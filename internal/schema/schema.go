@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -48,7 +49,14 @@ func Compile(raw []byte) (*Schema, error) {
 	return compile(doc)
 }
 
+// maxNesting bounds how deep a schema's JSON may be nested. The library's time to compile
+// grows with the third power of it: 6,000 levels take minutes.
+const maxNesting = 300
+
 func compile(doc any) (*Schema, error) {
+	if deeper(doc, maxNesting) {
+		return nil, fmt.Errorf("schema: its JSON is nested more than %d levels deep", maxNesting)
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nowhere{})
 	if err := c.AddResource("schema.json", doc); err != nil {
@@ -59,6 +67,24 @@ func compile(doc any) (*Schema, error) {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	return &Schema{s}, nil
+}
+
+// deeper reports whether a value has more than so many levels.
+func deeper(v any, levels int) bool {
+	if levels < 0 {
+		return true
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, x := range v {
+			if deeper(x, levels-1) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, func(x any) bool { return deeper(x, levels-1) })
+	}
+	return false
 }
 
 // Lenient reads the schema of a tool's arguments, which a stranger wrote. A schema that
@@ -81,7 +107,7 @@ func Lenient(raw []byte) *Schema {
 // Check says in one line why a value does not fit, in the library's words; nil: it does.
 // Numbers in v are json.Number or float64.
 func (s *Schema) Check(v any) error {
-	err := s.s.Validate(v)
+	err := newBudget(v).validate(s.s, v)
 	var why *jsonschema.ValidationError
 	if !errors.As(err, &why) {
 		return err

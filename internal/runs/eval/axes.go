@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -32,6 +33,9 @@ func axes() []axis {
 	return []axis{
 		{"model", text(func(b *settings.Batch) *string { return &b.Model })},
 		{"toolsets", func(b *settings.Batch, value configs.Cell) error {
+			if len(value) == 0 {
+				return errNoValue
+			}
 			b.Toolsets = strings.Split(strings.Join(value, ","), ",")
 			return nil
 		}},
@@ -48,9 +52,15 @@ func axes() []axis {
 	}
 }
 
+// errNoValue is the error of an empty value of a matrix.
+var errNoValue = errors.New("want a value, got an empty one")
+
 // single is the text of a value that is not a list.
 func single(value configs.Cell) (string, error) {
-	if len(value) != 1 {
+	if len(value) == 0 {
+		return "", errNoValue
+	}
+	if len(value) > 1 {
 		return "", fmt.Errorf("want one value, not the list %s", strings.Join(value, ", "))
 	}
 	return value[0], nil
@@ -84,7 +94,7 @@ func decimal(field func(*settings.Batch) **float64) func(*settings.Batch, config
 			return err
 		}
 		f, err := strconv.ParseFloat(s, 64)
-		if err != nil || f < 0 || f > 1e6 {
+		if err != nil || !(f >= 0 && f <= 1e6) { // NaN is refused too
 			return fmt.Errorf("%q: want a number of at least 0", s)
 		}
 		*field(b) = &f
@@ -141,7 +151,7 @@ func (e *Eval) cells() ([]cell, error) {
 	taken := map[string]bool{}
 	for _, c := range list {
 		if taken[c.RunFlags.Run] {
-			return nil, fmt.Errorf("suite %s: two cells of the matrix would be called %s", e.Suite.Name, c.RunFlags.Run)
+			return nil, fmt.Errorf("suite %s: two cells of the matrix would be called %s: give each value once, and files of prompts different names", e.Suite.Name, c.RunFlags.Run)
 		}
 		taken[c.RunFlags.Run] = true
 	}
@@ -165,7 +175,7 @@ func label(axis string, value configs.Cell, place int) string {
 	return axis + "-" + plainName(joined)
 }
 
-// given reports whether somebody set a flag.
+// given reports whether a flag is set, by whatever layer.
 func (e *Eval) given(flag string) bool {
 	return slices.ContainsFunc(e.Layers, func(s configs.Setting) bool { return s.Name == flag && s.Layer != configs.FromDefault })
 }
