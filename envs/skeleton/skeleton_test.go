@@ -6,8 +6,9 @@ import (
 	"hermes/configs"
 	"hermes/envs"
 	"hermes/envs/envtest"
-	"hermes/envs/skeleton"
 	"hermes/rollout/play"
+
+	"hermes/envs/skeleton"
 )
 
 func TestContract(t *testing.T) {

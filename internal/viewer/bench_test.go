@@ -19,7 +19,7 @@ import (
 
 // The run that BenchmarkOpen opens: 2,000 records of 1, 16 and 128 kB each. A run of 10 GB is
 //
-//	go test -run '^$' -bench Open -benchtime 5x -timeout 1h -rows 100000 -size 100000 ./internal/viewer
+//	go test ./internal/viewer -run '^$' -bench Open -benchtime 5x -timeout 1h -rows 100000 -size 100000
 //
 // and wants 10 GB of disk under TMPDIR.
 var (
@@ -28,7 +28,7 @@ var (
 )
 
 // BenchmarkOpen opens runs with their list and asks for the first page, sorted; then it
-// searches the list; then single trajectories are asked for. The time to open must
+// searches the list and asks for the overview and the tasks; then for single trajectories. The time to open must
 // follow the number of records and not their bytes.
 func BenchmarkOpen(b *testing.B) {
 	sizes := []int{1 << 10, 16 << 10, 128 << 10}
@@ -48,7 +48,9 @@ func BenchmarkOpen(b *testing.B) {
 			b.Logf("%d records of %d bytes were listed in %.1f s; the list has %d bytes", *benchRows, size,
 				time.Since(begun).Seconds(), fileSize(b, filepath.Join(dir, listing.FileName)))
 			b.Run("list", func(b *testing.B) { benchList(b, dir) })
-			b.Run("search", func(b *testing.B) { benchSearch(b, dir) })
+			b.Run("search", func(b *testing.B) { benchPage(b, dir, "/api/list?run=0&q=row1+number&sort=tokens") })
+			b.Run("run", func(b *testing.B) { benchPage(b, dir, "/api/run?run=0") })
+			b.Run("tasks", func(b *testing.B) { benchPage(b, dir, "/api/tasks?run=0&sort=spread&desc=1") })
 			b.Run("record", func(b *testing.B) { benchRecord(b, dir) })
 		})
 	}
@@ -100,11 +102,13 @@ func benchList(b *testing.B, dir string) {
 	}
 }
 
-func benchSearch(b *testing.B, dir string) {
+// benchPage asks for one page again and again, and reports what it allocates.
+func benchPage(b *testing.B, dir, path string) {
 	v := benchView(b, dir)
 	defer v.Close()
+	b.ReportAllocs()
 	for b.Loop() {
-		benchGet(b, v, "/api/list?run=0&q=row1+number&sort=tokens")
+		benchGet(b, v, path)
 	}
 }
 

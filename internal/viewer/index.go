@@ -24,7 +24,7 @@ type index struct {
 	run    *runs.Run
 	sorter *sink.Sorter
 	log    *slog.Logger
-	poke   chan struct{} // somebody looks
+	poke   chan struct{} // a page looks at the run
 	ours   bool          // the process of the run keeps no list; it is ours to keep one
 	saved  time.Time     // follow's alone
 	dirty  bool          // follow's alone: there are rows that are not in the file
@@ -72,14 +72,14 @@ func openIndex(r *runs.Run, k kept, log *slog.Logger) (*index, error) {
 	}
 	if k.err != nil {
 		x.ours = true
-		log.Debug("the index is made anew", "run", r.Dir, "why", k.err)
+		log.Debug("the index is made again", "run", r.Dir, "why", k.err)
 		return x, nil
 	}
 	x.list, x.settled, x.ours = k.list, k.list.Next, k.by == listing.ByReader
 	return x, nil
 }
 
-// follow brings the index up to the log whenever somebody looks, until ctx ends.
+// follow brings the index up to the log whenever a page looks, until ctx ends.
 func (x *index) follow(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -94,7 +94,7 @@ func (x *index) follow(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			x.log.Warn("the index stands still", "run", x.run.Dir, "err", err)
+			x.log.Warn("the index did not follow the log", "run", x.run.Dir, "err", err)
 		}
 		x.mu.Lock()
 		x.err = err

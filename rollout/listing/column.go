@@ -70,7 +70,7 @@ func (l *List) Tasks(take func(*Row) bool) []Task {
 		if !ok {
 			n = len(out)
 			place[w.ID()] = n
-			out = append(out, Task{ID: w.ID(), Text: w.Texts().Task, Low: math.NaN(), High: math.NaN()})
+			out = append(out, Task{ID: w.ID(), Text: w.Task(), Low: math.NaN(), High: math.NaN()})
 		}
 		out[n].add(w)
 	}

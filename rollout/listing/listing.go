@@ -105,6 +105,13 @@ func (w *Row) ID() string {
 	return id
 }
 
+// Task is how the first message of the user begins.
+func (w *Row) Task() string {
+	_, rest, _ := strings.Cut(w.text, "\x00")
+	task, _, _ := strings.Cut(rest, "\x00")
+	return task
+}
+
 // sameID reports whether two rows are of the same row of the dataset.
 func (w *Row) sameID(o *Row) bool {
 	end := strings.IndexByte(w.text, 0) + 1

@@ -51,7 +51,7 @@ function verdict(r) {
       expected,
       (r.scorer || []).map(c => el("div.by", {}, el("h4", {}, `${c.name}: exit ${c.exit_code}${c.timed_out ? ", timed out" : ""}, ${seconds(c.seconds)}`),
         el("pre", {}, "$ " + (c.shell || (c.argv || []).join(" "))), c.stdout ? el("pre", {}, c.stdout) : "", c.stderr ? el("pre.stderr", {}, c.stderr) : "")),
-      judges.map(j => el("div.by", {}, el("h4", {}, `judge ${j.name || ""} ${j.model}: ${number(j.asked)} answers, ${usage(j.usage)}`),
+      judges.map(j => el("div.by", {}, el("h4", {}, `judge ${j.name || ""} ${j.model}: ${number(j.asked)} ${j.asked === 1 ? "answer" : "answers"}, ${usage(j.usage)}`),
         (j.exchanges || []).map((x, i) => el("details", {}, el("summary", {}, `prompt and answer ${i + 1}`), el("pre", {}, x.prompt), el("pre.said", {}, x.answer)))))));
 }
 
