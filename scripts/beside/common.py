@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -34,6 +35,12 @@ def bench(hermes, *flags):
     """One round of `hermes bench`: its figures."""
     out = subprocess.run([hermes, "bench", "--rounds", "1", "--json", *flags], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(out.stdout)
+
+
+def processor():
+    """Seconds of processor time: of this process, and of the programs that it started and that have ended."""
+    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime, ended.ru_utime + ended.ru_stime
 
 
 def median(rows, key):

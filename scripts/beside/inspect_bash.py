@@ -6,20 +6,21 @@
 Rounds by turns: hermes, then Inspect. A rollout is eight commands, a file that is written and
 one that is read, and an answer. The model server is the scripted one, in another process that is
 not counted. Inspect writes its file with a command, and keeps its log as it does by default. Its
-commands are login shells: HOME is an empty folder, so that they read no start-up files of the user.
+commands are login shells: HOME is an empty folder, so that they read no start-up files of the user
+(a ~/.bashrc that starts pyenv costs more than all else). --home "$HOME" measures with these files.
 Processor time is user and system of a program and of all that it started: "whole" with the start
 of Inspect and its imports, "job" without them; of hermes it is what `hermes bench` prints.
+Tried with inspect-ai 0.3.285.
 """
 
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 
-from common import bench, median, model_server, speech
+from common import bench, median, model_server, processor, speech
 
 COMMANDS = [
     "pwd; ls -la",
@@ -41,11 +42,6 @@ def turns():
     calls = [{"name": "bash", "arguments": {"command": command}} for command in COMMANDS]
     said = [{"content": speech(n, ANSWER), "calls": [call]} for n, call in enumerate(calls)]
     return said + [{"content": speech(len(said) + 1, ANSWER), "repeat": True}]
-
-
-def processor():
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime
 
 
 def job(base, o):
@@ -75,12 +71,13 @@ def job(base, o):
     print(json.dumps({"own": own, "children": children}))
 
 
-def inspect(o):
+def evaluate(o):
     """Evaluates once in a process of its own: ms a rollout."""
     with model_server(o.hermes, turns(), o.latency) as base, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, os.path.abspath(__file__), "--job", base, *sys.argv[1:]]
         before = processor()[1]
-        done = subprocess.run(command, cwd=folder, env={**os.environ, "HOME": folder}, stdout=subprocess.PIPE, text=True, check=True)
+        home = {**os.environ, "HOME": o.home or folder}
+        done = subprocess.run(command, cwd=folder, env=home, stdout=subprocess.PIPE, text=True, check=True)
         whole = processor()[1] - before
     spent = json.loads(done.stdout.splitlines()[-1])
     each = 1e3 / o.rollouts
@@ -96,6 +93,7 @@ def main():
     p.add_argument("--at-once", type=int, help="samples and commands of Inspect at once; all by default")
     p.add_argument("--latency", default="0s", help="of the model")
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--home", help="HOME of Inspect and its commands; an empty folder by default")
     p.add_argument("--react", action="store_true", help="the agent react() and not a loop of generate()")
     p.add_argument("--job", help=argparse.SUPPRESS)
     o = p.parse_args()
@@ -103,8 +101,9 @@ def main():
         return job(o.job, o)
     rows = []
     for _ in range(o.rounds):
-        ours = bench(o.hermes, "--shape", "agentic", "--rollouts", str(o.rollouts), "--latency", o.latency, "--backend", o.backend)
-        row = {"hermes_ms": ours["cpu_ms_per_trajectory"], "floor_ms": ours["floor_ms_per_trajectory"], **inspect(o)}
+        ours = bench(o.hermes, "--shape", "agentic", "--backend", o.backend,
+                     "--rollouts", str(o.rollouts), "--latency", o.latency)
+        row = {"hermes_ms": ours["cpu_ms_per_trajectory"], "floor_ms": ours["floor_ms_per_trajectory"], **evaluate(o)}
         row["ratio"] = row["inspect_job_ms"] / row["hermes_ms"]
         row["above_floor"] = (row["inspect_job_ms"] - row["inspect_commands_ms"]) / (row["hermes_ms"] - row["floor_ms"])
         rows.append(row)
