@@ -11,6 +11,7 @@ import (
 	"hermes/backends"
 	"hermes/rollout/diff"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 // The kinds of what is asked for. Reading has the folder in its name.
@@ -114,11 +115,11 @@ func changed(f file, after string) string {
 func changes(steps []step) string {
 	var b strings.Builder
 	for _, st := range steps {
-		switch st.s.op {
-		case "delete":
+		switch st.s.Op {
+		case edit.Delete:
 			fmt.Fprintf(&b, "delete %s\n", spelled(st.f.path))
 			continue
-		case "move":
+		case edit.Move:
 			fmt.Fprintf(&b, "move %s to %s\n", spelled(st.f.path), spelled(st.to.path))
 		}
 		if st.after != st.f.text {

@@ -12,6 +12,7 @@ import (
 
 	"hermes/backends"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 	"hermes/trajectory"
 )
 
@@ -82,7 +83,7 @@ func fitsCode(ctx context.Context, b backends.Sandbox) error {
 	case r.Code == 127 || r.Code == 126:
 		return errors.New("the sandbox has no python3")
 	case r.Code != 0:
-		return fmt.Errorf("python3 of the sandbox is too old or does not work: %s", clip(strings.TrimSpace(clean(r.Stderr)), 200))
+		return fmt.Errorf("python3 of the sandbox is too old or does not work: %s", edit.Clip(strings.TrimSpace(clean(r.Stderr)), 200))
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.dir = string(res.Stdout)
 	if res.Code != 0 || !path.IsAbs(r.dir) {
-		return fmt.Errorf("prepare the script: make a folder with pipes for it: exit code %d: %s: %w", res.Code, clip(clean(res.Stderr), 200), blame(acted))
+		return fmt.Errorf("prepare the script: make a folder with pipes for it: exit code %d: %s: %w", res.Code, edit.Clip(clean(res.Stderr), 200), blame(acted))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"hermes/backends"
 	"hermes/internal/late"
+	"hermes/rollout/tool/box/edit"
 )
 
 // lint is what a syntax check found after a change.
@@ -49,7 +50,7 @@ func (x *session) lint(ctx context.Context, b backends.Sandbox, p, before, after
 			return &lint{Status: "ok"}, nil
 		}
 	}
-	return &lint{Status: "error", Output: clip(now, 1000)}, nil
+	return &lint{Status: "error", Output: edit.Clip(now, 1000)}, nil
 }
 
 var places = late.Regexp(`\d+`)

@@ -11,6 +11,7 @@ import (
 
 	"hermes/backends"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 const processParameters = `{
@@ -198,7 +199,7 @@ func (x *session) process(ctx context.Context, a processArgs) (tool.Result, erro
 	}
 	j := x.procs.find(a.ID)
 	if j == nil {
-		return tool.Result{Text: tool.JSON(map[string]string{"status": "not_found", "error": "No process with ID " + clip(a.ID, 80)}), Failed: true}, nil
+		return tool.Result{Text: tool.JSON(map[string]string{"status": "not_found", "error": "No process with ID " + edit.Clip(a.ID, 80)}), Failed: true}, nil
 	}
 	if !j.running() && j.err != nil {
 		return tool.Result{}, fmt.Errorf("process %s: %w", j.id, j.err)
@@ -248,7 +249,7 @@ func (x *session) listJobs(ctx context.Context) (tool.Result, error) {
 			return tool.Result{}, err
 		}
 		status, code, up := x.status(j)
-		list = append(list, item{j.id, clip(j.command, 200), j.cwd, j.p.PID(), j.began.UTC().Format(time.RFC3339), up, status, out, code})
+		list = append(list, item{j.id, edit.Clip(j.command, 200), j.cwd, j.p.PID(), j.began.UTC().Format(time.RFC3339), up, status, out, code})
 	}
 	return tool.Result{Text: tool.JSON(map[string]any{"processes": list})}, nil
 }
@@ -285,7 +286,7 @@ func (x *session) log(ctx context.Context, j *job, a processArgs) (tool.Result, 
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("output of process %s: %w", j.id, err)
 	}
-	lines, before := splitLines(clean(raw)), int(gone)
+	lines, before := edit.Lines(clean(raw)), int(gone)
 	limit, total := cmp.Or(a.Limit, 200), before+len(lines)
 	from := max(before, total-limit)
 	if a.Offset != nil {

@@ -14,6 +14,7 @@ import (
 
 	"hermes/backends"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 type sessionKey struct{}
@@ -112,7 +113,7 @@ func blame(acted bool) error {
 
 // lacks says what a box is missing in which the shell does not start.
 func lacks(r backends.Result) string {
-	said := strings.TrimSpace(clip(clean(r.Stderr), 200))
+	said := strings.TrimSpace(edit.Clip(clean(r.Stderr), 200))
 	switch {
 	case r.TimedOut:
 		return "it did not start within 30 seconds"
@@ -168,16 +169,6 @@ func reason(err error) string {
 // quote makes one word of a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-func clip(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i] + "…"
-		}
-		n--
-	}
-	return s
-}
-
 // fatal reports whether an error says that the box failed or the caller gave up.
 func fatal(err error) bool {
 	for _, e := range []error{backends.ErrLost, backends.ErrBroken, backends.ErrClosed, backends.ErrImage, backends.ErrUnavailable, context.Canceled, context.DeadlineExceeded} {
@@ -186,11 +177,4 @@ func fatal(err error) bool {
 		}
 	}
 	return false
-}
-
-func splitLines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }

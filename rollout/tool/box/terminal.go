@@ -8,6 +8,7 @@ import (
 
 	"hermes/internal/late"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 const terminalLimit = 50_000 // characters of output
@@ -72,7 +73,7 @@ func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, er
 	case strings.ContainsRune(a.Command, 0):
 		return notRun("", "the command contains a NUL character"), nil
 	case !workdirChars.MatchString(a.Workdir):
-		return notRun("", "workdir %q has characters that are not allowed; use cd in the command", clip(a.Workdir, 80)), nil
+		return notRun("", "workdir %q has characters that are not allowed; use cd in the command", edit.Clip(a.Workdir, 80)), nil
 	case a.Background && tool.FromCode(ctx):
 		return notRun("", "code can only run foreground commands"), nil
 	case !a.Background && time.Duration(a.Timeout)*time.Second > x.opt.MaxTimeout:
