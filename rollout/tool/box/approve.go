@@ -85,13 +85,12 @@ func spelled(name string) string {
 
 // folder is where a command runs.
 func (x *session) folder(workdir string) string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	cwd, known := x.sh.Dir()
 	switch {
 	case path.IsAbs(workdir), workdir == "~", strings.HasPrefix(workdir, "~/"):
 		return workdir
-	case x.sh != nil:
-		return spelled(path.Join(x.sh.last.cwd, workdir))
+	case known:
+		return spelled(path.Join(cwd, workdir))
 	case workdir != "":
 		return workdir + ", of the working folder"
 	}

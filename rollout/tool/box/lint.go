@@ -17,6 +17,7 @@ import (
 	"hermes/backends"
 	"hermes/internal/late"
 	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 )
 
 // lint is what a syntax check found after a change.
@@ -93,7 +94,7 @@ func inBox(ctx context.Context, b backends.Sandbox, content string, argv ...stri
 	if r.Code == 0 {
 		return "", true, nil
 	}
-	return strings.TrimSpace(clean(r.Stderr)), true, nil
+	return strings.TrimSpace(shell.Clean(r.Stderr)), true, nil
 }
 
 func jsonProblem(content string) string {

@@ -12,6 +12,7 @@ import (
 	"hermes/rollout/diff"
 	"hermes/rollout/tool"
 	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 )
 
 const patchParameters = `{
@@ -282,12 +283,12 @@ func (w *writing) step(ctx context.Context, st step) (string, error) {
 
 // move keeps the file's mode: it is renamed first, then changed.
 func (w *writing) move(ctx context.Context, st step) (string, error) {
-	r, err := w.b.Exec(ctx, backends.Cmd{Dir: dirFor(st.f.path, st.to.path), Shell: fmt.Sprintf("d=%s; mkdir -p -- \"${d%%/*}\" && mv -- %s \"$d\"", quote(absolute(st.to.path)), quote(absolute(st.f.path)))})
+	r, err := w.b.Exec(ctx, backends.Cmd{Dir: dirFor(st.f.path, st.to.path), Shell: fmt.Sprintf("d=%s; mkdir -p -- \"${d%%/*}\" && mv -- %s \"$d\"", shell.Quote(absolute(st.to.path)), shell.Quote(absolute(st.f.path)))})
 	if err != nil {
 		return "", fmt.Errorf("move %s: %w", st.f.path, err)
 	}
 	if r.Code != 0 {
-		return fmt.Sprintf("Cannot move %s: %s", st.f.path, edit.Clip(clean(r.Stderr), 300)), nil
+		return fmt.Sprintf("Cannot move %s: %s", st.f.path, edit.Clip(shell.Clean(r.Stderr), 300)), nil
 	}
 	if st.after != st.f.text {
 		target := file{path: st.to.path, text: st.f.text, exists: true}
@@ -312,7 +313,7 @@ func (w *writing) remove(ctx context.Context, f file) (string, error) {
 		return "", fmt.Errorf("delete %s: %w", f.path, err)
 	}
 	if r.Code != 0 {
-		return fmt.Sprintf("Cannot delete %s: %s", f.path, edit.Clip(clean(r.Stderr), 300)), nil
+		return fmt.Sprintf("Cannot delete %s: %s", f.path, edit.Clip(shell.Clean(r.Stderr), 300)), nil
 	}
 	return "", nil
 }

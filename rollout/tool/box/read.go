@@ -102,7 +102,7 @@ func (x *session) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	p, err := x.path(ctx, b, a.Path)
+	p, err := x.sh.Path(ctx, b, a.Path)
 	if err != nil {
 		return tool.Result{}, err
 	}

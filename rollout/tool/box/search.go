@@ -112,7 +112,7 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 			return tool.Errorf("BLOCKED: you have made this search %d times in a row. Its results have not changed; go on with what you know.", times), nil
 		}
 	}
-	root, err := x.path(ctx, b, a.Path)
+	root, err := x.sh.Path(ctx, b, a.Path)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"hermes/internal/late"
 	"hermes/rollout/tool"
 	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 )
 
 const terminalLimit = 50_000 // characters of output
@@ -80,7 +81,7 @@ func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, er
 		return notRun("", "a foreground command may take at most %d seconds; use background=true and the process tool for longer ones", int(x.opt.MaxTimeout.Seconds())), nil
 	}
 	if !a.Background {
-		if why := longRunner(a.Command); why != "" {
+		if why := shell.LongRunner(a.Command); why != "" {
 			return notRun("", "%s", why), nil
 		}
 	}
@@ -98,11 +99,11 @@ func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, er
 	if a.Timeout > 0 {
 		timeout = time.Duration(a.Timeout) * time.Second
 	}
-	r, err := x.shell(ctx, b, a.Command, a.Workdir, timeout)
+	r, err := x.sh.Run(ctx, b, a.Command, a.Workdir, timeout)
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("terminal: %w", err)
 	}
-	res := terminalResult{Output: headTail(clean(r.Stdout), terminalLimit, r.Dropped), Code: r.Code}
+	res := terminalResult{Output: shell.HeadTail(shell.Clean(r.Stdout), terminalLimit, r.Dropped), Code: r.Code}
 	switch {
 	case r.TimedOut:
 		res.Code = 124

@@ -105,7 +105,7 @@ type file struct {
 
 // load reads a file that is going to be changed; a missing one is no fault.
 func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f file, fault string, err error) {
-	f.path, err = x.path(ctx, b, p)
+	f.path, err = x.sh.Path(ctx, b, p)
 	if err != nil {
 		return f, "", err
 	}
@@ -129,9 +129,7 @@ func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f fil
 
 // store writes a file and reads it back.
 func (x *session) store(ctx context.Context, b backends.Sandbox, f file, content string) (fault string, err error) {
-	x.mu.Lock()
-	x.acted = true
-	x.mu.Unlock()
+	x.sh.Acted()
 	if err := b.WriteFile(ctx, f.path, []byte(content), perm(f)); err != nil {
 		if !fileError(err) {
 			return "", fmt.Errorf("write %s: %w", f.path, err)
