@@ -10,6 +10,7 @@ import (
 
 	"hermes/internal/build"
 	"hermes/internal/fakellm"
+	"hermes/internal/fakellm/model"
 	"hermes/internal/guard"
 )
 
@@ -98,7 +99,7 @@ func (c *modelFake) options() (fakellm.Options, error) {
 		Degrade: c.Degrade, Limit: c.Limit, RetryAfter: c.RetryAfter}
 	var err error
 	if c.Latency != "" {
-		o.Latency, err = fakellm.ParseLatency(c.Latency)
+		o.Latency, err = model.ParseLatency(c.Latency)
 		if err != nil {
 			return o, fmt.Errorf("--latency: %w", err)
 		}

@@ -1,31 +1,25 @@
 package rollout
 
 import (
-	"archive/tar"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"slices"
-	"strings"
 	"time"
 
 	"hermes/backends"
 	"hermes/envs"
+	"hermes/rollout/spool"
 	"hermes/trajectory"
 )
 
 // Bounds of a workspace that is copied into another box.
 const (
-	workspaceSize    = 1 << 30
-	workspaceEntries = 200_000
-	workspaceTime    = 2 * time.Minute
-	spoolInMemory    = 4 << 20
+	workspaceSize = 1 << 30
+	workspaceTime = 2 * time.Minute
 )
 
 // brokenError says that the model left its workspace in a state in which it cannot be taken
@@ -51,8 +45,8 @@ func (a *attempt) moved(ctx context.Context, box backends.Sandbox) (backends.San
 	if _, err := box.Exec(ctx, alone); err != nil {
 		return nil, err
 	}
-	s := &spool{}
-	defer s.close()
+	s := &spool.Spool{}
+	defer s.Close()
 	taken := a.take(ctx, box, s)
 	if err := a.giveBack(ctx); err != nil {
 		a.log.Warn("give a box back", "err", err)
@@ -98,8 +92,8 @@ func (a *attempt) whoBroke(ctx context.Context, why error) error {
 	if err := a.fill(ctx, w); err != nil {
 		return err
 	}
-	s := &spool{}
-	defer s.close()
+	s := &spool.Spool{}
+	defer s.Close()
 	if err := a.take(ctx, box, s); err != nil {
 		return &stageError{trajectory.Environment, "verify", fmt.Errorf("%w; of an untouched box neither: %w", why, err)}
 	}
@@ -107,22 +101,22 @@ func (a *attempt) whoBroke(ctx context.Context, why error) error {
 }
 
 // take copies the workspace out of a box.
-func (a *attempt) take(ctx context.Context, box backends.Sandbox, s *spool) error {
+func (a *attempt) take(ctx context.Context, box backends.Sandbox, s *spool.Spool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, workspaceTime, fmt.Errorf("copying took longer than %v", workspaceTime))
 	defer cancel()
 	copier, ok := backends.As[backends.Copier](box)
 	if !ok {
 		return fmt.Errorf("verify %s: boxes of this back-end copy no folders: %w", a.mode(), backends.ErrUnavailable)
 	}
-	s.left = cmp.Or(a.runner.o.Workspace, workspaceSize)
+	s.Left = cmp.Or(a.runner.o.Workspace, workspaceSize)
 	for _, p := range a.paths() {
 		if err := copies(ctx, box, p); err != nil {
 			return fmt.Errorf("take over %s: %w", cmp.Or(p, "the working folder"), err)
 		}
-		s.begin()
+		s.Begin()
 		err := copier.CopyOut(ctx, p, s)
 		if errors.Is(err, fs.ErrNotExist) { // the model removed it: then it is empty
-			s.drop()
+			s.Drop()
 			err = nil
 		}
 		if err != nil {
@@ -160,7 +154,7 @@ func (a *attempt) paths() []string {
 }
 
 // place puts the workspace into a new box, instead of what is there.
-func (a *attempt) place(ctx context.Context, box backends.Sandbox, s *spool) error {
+func (a *attempt) place(ctx context.Context, box backends.Sandbox, s *spool.Spool) error {
 	copier, ok := backends.As[backends.Copier](box)
 	if !ok {
 		return backends.ErrUnavailable
@@ -169,7 +163,7 @@ func (a *attempt) place(ctx context.Context, box backends.Sandbox, s *spool) err
 		if err := a.clear(ctx, box, p); err != nil {
 			return err
 		}
-		stream, err := s.stream(i)
+		stream, err := s.Stream(i)
 		if err != nil {
 			return err
 		}
@@ -177,7 +171,7 @@ func (a *attempt) place(ctx context.Context, box backends.Sandbox, s *spool) err
 			continue
 		}
 		to := p
-		if single, err := s.single(i, p); err != nil {
+		if single, err := s.Single(i, p); err != nil {
 			return err
 		} else if single {
 			to = path.Dir(p)
@@ -185,7 +179,7 @@ func (a *attempt) place(ctx context.Context, box backends.Sandbox, s *spool) err
 		r, w := io.Pipe()
 		done := make(chan error, 1)
 		go func() {
-			err := sift(stream, w, a.task.Verify.Keep)
+			err := spool.Sift(stream, w, a.task.Verify.Keep)
 			w.CloseWithError(err)
 			done <- err
 		}()
@@ -220,135 +214,4 @@ done`
 		return fmt.Errorf("make room for the workspace in a new box: %w", err)
 	}
 	return nil
-}
-
-// sift passes a tar stream on without what could do harm in another box: entries that leave
-// it, devices, FIFOs, other users' rights, and what belongs to the new box.
-func sift(from io.Reader, to io.Writer, keep []string) error {
-	r, w := tar.NewReader(from), tar.NewWriter(to)
-	for {
-		hdr, err := r.Next()
-		if err == io.EOF {
-			return w.Close()
-		}
-		if err != nil {
-			return err
-		}
-		name := path.Clean(hdr.Name)
-		top, _, _ := strings.Cut(name, "/")
-		if path.IsAbs(name) || top == ".." || slices.Contains(keep, top) {
-			continue
-		}
-		switch hdr.Typeflag {
-		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink:
-		default:
-			continue
-		}
-		out := &tar.Header{Name: name, Typeflag: hdr.Typeflag, Linkname: hdr.Linkname, Mode: hdr.Mode & 0o777, ModTime: hdr.ModTime, Format: tar.FormatPAX}
-		switch hdr.Typeflag {
-		case tar.TypeDir:
-			out.Name += "/"
-			out.Mode |= 0o700
-		case tar.TypeReg:
-			out.Size = hdr.Size
-			out.Mode |= 0o400
-		}
-		if err := w.WriteHeader(out); err != nil {
-			return err
-		}
-		if _, err := io.Copy(w, r); err != nil {
-			return err
-		}
-	}
-}
-
-// spool holds the streams of a workspace while its box is given back and another one is
-// opened: short ones in memory, long ones in a file that has no name.
-type spool struct {
-	left  int64 // bytes that may still come
-	parts []part
-}
-
-type part struct {
-	mem  bytes.Buffer
-	file *os.File
-	none bool
-}
-
-func (s *spool) begin() { s.parts = append(s.parts, part{}) }
-
-// drop says that there was nothing to copy.
-func (s *spool) drop() { s.parts[len(s.parts)-1].none = true }
-
-// Write takes a piece of the current stream.
-func (s *spool) Write(b []byte) (int, error) {
-	s.left -= int64(len(b))
-	if s.left < 0 {
-		return 0, fmt.Errorf("the workspace is too large to be copied into another box: %w", backends.ErrTooLarge)
-	}
-	p := &s.parts[len(s.parts)-1]
-	if p.file == nil && p.mem.Len()+len(b) <= spoolInMemory {
-		return p.mem.Write(b)
-	}
-	if p.file == nil {
-		f, err := os.CreateTemp("", "hermes-workspace-*")
-		if err != nil {
-			return 0, err
-		}
-		os.Remove(f.Name())
-		p.file = f
-		if _, err := p.mem.WriteTo(f); err != nil {
-			return 0, err
-		}
-	}
-	return p.file.Write(b)
-}
-
-// stream reads part i from its beginning; nil: there is nothing in it.
-func (s *spool) stream(i int) (io.Reader, error) {
-	p := &s.parts[i]
-	if p.none {
-		return nil, nil
-	}
-	if p.file == nil {
-		return bytes.NewReader(p.mem.Bytes()), nil
-	}
-	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return p.file, nil
-}
-
-// single tells whether part i is the file at the path itself, and bounds its entries.
-func (s *spool) single(i int, p string) (bool, error) {
-	from, err := s.stream(i)
-	if err != nil {
-		return false, err
-	}
-	r := tar.NewReader(from)
-	n, single := 0, false
-	for {
-		hdr, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return false, err
-		}
-		n++
-		if n > workspaceEntries {
-			return false, fmt.Errorf("the workspace has more than %d entries: %w", workspaceEntries, backends.ErrTooLarge)
-		}
-		single = n == 1 && hdr.Typeflag != tar.TypeDir && p != "." && hdr.Name == path.Base(p)
-	}
-	_, err = s.stream(i)
-	return single && n == 1, err
-}
-
-func (s *spool) close() {
-	for i := range s.parts {
-		if f := s.parts[i].file; f != nil {
-			f.Close()
-		}
-	}
 }

@@ -2,11 +2,13 @@ package fakellm
 
 import (
 	"strconv"
+
+	"hermes/internal/fakellm/rawjson"
 )
 
 // body writes the plain answer in the form of the request.
 func (x *exchange) body() []byte {
-	b := make([]byte, 0, 512+len(x.a.content)+len(x.a.reasoning)+8*len(x.a.ids)+8*len(x.a.promptIDs))
+	b := make([]byte, 0, 512+len(x.a.Content)+len(x.a.Reasoning)+8*len(x.a.IDs)+8*len(x.a.PromptIDs))
 	switch x.q.form {
 	case formChat:
 		return x.chatBody(b)
@@ -29,11 +31,11 @@ func (x *exchange) head(b []byte, prefix, object string) []byte {
 	b = strconv.AppendUint(append(b, '-'), uint64(x.entry.Ask), 10)
 	b = append(append(b, `","object":"`...), object...)
 	b = strconv.AppendInt(append(b, `","created":`...), x.s.opt.Now().Unix(), 10)
-	name := x.q.model
+	name := x.q.name
 	if name == "" {
 		name = x.s.names()[0]
 	}
-	return quote(append(b, `,"model":`...), name)
+	return rawjson.Quote(append(b, `,"model":`...), name)
 }
 
 func (x *exchange) chatBody(b []byte) []byte {
@@ -47,13 +49,13 @@ func (x *exchange) chatBody(b []byte) []byte {
 		b = x.message(append(b, `,"message":`...))
 		b = append(b, `,"logprobs":`...)
 		if x.q.logprobs {
-			b = x.chatLogprobs(b, x.a.ids, 0)
+			b = x.chatLogprobs(b, x.a.IDs, 0)
 		} else {
 			b = append(b, "null"...)
 		}
-		b = quote(append(b, `,"finish_reason":`...), x.s.ways.finish(x.a))
+		b = rawjson.Quote(append(b, `,"finish_reason":`...), x.s.ways.finish(x.a))
 		if x.q.returnIDs {
-			b = appendIDs(append(b, `,"stop_reason":null,"token_ids":`...), x.a.ids)
+			b = appendIDs(append(b, `,"stop_reason":null,"token_ids":`...), x.a.IDs)
 		}
 		if x.q.versions {
 			b = x.versions(append(b, ','))
@@ -62,7 +64,7 @@ func (x *exchange) chatBody(b []byte) []byte {
 	}
 	b = x.usage(append(b, `],"usage":`...))
 	if x.q.returnIDs {
-		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.PromptIDs)
 	}
 	return append(b, '}')
 }
@@ -70,19 +72,19 @@ func (x *exchange) chatBody(b []byte) []byte {
 func (x *exchange) message(b []byte) []byte {
 	field, reasoning, content := x.shown()
 	b = append(b, `{"role":"assistant","content":`...)
-	if content == "" && len(x.a.calls) > 0 && !x.s.ways.empty {
+	if content == "" && len(x.a.Calls) > 0 && !x.s.ways.empty {
 		b = append(b, "null"...)
 	} else {
-		b = quote(b, content)
+		b = rawjson.Quote(b, content)
 	}
 	if reasoning != "" {
 		b = append(append(append(b, `,"`...), field...), `":`...)
-		b = quote(b, reasoning)
+		b = rawjson.Quote(b, reasoning)
 		if x.s.ways.details {
 			b = x.reasoningDetails(append(b, ','), reasoning, true)
 		}
 	}
-	for i, c := range x.a.calls {
+	for i, c := range x.a.Calls {
 		if i == 0 {
 			b = append(b, `,"tool_calls":[`...)
 		} else {
@@ -90,22 +92,22 @@ func (x *exchange) message(b []byte) []byte {
 		}
 		b = append(x.call(append(b, '{'), c), '}')
 	}
-	if len(x.a.calls) > 0 {
+	if len(x.a.Calls) > 0 {
 		b = append(b, ']')
 	}
 	return append(b, '}')
 }
 
 func (x *exchange) usage(b []byte) []byte {
-	prompt, out := x.a.prompt, x.a.out*x.q.n
+	prompt, out := x.a.Prompt, x.a.Out*x.q.n
 	for _, a := range x.more {
-		prompt, out = prompt+a.prompt, out+a.out*x.q.n
+		prompt, out = prompt+a.Prompt, out+a.Out*x.q.n
 	}
 	b = strconv.AppendInt(append(b, `{"prompt_tokens":`...), int64(prompt), 10)
 	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(out), 10)
 	b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(prompt+out), 10)
-	if x.a.thought > 0 {
-		b = strconv.AppendInt(append(b, `,"completion_tokens_details":{"reasoning_tokens":`...), int64(x.a.thought*x.q.n), 10)
+	if x.a.Thought > 0 {
+		b = strconv.AppendInt(append(b, `,"completion_tokens_details":{"reasoning_tokens":`...), int64(x.a.Thought*x.q.n), 10)
 		b = append(b, '}')
 	}
 	if x.s.ways.cached {
@@ -161,7 +163,7 @@ func (x *exchange) chatLogprobs(b []byte, ids []int32, at int) []byte {
 }
 
 func (x *exchange) oneLogprob(b []byte, id int32, value func([]byte) []byte) []byte {
-	b = quote(append(b, `"token":`...), x.tokenText(id))
+	b = rawjson.Quote(append(b, `"token":`...), x.tokenText(id))
 	b = value(append(b, `,"logprob":`...))
 	b = append(b, `,"bytes":[`...)
 	for i, c := range []byte(x.s.opt.Tokenizer.Decode([]int32{id})) {
@@ -181,14 +183,14 @@ func (x *exchange) completionBody(b []byte) []byte {
 			b = append(b, ',')
 		}
 		b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
-		b = quote(append(b, `,"text":`...), x.echoed()+x.a.text)
+		b = rawjson.Quote(append(b, `,"text":`...), x.echoed()+x.a.Text)
 		b = append(b, `,"logprobs":`...)
-		b = x.legacyLogprobs(b, x.a.ids, 0)
-		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
+		b = x.legacyLogprobs(b, x.a.IDs, 0)
+		b = rawjson.Quote(append(b, `,"finish_reason":`...), x.a.Finish)
 		b = append(b, `,"stop_reason":null`...)
 		if x.q.returnIDs && x.entry.Fault != FaultNoIDs {
-			b = appendIDs(append(b, `,"token_ids":`...), x.a.ids)
-			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+			b = appendIDs(append(b, `,"token_ids":`...), x.a.IDs)
+			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.PromptIDs)
 		}
 		if x.q.versions {
 			b = x.versions(append(b, ','))
@@ -207,17 +209,17 @@ func (x *exchange) legacyLogprobs(b []byte, ids []int32, at int) []byte {
 		return append(b, "null"...)
 	}
 	var offsets, lps, toks, tops []byte
-	offset := len(x.q.prompt) + len(x.s.opt.Tokenizer.Decode(x.a.ids[:at]))
+	offset := len(x.q.prompt) + len(x.s.opt.Tokenizer.Decode(x.a.IDs[:at]))
 	if x.q.echo && at == 0 { // the first token follows nothing
 		offset = 0
-		for i, id := range x.a.promptIDs {
+		for i, id := range x.a.PromptIDs {
 			lp := []byte("null")
 			if i > 0 {
 				lp = appendFloat(nil, logprob(x.dig, -1-i))
 			}
 			offsets, lps = append(strconv.AppendInt(offsets, int64(offset), 10), ','), append(append(lps, lp...), ',')
-			toks = append(quote(toks, x.tokenText(id)), ',')
-			tops = append(append(append(quote(append(tops, '{'), x.tokenText(id)), ':'), lp...), "},"...)
+			toks = append(rawjson.Quote(toks, x.tokenText(id)), ',')
+			tops = append(append(append(rawjson.Quote(append(tops, '{'), x.tokenText(id)), ':'), lp...), "},"...)
 			offset += len(x.s.opt.Tokenizer.Decode([]int32{id}))
 		}
 	}
@@ -228,10 +230,10 @@ func (x *exchange) legacyLogprobs(b []byte, ids []int32, at int) []byte {
 		offsets = strconv.AppendInt(offsets, int64(offset), 10)
 		offset += len(x.s.opt.Tokenizer.Decode([]int32{id}))
 		lps = x.appendLogProb(lps, at+i)
-		toks = quote(toks, x.tokenText(id))
-		tops = x.appendLogProb(append(quote(append(tops, '{'), x.tokenText(id)), ':'), at+i)
+		toks = rawjson.Quote(toks, x.tokenText(id))
+		tops = x.appendLogProb(append(rawjson.Quote(append(tops, '{'), x.tokenText(id)), ':'), at+i)
 		for k := 1; k < x.q.top; k++ {
-			tops = append(quote(append(tops, ','), x.tokenText(id+int32(k))), ':')
+			tops = append(rawjson.Quote(append(tops, ','), x.tokenText(id+int32(k))), ':')
 			tops = appendFloat(tops, x.logProb(at+i)-float64(k))
 		}
 		tops = append(tops, '}')
@@ -253,21 +255,21 @@ func (x *exchange) echoed() string {
 
 // versions appends which weights sampled which tokens, as vLLM reports it.
 func (x *exchange) versions(b []byte) []byte {
-	b = quote(append(b, `"weight_versions":[{"version":`...), x.version)
-	return append(strconv.AppendInt(append(b, `,"start":0,"end":`...), int64(len(x.a.ids)), 10), "}]"...)
+	b = rawjson.Quote(append(b, `"weight_versions":[{"version":`...), x.version)
+	return append(strconv.AppendInt(append(b, `,"start":0,"end":`...), int64(len(x.a.IDs)), 10), "}]"...)
 }
 
 // promptLogprobs appends vLLM's form: null, then objects by token id.
 func (x *exchange) promptLogprobs(b []byte) []byte {
 	b = append(b, '[')
-	for i, id := range x.a.promptIDs {
+	for i, id := range x.a.PromptIDs {
 		if i == 0 {
 			b = append(b, "null"...)
 			continue
 		}
 		b = strconv.AppendInt(append(b, `,{"`...), int64(id), 10)
 		b = appendFloat(append(b, `":{"logprob":`...), logprob(x.dig, -1-i))
-		b = quote(append(b, `,"rank":1,"decoded_token":`...), x.s.opt.Tokenizer.Decode([]int32{id}))
+		b = rawjson.Quote(append(b, `,"rank":1,"decoded_token":`...), x.s.opt.Tokenizer.Decode([]int32{id}))
 		b = append(b, "}}"...)
 	}
 	return append(b, ']')

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"hermes/internal/fakellm/model"
+	"hermes/internal/fakellm/rawjson"
 )
 
 // exchange is one request on its way through the server.
@@ -17,9 +20,9 @@ type exchange struct {
 	ctx     context.Context
 	q       *request
 	dig     digest
-	dice    dice
-	a       *answer
-	more    []*answer // those to the other prompts of a list
+	dice    model.Dice
+	a       *model.Answer
+	more    []*model.Answer // those to the other prompts of a list
 	entry   Entry
 	limited bool
 
@@ -36,15 +39,12 @@ func (x *exchange) run(before tally, flying int64) {
 		x.tooMany()
 		return
 	}
-	t, err := s.turn(x.q, before)
-	if err == nil {
-		t, err = x.q.obey(t)
-	}
+	t, err := s.model.Turn(&x.q.Ask, int(before.answered))
 	if err != nil {
 		x.refuse("", err.Error())
 		return
 	}
-	x.entry.Fault = s.faults.draw(x.dice.float())
+	x.entry.Fault = s.faults.draw(x.dice.Float())
 	if t.Fault != "" {
 		x.entry.Fault = ""
 		if times := max(t.FaultTimes, 1); t.FaultTimes < 0 || before.asked < uint32(times) {
@@ -57,36 +57,36 @@ func (x *exchange) run(before tally, flying int64) {
 	if x.early() {
 		return
 	}
-	x.a = s.fill(x.q, t, x.dig)
+	x.a = s.model.Answer(&x.q.Ask, t, x.dig.low())
 	for _, q := range x.q.more {
-		t, err := s.turn(q, tally{})
+		t, err := s.model.Turn(&q.Ask, 0)
 		if err != nil {
 			x.refuse("", err.Error())
 			return
 		}
-		x.more = append(x.more, s.fill(q, t, q.digest()))
+		x.more = append(x.more, s.model.Answer(&q.Ask, t, q.digest().low()))
 	}
 	if x.tooLong() {
 		return
 	}
 	switch x.entry.Fault {
 	case FaultEmpty:
-		x.a.content, x.a.reasoning, x.a.calls, x.a.finish = "", "", nil, "stop"
-		x.a.ids, x.a.text, x.a.out = nil, "", 0
+		x.a.Content, x.a.Reasoning, x.a.Calls, x.a.Finish = "", "", nil, "stop"
+		x.a.IDs, x.a.Text, x.a.Out = nil, "", 0
 	case FaultFinish:
-		x.a.finish = "error"
+		x.a.Finish = "error"
 	case FaultAbort:
-		x.a.ids, x.a.finish = x.a.ids[:len(x.a.ids)/2], "abort"
-		x.a.text, x.a.out = s.opt.Tokenizer.Decode(x.a.ids), len(x.a.ids)
+		x.a.IDs, x.a.Finish = x.a.IDs[:len(x.a.IDs)/2], "abort"
+		x.a.Text, x.a.Out = s.opt.Tokenizer.Decode(x.a.IDs), len(x.a.IDs)
 	case FaultBadID:
-		x.a.ids = append(slices.Clone(x.a.ids[:len(x.a.ids)-1]), 1<<30)
+		x.a.IDs = append(slices.Clone(x.a.IDs[:len(x.a.IDs)-1]), 1<<30)
 	case FaultPrompt:
-		x.a.promptIDs = append([]int32{0}, x.a.promptIDs...)
-		x.a.prompt++
+		x.a.PromptIDs = append([]int32{0}, x.a.PromptIDs...)
+		x.a.Prompt++
 	}
 	x.version = *s.weights.Load()
-	x.first, x.rest = s.opt.Latency.spans(&x.dice, x.a.prompt, x.a.out)
-	x.first += x.a.delay
+	x.first, x.rest = s.opt.Latency.Spans(&x.dice, x.a.Prompt, x.a.Out)
+	x.first += x.a.Delay
 	if c := s.opt.Capacity; c > 0 && s.opt.Degrade > 0 && flying > int64(c) {
 		slower := 1 + s.opt.Degrade*(float64(flying)/float64(c)-1)
 		x.first, x.rest = time.Duration(float64(x.first)*slower), time.Duration(float64(x.rest)*slower)
@@ -147,22 +147,22 @@ func (x *exchange) refuse(code, message string) {
 
 // tooLong refuses a context beyond the limit in OpenAI's words.
 func (x *exchange) tooLong() bool {
-	limit, want := x.s.opt.ContextLength, max(x.q.maxTokens, 0)
-	if limit == 0 || x.a.prompt+want <= limit {
+	limit, want := x.s.opt.ContextLength, max(x.q.MaxTokens, 0)
+	if limit == 0 || x.a.Prompt+want <= limit {
 		return false
 	}
 	if f := x.s.ways.overlong; f != nil {
-		status, kind, code, message := f(limit, x.a.prompt, want)
+		status, kind, code, message := f(limit, x.a.Prompt, want)
 		x.entry.Status, x.entry.Fault = status, ""
 		x.s.log.refuse()
 		x.s.fail(x.w, status, kind, code, message)
 		return true
 	}
 	msg := fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. "+
-		"Please reduce the length of the messages.", limit, x.a.prompt)
+		"Please reduce the length of the messages.", limit, x.a.Prompt)
 	if want > 0 {
 		msg = fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion). "+
-			"Please reduce the length of the messages or completion.", limit, x.a.prompt+want, x.a.prompt, want)
+			"Please reduce the length of the messages or completion.", limit, x.a.Prompt+want, x.a.Prompt, want)
 	}
 	x.refuse("context_length_exceeded", msg)
 	return true
@@ -245,22 +245,22 @@ func (x *exchange) answer() {
 	}
 	x.entry.Complete = whole && x.ctx.Err() == nil && harmless(x.entry.Fault)
 	if s := x.s; s.opt.KeepTokens && x.q.tokens() {
-		x.entry.Prompt, x.entry.Sampled, x.entry.Finish = x.a.promptIDs, x.a.ids, x.a.finish
-		for k := range x.a.ids {
+		x.entry.Prompt, x.entry.Sampled, x.entry.Finish = x.a.PromptIDs, x.a.IDs, x.a.Finish
+		for k := range x.a.IDs {
 			x.entry.LogProbs = append(x.entry.LogProbs, x.logProb(k))
 		}
 		x.entry.Version = x.version
 	}
 	if x.entry.Complete {
-		x.s.promptTokens.Add(int64(x.a.prompt))
-		x.s.outTokens.Add(int64(x.a.out * x.q.n))
+		x.s.promptTokens.Add(int64(x.a.Prompt))
+		x.s.outTokens.Add(int64(x.a.Out * x.q.n))
 	}
 }
 
 // deliver writes a plain body. It returns whether all of it went out.
 func (x *exchange) deliver(body []byte) bool {
 	if x.entry.Fault == FaultWrapped {
-		body = quote(nil, string(quote(nil, string(body))))
+		body = rawjson.Quote(nil, string(rawjson.Quote(nil, string(body))))
 	}
 	switch x.entry.Fault {
 	case FaultTruncated:
@@ -290,4 +290,24 @@ func (x *exchange) deliver(body []byte) bool {
 		return true
 	}
 	return send(x.w, 200, body)
+}
+
+// each calls write for every answer of a completion: n to each prompt, in order.
+func (x *exchange) each(write func(y *exchange, index int)) {
+	index := 0
+	one := func(y *exchange) {
+		for range x.q.n {
+			write(y, index)
+			index++
+		}
+	}
+	one(x)
+	for i, a := range x.more {
+		y := *x
+		y.q = x.q.more[i]
+		y.a = a
+		y.dig = x.q.more[i].digest()
+		y.line = nil
+		one(&y)
+	}
 }

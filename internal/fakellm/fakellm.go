@@ -13,7 +13,8 @@
 // and a retry may succeed. The server's own log ([Server.Stats], [Server.Entries],
 // [Options.Log]) says which requests were answered completely; tests use it as judge.
 //
-// A [Server] is safe for concurrent use. The package imports the standard library only.
+// What the model says is package model's, which knows no HTTP; this one has the forms, the
+// faults and the log. A [Server] is safe for concurrent use.
 package fakellm
 
 import (
@@ -24,7 +25,26 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"hermes/internal/fakellm/model"
 )
+
+// Parts of the model that options name.
+type (
+	Script    = model.Script
+	Turn      = model.Turn
+	Call      = model.Call
+	Tokenizer = model.Tokenizer
+	Bytes     = model.Bytes
+	Markup    = model.Markup
+	Latency   = model.Latency
+)
+
+// ChatML is the markup of the Hermes and Qwen models.
+var ChatML = model.ChatML
+
+// ReadScripts reads scripts, one JSON object {match, turns} a line. An error names the line.
+func ReadScripts(r io.Reader) ([]Script, error) { return model.ReadScripts(r, allFaults()) }
 
 // Options say how a [Server] behaves. The zero value answers every model name at once,
 // without faults, with the built-in agent.
@@ -66,13 +86,13 @@ type Options struct {
 type Server struct {
 	opt    Options
 	ways   ways
+	model  *model.Model
 	markup Markup
 	mux    *http.ServeMux
 	faults faultTable
 	log    *ledger
 	slots  chan struct{} // nil: unlimited
 	bodies sync.Pool
-	bytes  bool // the tokenizer is [Bytes]
 
 	flying, running, waiting atomic.Int64
 	promptTokens, outTokens  atomic.Int64
@@ -88,17 +108,23 @@ func New(opt Options) (*Server, error) {
 		return nil, fmt.Errorf("capacity %d, limit %d, context length %d, body limit %d, degrade %g: none may be negative",
 			opt.Capacity, opt.Limit, opt.ContextLength, opt.MaxBody, opt.Degrade)
 	}
-	if err := opt.Latency.validate(); err != nil {
+	if err := opt.Latency.Validate(); err != nil {
 		return nil, err
 	}
 	table, err := newFaultTable(opt.Faults)
 	if err != nil {
 		return nil, err
 	}
-	for i := range opt.Scripts {
-		if err := opt.Scripts[i].validate(); err != nil {
-			return nil, fmt.Errorf("script %d: %w", i+1, err)
-		}
+	if opt.Tokenizer == nil {
+		opt.Tokenizer = Bytes{}
+	}
+	markup := ChatML
+	if opt.Markup != nil {
+		markup = *opt.Markup
+	}
+	m, err := model.New(opt.Scripts, opt.Default, markup, opt.Tokenizer, allFaults())
+	if err != nil {
+		return nil, err
 	}
 	w, err := waysOf(opt.Like)
 	if err != nil {
@@ -106,17 +132,10 @@ func New(opt Options) (*Server, error) {
 	}
 	opt.MaxBody = cmp.Or(opt.MaxBody, 64<<20)
 	opt.SlowStep = cmp.Or(opt.SlowStep, 50*time.Millisecond)
-	if opt.Tokenizer == nil {
-		opt.Tokenizer = Bytes{}
-	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	s := &Server{opt: opt, ways: w, markup: ChatML, faults: table, log: newLedger(opt.Log, opt.Record)}
-	_, s.bytes = opt.Tokenizer.(Bytes)
-	if opt.Markup != nil {
-		s.markup = *opt.Markup
-	}
+	s := &Server{opt: opt, ways: w, model: m, markup: markup, faults: table, log: newLedger(opt.Log, opt.Record)}
 	if opt.Capacity > 0 {
 		s.slots = make(chan struct{}, opt.Capacity)
 	}

@@ -118,15 +118,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	if _, err := fakellm.ParseFaults("429=0.1,reset=x"); err == nil {
 		t.Error("a share that is no number was accepted")
 	}
-	l, err := fakellm.ParseLatency("100ms+lognormal:1s,0.5+tokens:50")
-	if err != nil || l.Fixed != 100*time.Millisecond || l.Median != time.Second || l.Sigma != 0.5 || l.TokenRate != 50 {
-		t.Errorf("%+v, %v", l, err)
-	}
-	for _, bad := range []string{"x", "nope:1s", "tokens:-1"} {
-		if _, err := fakellm.ParseLatency(bad); err == nil {
-			t.Errorf("latency %q was accepted", bad)
-		}
-	}
 }
 
 // Ten requests of one second each through two places take five seconds of (fake) time.

@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"hermes/internal/fakellm/model"
+	"hermes/internal/fakellm/rawjson"
 )
 
 // Layers and experts of a token that the server makes up.
@@ -18,10 +21,10 @@ const (
 // sends them: raw int32 of shape (tokens, layers, k). They depend on the token alone.
 func (x *exchange) routed() []byte {
 	var b []byte
-	for _, ids := range [][]int32{x.a.promptIDs, x.a.ids} {
+	for _, ids := range [][]int32{x.a.PromptIDs, x.a.IDs} {
 		for _, id := range ids {
 			for i := range expertLayers * expertTopK {
-				b = binary.LittleEndian.AppendUint32(b, uint32(mix(uint64(id)<<8|uint64(i))%64))
+				b = binary.LittleEndian.AppendUint32(b, uint32(model.Mix(uint64(id)<<8|uint64(i))%64))
 			}
 		}
 	}
@@ -30,21 +33,21 @@ func (x *exchange) routed() []byte {
 
 // llamacppBody is the answer of llama.cpp's /completion.
 func (x *exchange) llamacppBody(b []byte) []byte {
-	b = quote(append(b, `{"index":0,"content":`...), x.a.text)
-	b = quote(append(b, `,"model":`...), x.s.names()[0])
+	b = rawjson.Quote(append(b, `{"index":0,"content":`...), x.a.Text)
+	b = rawjson.Quote(append(b, `,"model":`...), x.s.names()[0])
 	if x.q.returnIDs && x.entry.Fault != FaultNoIDs {
-		b = appendIDs(append(b, `,"tokens":`...), x.a.ids)
+		b = appendIDs(append(b, `,"tokens":`...), x.a.IDs)
 	}
-	stop := map[string]string{"stop": "eos", "length": "limit"}[x.a.finish]
+	stop := map[string]string{"stop": "eos", "length": "limit"}[x.a.Finish]
 	if stop == "" {
-		stop = x.a.finish
+		stop = x.a.Finish
 	}
-	b = quote(append(b, `,"stop":true,"stop_type":`...), stop)
-	b = strconv.AppendInt(append(b, `,"truncated":false,"tokens_cached":0,"tokens_evaluated":`...), int64(x.a.prompt), 10)
-	b = strconv.AppendInt(append(b, `,"tokens_predicted":`...), int64(x.a.out), 10)
+	b = rawjson.Quote(append(b, `,"stop":true,"stop_type":`...), stop)
+	b = strconv.AppendInt(append(b, `,"truncated":false,"tokens_cached":0,"tokens_evaluated":`...), int64(x.a.Prompt), 10)
+	b = strconv.AppendInt(append(b, `,"tokens_predicted":`...), int64(x.a.Out), 10)
 	if x.q.logprobs {
 		begun := false // a list without entries is left out
-		for k, id := range x.a.ids {
+		for k, id := range x.a.IDs {
 			if x.partial(k) {
 				continue // no entry, as in the real server
 			}
@@ -75,7 +78,7 @@ func (x *exchange) llamacppBody(b []byte) []byte {
 
 // partial reports whether a character of the answer is not complete with its k-th token.
 func (x *exchange) partial(k int) bool {
-	text := x.s.opt.Tokenizer.Decode(x.a.ids[max(0, k-utf8.UTFMax+1) : k+1])
+	text := x.s.opt.Tokenizer.Decode(x.a.IDs[max(0, k-utf8.UTFMax+1) : k+1])
 	if strings.HasSuffix(text, "\ufffd") {
 		return true // of a tokenizer whose texts are always whole characters
 	}
@@ -103,30 +106,30 @@ func (x *exchange) sglangBody(b []byte) []byte {
 }
 
 func (x *exchange) sglangOne(b []byte, i int) []byte {
-	b = quote(append(b, `{"text":`...), x.a.text)
+	b = rawjson.Quote(append(b, `{"text":`...), x.a.Text)
 	if x.entry.Fault != FaultNoIDs {
-		b = appendIDs(append(b, `,"output_ids":`...), x.a.ids)
+		b = appendIDs(append(b, `,"output_ids":`...), x.a.IDs)
 	}
-	b = quote(append(b, `,"meta_info":{"id":`...), x.dig.String()+"-"+strconv.Itoa(i))
+	b = rawjson.Quote(append(b, `,"meta_info":{"id":`...), x.dig.String()+"-"+strconv.Itoa(i))
 	b = append(b, `,"finish_reason":`...)
-	switch x.a.finish {
+	switch x.a.Finish {
 	case "length":
-		b = append(strconv.AppendInt(append(b, `{"type":"length","length":`...), int64(len(x.a.ids)), 10), '}')
+		b = append(strconv.AppendInt(append(b, `{"type":"length","length":`...), int64(len(x.a.IDs)), 10), '}')
 	case "stop":
 		b = append(strconv.AppendInt(append(b, `{"type":"stop","matched":`...), int64(x.s.opt.Tokenizer.End()), 10), '}')
 	default:
-		b = quote(append(b, `{"type":"abort","message":"Aborted","status_code":null,"err_type":`...), x.a.finish)
+		b = rawjson.Quote(append(b, `{"type":"abort","message":"Aborted","status_code":null,"err_type":`...), x.a.Finish)
 		b = append(b, '}')
 	}
-	b = strconv.AppendInt(append(b, `,"prompt_tokens":`...), int64(x.a.prompt), 10)
-	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(x.a.out), 10)
-	b = quote(append(b, `,"cached_tokens":0,"weight_version":`...), x.version)
+	b = strconv.AppendInt(append(b, `,"prompt_tokens":`...), int64(x.a.Prompt), 10)
+	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(x.a.Out), 10)
+	b = rawjson.Quote(append(b, `,"cached_tokens":0,"weight_version":`...), x.version)
 	if x.q.experts {
-		b = quote(append(b, `,"routed_experts":`...), base64.StdEncoding.EncodeToString(x.routed()))
+		b = rawjson.Quote(append(b, `,"routed_experts":`...), base64.StdEncoding.EncodeToString(x.routed()))
 	}
 	if x.q.logprobs && x.q.top > 0 {
 		b = append(b, `,"output_top_logprobs":[`...)
-		for k, id := range x.a.ids {
+		for k, id := range x.a.IDs {
 			if k > 0 {
 				b = append(b, ',')
 			}
@@ -144,7 +147,7 @@ func (x *exchange) sglangOne(b []byte, i int) []byte {
 	}
 	if x.q.logprobs && x.entry.Fault != FaultNoIDs {
 		b = append(b, `,"input_token_logprobs":[],"output_token_logprobs":[`...)
-		for k, id := range x.a.ids {
+		for k, id := range x.a.IDs {
 			if k > 0 {
 				b = append(b, ',')
 			}
@@ -169,13 +172,13 @@ func (x *exchange) atroposBody(b []byte) []byte {
 		}
 		return append(b, ']')
 	}
-	b = many(append(b, `{"text":`...), func(b []byte) []byte { return quote(b, x.a.text) })
-	b = quote(append(b, `,"prompt":`...), x.q.prompt)
-	b = many(append(b, `,"finish_reasons":`...), func(b []byte) []byte { return quote(b, x.a.finish) })
+	b = many(append(b, `{"text":`...), func(b []byte) []byte { return rawjson.Quote(b, x.a.Text) })
+	b = rawjson.Quote(append(b, `,"prompt":`...), x.q.prompt)
+	b = many(append(b, `,"finish_reasons":`...), func(b []byte) []byte { return rawjson.Quote(b, x.a.Finish) })
 	if x.q.logprobs {
 		b = many(append(b, `,"logprobs":`...), func(b []byte) []byte {
 			b = append(b, '[')
-			for k, id := range x.a.ids {
+			for k, id := range x.a.IDs {
 				if k > 0 {
 					b = append(b, ',')
 				}
@@ -184,8 +187,8 @@ func (x *exchange) atroposBody(b []byte) []byte {
 			}
 			return append(b, ']')
 		})
-		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
-		b = many(append(b, `,"token_ids":`...), func(b []byte) []byte { return appendIDs(b, x.a.ids) })
+		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.PromptIDs)
+		b = many(append(b, `,"token_ids":`...), func(b []byte) []byte { return appendIDs(b, x.a.IDs) })
 	}
 	if x.q.promptTop >= 0 {
 		b = x.promptLogprobs(append(b, `,"prompt_logprobs":`...))
@@ -195,7 +198,7 @@ func (x *exchange) atroposBody(b []byte) []byte {
 
 // inferenceBody is the answer of vLLM's /inference/v1/generate.
 func (x *exchange) inferenceBody(b []byte) []byte {
-	b = quote(append(b, `{"request_id":`...), "generate-tokens-"+x.dig.String()[:16])
+	b = rawjson.Quote(append(b, `{"request_id":`...), "generate-tokens-"+x.dig.String()[:16])
 	b = append(b, `,"choices":[`...)
 	for i := range x.q.n {
 		if i > 0 {
@@ -208,9 +211,9 @@ func (x *exchange) inferenceBody(b []byte) []byte {
 		} else {
 			b = append(b, "null"...)
 		}
-		b = quote(append(b, `,"finish_reason":`...), x.a.finish)
+		b = rawjson.Quote(append(b, `,"finish_reason":`...), x.a.Finish)
 		if x.entry.Fault != FaultNoIDs {
-			b = appendIDs(append(b, `,"token_ids":`...), x.a.ids)
+			b = appendIDs(append(b, `,"token_ids":`...), x.a.IDs)
 		}
 		b = append(x.versions(append(b, ',')), '}')
 	}
@@ -227,7 +230,7 @@ func (x *exchange) inferenceBody(b []byte) []byte {
 // tokenLogprobs appends the log-probs of vLLM's /inference/v1/generate: tokens by id.
 func (x *exchange) tokenLogprobs(b []byte) []byte {
 	b = append(b, `{"content":[`...)
-	for k, id := range x.a.ids {
+	for k, id := range x.a.IDs {
 		if k > 0 {
 			b = append(b, ',')
 		}

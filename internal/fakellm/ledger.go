@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+
+	"hermes/internal/fakellm/rawjson"
 )
 
 // digest identifies the messages of a request (with its seed and conversation id).
@@ -122,14 +124,14 @@ func (l *ledger) end(d digest, e *Entry, limited bool) {
 }
 
 func (e *Entry) append(b []byte) []byte {
-	b = quote(append(b, `{"path":`...), e.Path)
-	b = quote(append(b, `,"digest":`...), e.Digest)
-	b = quote(append(b, `,"conversation":`...), e.Conversation)
+	b = rawjson.Quote(append(b, `{"path":`...), e.Path)
+	b = rawjson.Quote(append(b, `,"digest":`...), e.Digest)
+	b = rawjson.Quote(append(b, `,"conversation":`...), e.Conversation)
 	b = strconv.AppendInt(append(b, `,"turn":`...), int64(e.Turn), 10)
 	b = strconv.AppendInt(append(b, `,"ask":`...), int64(e.Ask), 10)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(e.Status), 10)
 	if e.Fault != "" {
-		b = quote(append(b, `,"fault":`...), e.Fault)
+		b = rawjson.Quote(append(b, `,"fault":`...), e.Fault)
 	}
 	b = strconv.AppendBool(append(b, `,"complete":`...), e.Complete)
 	if e.Finish != "" {
@@ -142,8 +144,8 @@ func (e *Entry) append(b []byte) []byte {
 			}
 			b = appendFloat(b, v)
 		}
-		b = quote(append(b, `],"finish":`...), e.Finish)
-		b = quote(append(b, `,"version":`...), e.Version)
+		b = rawjson.Quote(append(b, `],"finish":`...), e.Finish)
+		b = rawjson.Quote(append(b, `,"version":`...), e.Version)
 	}
 	return append(b, '}')
 }

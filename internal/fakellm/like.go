@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"hermes/internal/fakellm/model"
+	"hermes/internal/fakellm/rawjson"
 )
 
 // The kinds of servers whose ways a [Server] can take on. The shapes are those of the
@@ -79,7 +82,7 @@ func (s *Server) fail(w http.ResponseWriter, status int, kind, code, message str
 	send(w, status, []byte(s.ways.fail(status, kind, code, message)))
 }
 
-func jsonText(s string) string { return string(quote(nil, s)) }
+func jsonText(s string) string { return string(rawjson.Quote(nil, s)) }
 
 // vllmError is that of vLLM since 0.10.
 func vllmError(status int, _, _, message string) string {
@@ -171,7 +174,7 @@ func anthropicOverlong(limit, prompt, _ int) (int, string, string, string) {
 
 // openRouterUsage tells what the request cost, at a tenth of a cent for a thousand tokens.
 func openRouterUsage(x *exchange, b []byte) []byte {
-	cost := float64(x.a.prompt+x.a.out*x.q.n) * 1e-6
+	cost := float64(x.a.Prompt+x.a.Out*x.q.n) * 1e-6
 	b = appendFloat(append(b, `,"cost":`...), cost)
 	return append(b, `,"is_byok":false,"cost_details":{"upstream_inference_cost":null}`...)
 }
@@ -179,38 +182,38 @@ func openRouterUsage(x *exchange, b []byte) []byte {
 // shown is the reasoning and the content as this server shows them.
 func (x *exchange) shown() (field, reasoning, content string) {
 	w := x.s.ways
-	if x.q.form != formChat || x.a.reasoning == "" {
-		return w.reasoning, x.a.reasoning, x.a.content
+	if x.q.form != formChat || x.a.Reasoning == "" {
+		return w.reasoning, x.a.Reasoning, x.a.Content
 	}
 	switch w.reasoning {
 	case "-":
-		return "", "", x.a.content
+		return "", "", x.a.Content
 	case "<think>":
-		return "", "", "<think>\n" + x.a.reasoning + "\n</think>\n\n" + x.a.content
+		return "", "", "<think>\n" + x.a.Reasoning + "\n</think>\n\n" + x.a.Content
 	}
-	return w.reasoning, x.a.reasoning, x.a.content
+	return w.reasoning, x.a.Reasoning, x.a.Content
 }
 
 // call appends one call: whole, with its arguments.
-func (x *exchange) call(b []byte, c answerCall) []byte {
+func (x *exchange) call(b []byte, c model.AnswerCall) []byte {
 	if !x.s.ways.noIDs {
-		b = append(quote(append(b, `"id":`...), c.id), ',')
+		b = append(rawjson.Quote(append(b, `"id":`...), c.ID), ',')
 	}
-	b = quote(append(b, `"type":"function","function":{"name":`...), c.name)
+	b = rawjson.Quote(append(b, `"type":"function","function":{"name":`...), c.Name)
 	b = append(b, `,"arguments":`...)
-	if x.s.ways.object && strings.HasPrefix(c.args, "{") {
-		b = append(b, c.args...)
+	if x.s.ways.object && strings.HasPrefix(c.Args, "{") {
+		b = append(b, c.Args...)
 	} else {
-		b = quote(b, c.args)
+		b = rawjson.Quote(b, c.Args)
 	}
 	return append(b, '}')
 }
 
 // reasoningDetails appends OpenRouter's list of reasoning, signed.
 func (x *exchange) reasoningDetails(b []byte, text string, signed bool) []byte {
-	b = quote(append(b, `"reasoning_details":[{"type":"reasoning.text","index":0,"format":"anthropic-claude-v1","text":`...), text)
+	b = rawjson.Quote(append(b, `"reasoning_details":[{"type":"reasoning.text","index":0,"format":"anthropic-claude-v1","text":`...), text)
 	if signed {
-		b = quote(append(b, `,"signature":`...), "sig-"+x.dig.String()[:8])
+		b = rawjson.Quote(append(b, `,"signature":`...), "sig-"+x.dig.String()[:8])
 	}
 	return append(b, "}]"...)
 }
@@ -236,18 +239,18 @@ func (s *Server) modelExtra() map[string]any {
 }
 
 // finish is the finish_reason of a chat answer.
-func (w ways) finish(a *answer) string {
-	if w.stops && a.finish == "tool_calls" {
+func (w ways) finish(a *model.Answer) string {
+	if w.stops && a.Finish == "tool_calls" {
 		return "stop"
 	}
-	return a.finish
+	return a.Finish
 }
 
 // cachedTokens is what a server that caches prompts found of this one: all but the last
 // part, once the conversation has begun.
 func (x *exchange) cachedTokens() int {
-	if x.q.talk.turns == 0 {
+	if x.q.Talk.Turns == 0 {
 		return 0
 	}
-	return x.a.prompt / 2
+	return x.a.Prompt / 2
 }

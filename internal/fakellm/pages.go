@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"hermes/internal/fakellm/model"
 )
 
 // names lists the models on offer, at least one.
@@ -81,11 +83,11 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 		reply(w, 200, map[string]any{"tokens": s.opt.Tokenizer.Encode(*in.Content)})
 		return
 	case in.Messages != nil:
-		if _, err := readMessages(in.Messages); err != nil {
+		if _, err := model.ReadMessages(in.Messages); err != nil {
 			fail(w, 400, "invalid_request_error", "", "messages: "+err.Error())
 			return
 		}
-		prompt := s.markup.render(in.Messages, in.Tools)
+		prompt := s.markup.Render(in.Messages, in.Tools)
 		in.Prompt = &prompt
 	case in.Prompt == nil:
 		fail(w, 400, "invalid_request_error", "", "prompt: field required")

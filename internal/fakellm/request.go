@@ -1,6 +1,7 @@
 package fakellm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -8,6 +9,9 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+
+	"hermes/internal/fakellm/model"
+	"hermes/internal/fakellm/rawjson"
 )
 
 // form is one of the HTTP forms that the server speaks.
@@ -24,25 +28,19 @@ const (
 
 // request is what the server reads from a body. Slices point into the body.
 type request struct {
+	model.Ask
+
 	form      form
 	path      string
-	model     string
-	messages  []byte
+	name      string // of the model
 	promptRaw []byte
-	prompt    string  // forms that bring a prompt
-	ids       []int32 // likewise
-	tools     []byte
-	noTools   bool       // tool_choice "none"
-	must      string     // tool_choice: the function that is to be called; "*": any; empty: as the model likes
+	prompt    string     // forms that bring a prompt
 	echo      bool       // the prompt comes before the answer's text
 	more      []*request // the other prompts of a list
 	oldMax    bool       // the limit came as max_tokens
-	script    []byte
 	conv      string
 	seed      []byte
-	stop      []string
 
-	maxTokens   int // -1: not limited
 	n           int
 	stream      bool
 	streamUsage bool
@@ -53,15 +51,15 @@ type request struct {
 	versions    bool // which weights sampled which tokens
 	promptTop   int  // prompt log-probs by position; -1: none
 	experts     bool // the experts of each token
-
-	talk talk
 }
 
 // parse reads the body of a request of form f.
 func (s *Server) parse(f form, body []byte, r *http.Request) (*request, error) {
-	q := &request{form: f, path: r.URL.Path, maxTokens: -1, n: 1, promptTop: -1, conv: r.Header.Get("X-Hermes-Conversation")}
+	q := &request{form: f, path: r.URL.Path, n: 1, promptTop: -1, conv: r.Header.Get("X-Hermes-Conversation")}
+	q.Chat = f == formChat
+	q.MaxTokens = -1
 	var bad error
-	err := eachField(body, func(key, val []byte) {
+	err := rawjson.Fields(body, func(key, val []byte) {
 		if e := q.field(string(key), val); e != nil && bad == nil {
 			bad = fmt.Errorf("%s: %w", key, e)
 		}
@@ -72,105 +70,129 @@ func (s *Server) parse(f form, body []byte, r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.form == formChat {
+	if q.Chat {
+		q.Exact = q.returnIDs || q.logprobs
 		return q, q.readChat()
 	}
 	return q, q.readPrompt(s)
 }
 
 // field takes one field of the body or of its sampling parameters.
-func (q *request) field(key string, val []byte) (err error) {
+func (q *request) field(key string, val []byte) error {
 	if string(val) == "null" {
+		return nil
+	}
+	if flag := q.flag(key); flag != nil {
+		*flag = string(val) == "true"
 		return nil
 	}
 	switch key {
 	case "model":
-		q.model = text(val)
+		q.name = rawjson.Text(val)
 	case "messages":
-		q.messages = val
+		q.Messages = val
 	case "prompt", "input_ids", "token_ids", "text":
 		q.promptRaw = val
 		if key == "prompt" && q.form == formSGLang {
 			q.form = formAtropos
 		}
 	case "tools":
-		q.tools = val
+		q.Tools = val
 	case "tool_choice":
-		q.noTools = string(val) == `"none"`
+		q.NoTools = string(val) == `"none"`
 		switch {
 		case string(val) == `"required"`:
-			q.must = "*"
+			q.Must = "*"
 		case val[0] == '{':
-			q.must = text(field(field(val, "function"), "name"))
+			q.Must = rawjson.Text(rawjson.Field(rawjson.Field(val, "function"), "name"))
 		}
 	case "echo":
 		q.echo = string(val) == "true" && q.form == formCompletion
-	case "return_weight_versions":
-		q.versions = string(val) == "true"
 	case "hermes_script":
-		q.script = val
+		q.Script = val
 	case "hermes_conversation":
-		q.conv = text(val)
+		q.conv = rawjson.Text(val)
 	case "seed", "sampling_seed":
 		q.seed = val
+	case "stop":
+		return q.stops(val)
+	case "stream_options":
+		q.streamUsage = string(rawjson.Field(val, "include_usage")) == "true"
+	case "sampling_params":
+		var bad error
+		err := rawjson.Fields(val, func(k, v []byte) {
+			if e := q.field(string(k), v); e != nil {
+				bad = e
+			}
+		})
+		return cmp.Or(err, bad)
+	}
+	return q.amount(key, val)
+}
+
+// flag is where a field that is true or false belongs; nil for others.
+func (q *request) flag(key string) *bool {
+	switch key {
+	case "stream":
+		return &q.stream
+	case "return_logprob":
+		return &q.logprobs
+	case "return_tokens", "return_token_ids":
+		return &q.returnIDs
+	case "return_tokens_as_token_ids":
+		return &q.idNames
+	case "return_weight_versions":
+		return &q.versions
+	case "return_routed_experts":
+		return &q.experts
+	}
+	return nil
+}
+
+// amount takes a field that is a number.
+func (q *request) amount(key string, val []byte) (err error) {
+	switch key {
 	case "max_tokens", "max_completion_tokens", "max_new_tokens":
-		q.maxTokens, err = number(val)
+		q.MaxTokens, err = number(val)
 		q.oldMax = key == "max_tokens"
 	case "n_predict":
-		q.maxTokens, err = number(val)
 		if string(val) == "-1" {
-			q.maxTokens, err = -1, nil
+			q.MaxTokens = -1
+			return nil
 		}
-	case "n_probs":
-		q.top, err = number(val)
-		q.logprobs = q.top > 0
-	case "return_tokens":
-		q.returnIDs = string(val) == "true"
-	case "return_routed_experts":
-		q.experts = string(val) == "true"
+		q.MaxTokens, err = number(val)
 	case "n":
 		q.n, err = number(val)
 		if err == nil && (q.n < 1 || q.n > 128) {
 			err = fmt.Errorf("%d is not between 1 and 128", q.n)
 		}
-	case "stop":
-		if val[0] == '"' {
-			q.stop = []string{text(val)}
-			return nil
-		}
-		return eachElem(val, func(e []byte) bool { q.stop = append(q.stop, text(e)); return true })
-	case "stream":
-		q.stream = string(val) == "true"
-	case "stream_options":
-		q.streamUsage = string(field(val, "include_usage")) == "true"
 	case "logprobs":
 		q.logprobs = string(val) == "true"
 		if !q.logprobs && string(val) != "false" {
 			q.logprobs = true
 			q.top, err = number(val)
 		}
+	case "n_probs":
+		q.top, err = number(val)
+		q.logprobs = q.top > 0
 	case "top_logprobs", "top_logprobs_num":
 		q.top, err = number(val)
-	case "return_logprob":
-		q.logprobs = string(val) == "true"
 	case "prompt_logprobs":
 		q.promptTop, err = number(val)
-	case "return_token_ids":
-		q.returnIDs = string(val) == "true"
-	case "return_tokens_as_token_ids":
-		q.idNames = string(val) == "true"
-	case "sampling_params":
-		var bad error
-		err = eachField(val, func(k, v []byte) {
-			if e := q.field(string(k), v); e != nil {
-				bad = e
-			}
-		})
-		if err == nil {
-			err = bad
-		}
 	}
 	return err
+}
+
+// stops takes the texts that end an answer: one, or a list.
+func (q *request) stops(val []byte) error {
+	if val[0] == '"' {
+		q.Stop = []string{rawjson.Text(val)}
+		return nil
+	}
+	return rawjson.Elems(val, func(e []byte) bool {
+		q.Stop = append(q.Stop, rawjson.Text(e))
+		return true
+	})
 }
 
 // number reads a whole number that is not negative.
@@ -183,18 +205,18 @@ func number(raw []byte) (int, error) {
 }
 
 func (q *request) readChat() (err error) {
-	if q.messages == nil {
+	if q.Messages == nil {
 		return fmt.Errorf("messages: field required")
 	}
-	if inner := skipSpace(q.messages, 1); q.messages[0] == '[' && q.messages[inner] == ']' {
+	if inner := rawjson.SkipSpace(q.Messages, 1); q.Messages[0] == '[' && q.Messages[inner] == ']' {
 		return fmt.Errorf("messages: the list is empty, want at least one message")
 	}
-	q.talk, err = readMessages(q.messages)
+	q.Talk, err = model.ReadMessages(q.Messages)
 	if err != nil {
 		return fmt.Errorf("messages: %w", err)
 	}
-	if !q.noTools {
-		q.talk.tools = q.tools
+	if !q.NoTools {
+		q.Talk.Tools = q.Tools
 	}
 	return nil
 }
@@ -204,7 +226,7 @@ func (q *request) readChat() (err error) {
 func (q *request) readPrompt(s *Server) error {
 	raw := q.promptRaw
 	if len(raw) > 0 && raw[0] == '{' {
-		raw = field(raw, "prompt_token_ids")
+		raw = rawjson.Field(raw, "prompt_token_ids")
 	}
 	if q.form == formCompletion {
 		if list := prompts(raw); len(list) > 1 {
@@ -228,21 +250,21 @@ func (q *request) readPrompt(s *Server) error {
 	case len(raw) == 0:
 		return fmt.Errorf("prompt: field required")
 	case raw[0] == '"':
-		q.prompt = text(raw)
-		q.ids = s.opt.Tokenizer.Encode(q.prompt)
+		q.prompt = rawjson.Text(raw)
+		q.IDs = s.opt.Tokenizer.Encode(q.prompt)
 	default:
 		var err error
-		q.ids, err = readIDs(raw)
+		q.IDs, err = readIDs(raw)
 		if err != nil {
 			return fmt.Errorf("prompt: %w", err)
 		}
-		q.prompt = s.opt.Tokenizer.Decode(q.ids)
+		q.prompt = s.opt.Tokenizer.Decode(q.IDs)
 	}
-	q.talk = s.markup.read(q.prompt)
-	if q.maxTokens < 0 && q.form != formLlamacpp { // the defaults of vLLM and SGLang
-		q.maxTokens = 16
+	q.Talk = s.markup.Read(q.prompt)
+	if q.MaxTokens < 0 && q.form != formLlamacpp { // the defaults of vLLM and SGLang
+		q.MaxTokens = 16
 		if q.form == formSGLang {
-			q.maxTokens = 128
+			q.MaxTokens = 128
 		}
 	}
 	return nil
@@ -254,7 +276,7 @@ func prompts(raw []byte) (list [][]byte) {
 		return nil
 	}
 	many := true
-	err := eachElem(raw, func(e []byte) bool {
+	err := rawjson.Elems(raw, func(e []byte) bool {
 		many = e[0] == '"' || e[0] == '['
 		list = append(list, e)
 		return many
@@ -268,7 +290,7 @@ func prompts(raw []byte) (list [][]byte) {
 // only returns the element of a list of one, or nil.
 func only(raw []byte) (out []byte) {
 	n := 0
-	err := eachElem(raw, func(e []byte) bool { n++; out = e; return n < 2 })
+	err := rawjson.Elems(raw, func(e []byte) bool { n++; out = e; return n < 2 })
 	if err != nil || n != 1 {
 		return nil
 	}
@@ -279,10 +301,10 @@ func only(raw []byte) (out []byte) {
 // turn.
 func readIDs(raw []byte) ([]int32, error) {
 	if raw[0] != '[' {
-		return nil, errJSON
+		return nil, rawjson.ErrSyntax
 	}
 	ids := make([]int32, 0, len(raw)/4)
-	i := skipSpace(raw, 1)
+	i := rawjson.SkipSpace(raw, 1)
 	if i < len(raw) && raw[i] == ']' {
 		return ids, nil
 	}
@@ -292,13 +314,13 @@ func readIDs(raw []byte) ([]int32, error) {
 			n = 10*n + int64(raw[i]-'0')
 			i++
 		}
-		switch end := skipSpace(raw, i); {
+		switch end := rawjson.SkipSpace(raw, i); {
 		case i == start || n > math.MaxInt32 || end == len(raw) || raw[end] != ',' && raw[end] != ']':
 			return nil, fmt.Errorf("%.40q is not a list of token ids from there on", raw[start:])
 		case raw[end] == ']':
 			return append(ids, int32(n)), nil
 		default:
-			ids, i = append(ids, int32(n)), skipSpace(raw, end+1)
+			ids, i = append(ids, int32(n)), rawjson.SkipSpace(raw, end+1)
 		}
 	}
 }
@@ -311,13 +333,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (q *request) digest() (d digest) {
 	var c, i uint32
 	size := 0
-	for _, part := range [...][]byte{q.messages, q.promptRaw, {0}, q.seed, {0}, []byte(q.conv)} {
+	for _, part := range [...][]byte{q.Messages, q.promptRaw, {0}, q.seed, {0}, []byte(q.conv)} {
 		c, i = crc32.Update(c, castagnoli, part), crc32.Update(i, crc32.IEEETable, part)
 		size += len(part)
 	}
-	sum := mix(uint64(c)<<32 | uint64(i))
+	sum := model.Mix(uint64(c)<<32 | uint64(i))
 	binary.LittleEndian.PutUint64(d[:8], sum)
-	binary.LittleEndian.PutUint64(d[8:], mix(sum^uint64(size)<<32))
+	binary.LittleEndian.PutUint64(d[8:], model.Mix(sum^uint64(size)<<32))
 	return d
 }
 
@@ -328,15 +350,11 @@ func (q *request) conversation() string {
 		return q.conv
 	}
 	h := sha256.New()
-	if q.talk.plain {
-		h.Write([]byte(q.talk.task()))
-	} else {
-		h.Write(q.talk.firstUser)
-	}
+	h.Write(q.Talk.First())
 	h.Write([]byte{0})
 	h.Write(q.seed)
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
 // tokens reports whether the form takes and returns tokens.
-func (q *request) tokens() bool { return q.form != formChat }
+func (q *request) tokens() bool { return !q.Chat }

@@ -14,16 +14,18 @@ import (
 	"strings"
 	"time"
 
+	"hermes/internal/fakellm/model"
+	"hermes/internal/fakellm/rawjson"
 	"hermes/internal/guard"
 )
 
 func (s *Server) routes() *http.ServeMux {
 	m := http.NewServeMux()
-	m.HandleFunc("POST /v1/chat/completions", s.model(formChat))
-	m.HandleFunc("POST /v1/completions", s.model(formCompletion))
-	m.HandleFunc("POST /generate", s.model(formSGLang))
-	m.HandleFunc("POST /inference/v1/generate", s.model(formInference))
-	m.HandleFunc("POST /completion", s.model(formLlamacpp))
+	m.HandleFunc("POST /v1/chat/completions", s.form(formChat))
+	m.HandleFunc("POST /v1/completions", s.form(formCompletion))
+	m.HandleFunc("POST /generate", s.form(formSGLang))
+	m.HandleFunc("POST /inference/v1/generate", s.form(formInference))
+	m.HandleFunc("POST /completion", s.form(formLlamacpp))
 	m.HandleFunc("POST /tokenize", s.tokenize)
 	m.HandleFunc("POST /detokenize", s.detokenize)
 	m.HandleFunc("GET /v1/models", s.models)
@@ -106,7 +108,7 @@ func (s *Server) body() *bytes.Buffer {
 	return new(bytes.Buffer)
 }
 
-func (s *Server) model(f form) http.HandlerFunc {
+func (s *Server) form(f form) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { s.handle(f, w, r) }
 }
 
@@ -148,9 +150,9 @@ func (s *Server) handle(f form, w http.ResponseWriter, r *http.Request) {
 		s.fail(w, 400, "invalid_request_error", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
 		return
 	}
-	if len(s.opt.Models) > 0 && !slices.Contains(s.opt.Models, q.model) && (q.model != "" || f == formChat || f == formCompletion) {
+	if len(s.opt.Models) > 0 && !slices.Contains(s.opt.Models, q.name) && (q.name != "" || f == formChat || f == formCompletion) {
 		s.log.refuse()
-		s.fail(w, 404, "invalid_request_error", "model_not_found", fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", q.model))
+		s.fail(w, 404, "invalid_request_error", "model_not_found", fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", q.name))
 		return
 	}
 	s.exchange(w, r, q)
@@ -162,8 +164,8 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, q *request) {
 	flying := s.flying.Add(1)
 	defer s.flying.Add(-1)
 	before := s.log.ask(dig, flying, r.ContentLength)
-	x := &exchange{s: s, w: w, ctx: r.Context(), q: q, dig: dig, dice: dice{state: s.opt.Seed ^ dig.low() ^ uint64(before.asked)<<32}}
-	x.entry = Entry{Path: q.path, Turn: q.talk.turns, Ask: int(before.asked), Status: 200}
+	x := &exchange{s: s, w: w, ctx: r.Context(), q: q, dig: dig, dice: model.NewDice(s.opt.Seed ^ dig.low() ^ uint64(before.asked)<<32)}
+	x.entry = Entry{Path: q.path, Turn: q.Talk.Turns, Ask: int(before.asked), Status: 200}
 	if s.opt.Record || s.opt.Log != nil {
 		x.entry.Conversation = q.conversation()
 	}
@@ -173,13 +175,13 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request, q *request) {
 
 // fail answers with an error as OpenAI words it.
 func fail(w http.ResponseWriter, status int, kind, code, message string) {
-	b := quote([]byte(`{"error":{"message":`), message)
-	b = quote(append(b, `,"type":`...), kind)
+	b := rawjson.Quote([]byte(`{"error":{"message":`), message)
+	b = rawjson.Quote(append(b, `,"type":`...), kind)
 	b = append(b, `,"param":null,"code":`...)
 	if code == "" {
 		b = append(b, "null"...)
 	} else {
-		b = quote(b, code)
+		b = rawjson.Quote(b, code)
 	}
 	send(w, status, append(b, "}}"...))
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"hermes/internal/fakellm/rawjson"
 )
 
 // events is a server-sent stream in one buffer; ends holds where each event ends.
@@ -120,7 +122,7 @@ func (x *exchange) chunk(e *events, i int, delta func([]byte) []byte, finish str
 	}
 	b = append(b, "}]"...)
 	if x.q.returnIDs && len(e.ends) == 0 {
-		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+		b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.PromptIDs)
 	}
 	e.b = append(b, '}')
 	e.end()
@@ -131,7 +133,7 @@ func (x *exchange) finishOf(b []byte, finish string) []byte {
 	if finish == "" {
 		return append(b, "null"...)
 	}
-	return quote(b, finish)
+	return rawjson.Quote(b, finish)
 }
 
 // chatEvents writes role, reasoning, content, calls and finish, each in its own events.
@@ -147,7 +149,7 @@ func (x *exchange) chatEvents(e *events) {
 			x.chunk(e, i, func(b []byte) []byte { return x.reasoningDetails(b, "", true) }, "", nil, 0)
 		}
 		x.textEvents(e, i, "content", content)
-		for k, c := range x.a.calls {
+		for k, c := range x.a.Calls {
 			if x.s.ways.atOnce {
 				x.chunk(e, i, func(b []byte) []byte {
 					return append(x.call(append(b, `"tool_calls":[{"index":0,`...), c), "}]"...)
@@ -156,20 +158,20 @@ func (x *exchange) chatEvents(e *events) {
 			}
 			x.chunk(e, i, func(b []byte) []byte {
 				b = strconv.AppendInt(append(b, `"tool_calls":[{"index":`...), int64(k), 10)
-				b = quote(append(b, `,"id":`...), c.id)
-				b = quote(append(b, `,"type":"function","function":{"name":`...), c.name)
+				b = rawjson.Quote(append(b, `,"id":`...), c.ID)
+				b = rawjson.Quote(append(b, `,"type":"function","function":{"name":`...), c.Name)
 				return append(b, `,"arguments":""}}]`...)
 			}, "", nil, 0)
-			for rest := c.args; rest != ""; {
+			for rest := c.Args; rest != ""; {
 				var piece string
 				piece, rest = split(rest)
 				x.chunk(e, i, func(b []byte) []byte {
 					b = strconv.AppendInt(append(b, `"tool_calls":[{"index":`...), int64(k), 10)
-					return append(quote(append(b, `,"function":{"arguments":`...), piece), "}}]"...)
+					return append(rawjson.Quote(append(b, `,"function":{"arguments":`...), piece), "}}]"...)
 				}, "", nil, 0)
 			}
 		}
-		x.chunk(e, i, nil, x.s.ways.finish(x.a), x.a.ids, 0) // the ids stand together: vLLM promises deltas, not which
+		x.chunk(e, i, nil, x.s.ways.finish(x.a), x.a.IDs, 0) // the ids stand together: vLLM promises deltas, not which
 	}
 }
 
@@ -179,7 +181,7 @@ func (x *exchange) textEvents(e *events, i int, key, s string) {
 		piece, s = split(s)
 		x.chunk(e, i, func(b []byte) []byte {
 			b = append(append(append(b, '"'), key...), `":`...)
-			b = quote(b, piece)
+			b = rawjson.Quote(b, piece)
 			if key == "reasoning" && x.s.ways.details {
 				b = x.reasoningDetails(append(b, ','), piece, false)
 			}
@@ -202,22 +204,22 @@ func split(s string) (piece, rest string) {
 func (x *exchange) completionEvents(e *events) {
 	x.each(func(x *exchange, i int) {
 		sent := 0 // bytes of the text that went out
-		for at := 0; at == 0 || at < len(x.a.ids); at += idStep {
-			upto := min(at+idStep, len(x.a.ids))
-			last := upto == len(x.a.ids)
-			ready := min(len(x.s.opt.Tokenizer.Decode(x.a.ids[:upto])), len(x.a.text))
-			for ready < len(x.a.text) && ready > sent && !utf8.RuneStart(x.a.text[ready]) {
+		for at := 0; at == 0 || at < len(x.a.IDs); at += idStep {
+			upto := min(at+idStep, len(x.a.IDs))
+			last := upto == len(x.a.IDs)
+			ready := min(len(x.s.opt.Tokenizer.Decode(x.a.IDs[:upto])), len(x.a.Text))
+			for ready < len(x.a.Text) && ready > sent && !utf8.RuneStart(x.a.Text[ready]) {
 				ready--
 			}
 			finish := ""
 			if last {
-				ready, finish = len(x.a.text), x.a.finish
+				ready, finish = len(x.a.Text), x.a.Finish
 			}
-			text := x.a.text[sent:max(ready, sent)]
+			text := x.a.Text[sent:max(ready, sent)]
 			if at == 0 {
 				text = x.echoed() + text
 			}
-			x.completionChunk(e, i, text, x.a.ids[at:upto], at, finish)
+			x.completionChunk(e, i, text, x.a.IDs[at:upto], at, finish)
 			sent = max(ready, sent)
 		}
 	})
@@ -227,13 +229,13 @@ func (x *exchange) completionChunk(e *events, i int, text string, ids []int32, a
 	e.begin()
 	b := x.headOf(e.b)
 	b = strconv.AppendInt(append(b, `,"choices":[{"index":`...), int64(i), 10)
-	b = quote(append(b, `,"text":`...), text)
+	b = rawjson.Quote(append(b, `,"text":`...), text)
 	b = x.legacyLogprobs(append(b, `,"logprobs":`...), ids, at)
 	b = append(x.finishOf(b, finish), `,"stop_reason":null`...)
 	if x.q.returnIDs {
 		b = appendIDs(append(b, `,"token_ids":`...), ids)
 		if at == 0 {
-			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.promptIDs)
+			b = appendIDs(append(b, `,"prompt_token_ids":`...), x.a.PromptIDs)
 		}
 	}
 	e.b = append(b, "}]}"...)

@@ -1,7 +1,7 @@
 // Package house holds the rules that the code of this repository keeps: who imports
 // whom, package docs, no hidden state, streams and environment only in cmd, heavy
-// dependencies behind one door each, words that must not appear, tests that sleep, vector
-// instructions that do not go together.
+// dependencies behind one door each, words that must not appear, tests that sleep, packages
+// that grow too large.
 //
 // A rule is a function from the parsed [Tree] to [Finding]s. Files are read and parsed
 // directly, never through a go command, whose answer a test cache could keep. Each rule

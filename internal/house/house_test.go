@@ -28,7 +28,7 @@ func rules() []rule {
 		{"words", house.Words},
 		{"format", house.Format},
 		{"sleeps", house.Sleeps},
-		{"servers", house.Servers}, {"data paths", house.DataPaths},
+		{"servers", house.Servers}, {"data paths", house.DataPaths}, {"sizes", house.Sizes},
 		{"idioms", house.Idioms}, {"state in if", house.StateInIf}, {"wide assignments", house.WideAssignments}, {"long tests", house.LongTests},
 	}
 }
@@ -66,6 +66,19 @@ func TestThisRepository(t *testing.T) {
 			}
 		})
 	}
+}
+
+// packages are small packages and some of 2,600 lines.
+func packages(small, rather int) map[string]string {
+	files := map[string]string{}
+	for i := range small + rather {
+		text := "// Package x is a thing.\npackage x\n"
+		if i >= small {
+			text += strings.Repeat("\n", 2600)
+		}
+		files["envs/"+string(rune('a'+i))+"/a.go"] = text
+	}
+	return files
 }
 
 // TestRulesBite shows each rule a breach and its innocent neighbour.
@@ -221,6 +234,13 @@ func TestRulesBite(t *testing.T) {
 			""},
 		{"a test counts folders up to the data", "data paths", map[string]string{"envs/a_test.go": "package x\n\nvar dir = filepath.Join(\"..\", \"shared\", \"data\")\n"}, "internal/realdata"},
 		{"a test asks for the data", "data paths", map[string]string{"envs/a_test.go": "package x\n\nvar dir = realdata.Path(t, \"gsm8k\")\n"}, ""},
+		{"a large package", "sizes", map[string]string{"envs/a.go": doc + strings.Repeat("\n", 3500)}, "more than 3500"},
+		{"a large one of two files", "sizes", map[string]string{"envs/a.go": doc + strings.Repeat("\n", 1800), "envs/b.go": doc + strings.Repeat("\n", 1800)}, "more than 3500"},
+		{"large tests", "sizes", map[string]string{"envs/a.go": doc, "envs/a_test.go": doc + strings.Repeat("\n", 3500)}, ""},
+		{"a large package for tests", "sizes", map[string]string{"envs/a.go": doc + "import _ \"testing\"\n" + strings.Repeat("\n", 3500)}, ""},
+		{"a large one that is named", "sizes", map[string]string{"internal/jinja/a.go": doc + strings.Repeat("\n", 3500)}, ""},
+		{"two of ten are rather large", "sizes", packages(8, 2), "p90"},
+		{"one of ten is rather large", "sizes", packages(9, 1), ""},
 		{"gofmt", "format", map[string]string{"envs/a.go": doc + "func f( ) {}\n"}, "gofmt"},
 	}
 	check := map[string]func(*house.Tree) []house.Finding{}

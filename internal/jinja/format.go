@@ -10,82 +10,23 @@ import (
 
 // printf is Python's % on a text.
 func (st *state) printf(layout string, operand any) string {
-	args, isTuple := operand.(*Tuple)
-	if !isTuple {
-		args = &Tuple{[]any{operand}}
+	p := placeholders{rest: layout, items: []any{operand}}
+	if args, ok := operand.(*Tuple); ok {
+		p.items = args.items
 	}
-	dict, isDict := operand.(*Dict)
-	used, named := 0, false
-	next := func() any {
-		if used >= len(args.items) {
-			panic(typeErrorf("not enough arguments for format string"))
-		}
-		used++
-		return args.items[used-1]
-	}
+	p.dict, _ = operand.(*Dict)
 	var b strings.Builder
-	for i := 0; i < len(layout); {
-		if layout[i] != '%' {
-			j := strings.IndexByte(layout[i:], '%')
-			if j < 0 {
-				j = len(layout) - i
-			}
-			b.WriteString(layout[i : i+j])
-			i += j
-			continue
+	for {
+		text, rest, found := strings.Cut(p.rest, "%")
+		b.WriteString(text)
+		if !found {
+			break
 		}
-		i++
-		var value any = missing
-		if i < len(layout) && layout[i] == '(' {
-			end := strings.IndexByte(layout[i:], ')')
-			if end < 0 || !isDict {
-				panic(typeErrorf("format requires a mapping"))
-			}
-			key := layout[i+1 : i+end]
-			v, ok := dict.Get(key)
-			if !ok {
-				panic(raisef("KeyError", "%s", reprString(key)))
-			}
-			value, named = v, true
-			i += end + 1
-		}
-		s := spec{fill: " ", precision: -1}
-		for ; i < len(layout) && strings.IndexByte("-+ #0", layout[i]) >= 0; i++ {
-			s.flag(layout[i])
-		}
-		number := func() int {
-			if i < len(layout) && layout[i] == '*' {
-				i++
-				return intArg(next(), 0)
-			}
-			n := 0
-			for ; i < len(layout) && layout[i] >= '0' && layout[i] <= '9'; i++ {
-				n = min(n*10+int(layout[i]-'0'), math.MaxInt32)
-			}
-			return n
-		}
-		s.width = number()
-		if s.width < 0 {
-			s.align, s.width = '<', -s.width
-		}
-		if i < len(layout) && layout[i] == '.' {
-			i++
-			s.precision = number()
-		}
-		for i < len(layout) && strings.IndexByte("hlL", layout[i]) >= 0 {
-			i++
-		}
-		if i >= len(layout) {
-			panic(raisef("ValueError", "incomplete format"))
-		}
-		verb := layout[i]
-		i++
+		p.rest = rest
+		s, verb, value := p.read()
 		if verb == '%' {
 			b.WriteByte('%')
 			continue
-		}
-		if value == missing {
-			value = next()
 		}
 		part := st.percent(s, verb, value)
 		b.WriteString(part)
@@ -94,16 +35,97 @@ func (st *state) printf(layout string, operand any) string {
 			panic(limitf("a text of %d bytes exceeds %d", b.Len(), st.maxBytes))
 		}
 	}
-	if used < len(args.items) && !isDict && !named {
-		switch operand.(type) {
-		case *List:
-			if used == 0 {
-				return b.String()
-			}
-		}
+	_, isList := operand.(*List)
+	if p.used < len(p.items) && p.dict == nil && !(isList && p.used == 0) {
 		panic(typeErrorf("not all arguments converted during string formatting"))
 	}
 	return b.String()
+}
+
+// placeholders are the rest of a layout and the values for it.
+type placeholders struct {
+	rest  string
+	items []any
+	used  int   // of items
+	dict  *Dict // values by name; nil where there are none
+}
+
+// next is the next value.
+func (p *placeholders) next() any {
+	if p.used >= len(p.items) {
+		panic(typeErrorf("not enough arguments for format string"))
+	}
+	p.used++
+	return p.items[p.used-1]
+}
+
+// read takes a placeholder off the layout, without its %, with its value; none for %%.
+func (p *placeholders) read() (s spec, verb byte, value any) {
+	value = p.named()
+	s = spec{fill: " ", precision: -1}
+	for p.begins("-+ #0") {
+		s.flag(p.take())
+	}
+	s.width = p.number()
+	if s.width < 0 {
+		s.align, s.width = '<', -s.width
+	}
+	if p.begins(".") {
+		p.take()
+		s.precision = p.number()
+	}
+	for p.begins("hlL") {
+		p.take()
+	}
+	if p.rest == "" {
+		panic(raisef("ValueError", "incomplete format"))
+	}
+	verb = p.take()
+	if verb != '%' && value == missing {
+		value = p.next()
+	}
+	return s, verb, value
+}
+
+// named is the value of a placeholder with a name in brackets, or missing.
+func (p *placeholders) named() any {
+	if !p.begins("(") {
+		return missing
+	}
+	key, rest, closed := strings.Cut(p.rest[1:], ")")
+	if !closed || p.dict == nil {
+		panic(typeErrorf("format requires a mapping"))
+	}
+	v, ok := p.dict.Get(key)
+	if !ok {
+		panic(raisef("KeyError", "%s", reprString(key)))
+	}
+	p.rest = rest
+	return v
+}
+
+// number reads a width or a precision; * is the next value.
+func (p *placeholders) number() int {
+	if p.begins("*") {
+		p.take()
+		return intArg(p.next(), 0)
+	}
+	n := 0
+	for p.begins("0123456789") {
+		n = min(n*10+int(p.take()-'0'), math.MaxInt32)
+	}
+	return n
+}
+
+// begins reports whether the rest begins with one of these bytes.
+func (p *placeholders) begins(with string) bool {
+	return p.rest != "" && strings.IndexByte(with, p.rest[0]) >= 0
+}
+
+func (p *placeholders) take() byte {
+	c := p.rest[0]
+	p.rest = p.rest[1:]
+	return c
 }
 
 // spec is how one value is to be laid out.

@@ -237,83 +237,91 @@ func (e *engine) pretokenizers(c *component, depth int) error {
 	if depth > maxParts || len(e.pre) > maxParts {
 		return malformed("more than %d components", maxParts)
 	}
-	add := func(s ...splitter) error {
-		e.pre = append(e.pre, s...)
-		return nil
-	}
 	how, err := behaviorOf(c.Behavior)
 	if err != nil {
 		return err
 	}
-	switch c.Type {
-	case "Sequence":
+	if c.Type == "Sequence" {
 		for i := range c.Pretokenizers {
 			if err := e.pretokenizers(&c.Pretokenizers[i], depth+1); err != nil {
 				return err
 			}
 		}
 		return nil
+	}
+	list, err := c.splitters(how)
+	if err != nil {
+		return err
+	}
+	e.pre = append(e.pre, list...)
+	return nil
+}
+
+// splitters are the steps of one pre-tokenizer.
+func (c *component) splitters(how behavior) ([]splitter, error) {
+	switch c.Type {
 	case "ByteLevel":
-		if c.AddPrefixSpace == nil || *c.AddPrefixSpace {
-			e.pre = append(e.pre, prefixing{})
-		}
-		if c.UseRegex == nil || *c.UseRegex {
-			p, err := pattern.Compile(gpt2, pattern.Oniguruma)
-			if err != nil {
-				return err
-			}
-			e.pre = append(e.pre, cutting{find: finding(p), regex: p})
-		}
-		return add(spelled{})
+		return c.byteLevel()
 	case "Split":
-		p, text, err := c.Pattern.compile()
-		if err != nil {
-			return err
-		}
-		if c.Behavior == "" {
-			return malformed("Split without a behavior")
-		}
-		find := findingText(text)
-		if p != nil {
-			find = finding(p)
-		} else if text == "" {
-			return unsupported("Split at an empty string")
-		}
-		return add(cutting{find: find, regex: p, how: how, invert: c.Invert})
+		s, err := c.split(how)
+		return []splitter{s}, err
 	case "Digits":
-		how = contiguous
 		if c.Individual {
-			how = isolated
+			return []splitter{cuttingFlag(unidata.Numeric, isolated)}, nil
 		}
-		return add(cuttingFlag(unidata.Numeric, how))
+		return []splitter{cuttingFlag(unidata.Numeric, contiguous)}, nil
 	case "Punctuation":
-		return add(cuttingFlag(unidata.Punct, how))
+		return []splitter{cuttingFlag(unidata.Punct, how)}, nil
 	case "Whitespace":
 		p, err := pattern.Compile(`\w+|[^\w\s]+`, pattern.Rust)
-		if err != nil {
-			return err
-		}
-		return add(cutting{find: finding(p), regex: p, how: removed, invert: true})
+		return []splitter{cutting{find: finding(p), regex: p, how: removed, invert: true}}, err
 	case "WhitespaceSplit":
-		return add(cuttingFlag(unidata.Space, removed))
+		return []splitter{cuttingFlag(unidata.Space, removed)}, nil
 	case "CharDelimiterSplit":
 		if utf8.RuneCountInString(c.Delimiter) != 1 {
-			return malformed("delimiter %q", c.Delimiter)
+			return nil, malformed("delimiter %q", c.Delimiter)
 		}
-		return add(cutting{find: findingText(c.Delimiter), how: removed})
+		return []splitter{cutting{find: findingText(c.Delimiter), how: removed}}, nil
 	case "FixedLength":
 		if c.Length == nil || *c.Length < 1 {
-			return malformed("FixedLength without a length")
+			return nil, malformed("FixedLength without a length")
 		}
-		return add(fixed(*c.Length))
+		return []splitter{fixed(*c.Length)}, nil
 	case "Metaspace":
 		m, err := c.metaspace()
-		if err != nil {
-			return err
-		}
-		return add(m)
+		return []splitter{m}, err
 	}
-	return unsupported("%q", c.Type)
+	return nil, unsupported("%q", c.Type)
+}
+
+func (c *component) byteLevel() ([]splitter, error) {
+	var list []splitter
+	if c.AddPrefixSpace == nil || *c.AddPrefixSpace {
+		list = append(list, prefixing{})
+	}
+	if c.UseRegex == nil || *c.UseRegex {
+		p, err := pattern.Compile(gpt2, pattern.Oniguruma)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, cutting{find: finding(p), regex: p})
+	}
+	return append(list, spelled{}), nil
+}
+
+func (c *component) split(how behavior) (splitter, error) {
+	p, text, err := c.Pattern.compile()
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Behavior == "":
+		return nil, malformed("Split without a behavior")
+	case p != nil:
+		return cutting{find: finding(p), regex: p, how: how, invert: c.Invert}, nil
+	case text == "":
+		return nil, unsupported("Split at an empty string")
+	}
+	return cutting{find: findingText(text), how: how, invert: c.Invert}, nil
 }
 
 func behaviorOf(s string) (behavior, error) {

@@ -11,6 +11,7 @@ import (
 	"hermes/backends"
 	"hermes/rollout/diff"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 // The kinds of what is asked for. Reading has the folder in its name.
@@ -84,13 +85,12 @@ func spelled(name string) string {
 
 // folder is where a command runs.
 func (x *session) folder(workdir string) string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	cwd, known := x.sh.Dir()
 	switch {
 	case path.IsAbs(workdir), workdir == "~", strings.HasPrefix(workdir, "~/"):
 		return workdir
-	case x.sh != nil:
-		return spelled(path.Join(x.sh.last.cwd, workdir))
+	case known:
+		return spelled(path.Join(cwd, workdir))
 	case workdir != "":
 		return workdir + ", of the working folder"
 	}
@@ -114,11 +114,11 @@ func changed(f file, after string) string {
 func changes(steps []step) string {
 	var b strings.Builder
 	for _, st := range steps {
-		switch st.s.op {
-		case "delete":
+		switch st.s.Op {
+		case edit.Delete:
 			fmt.Fprintf(&b, "delete %s\n", spelled(st.f.path))
 			continue
-		case "move":
+		case edit.Move:
 			fmt.Fprintf(&b, "move %s to %s\n", spelled(st.f.path), spelled(st.to.path))
 		}
 		if st.after != st.f.text {

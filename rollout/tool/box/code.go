@@ -12,6 +12,8 @@ import (
 
 	"hermes/backends"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 	"hermes/trajectory"
 )
 
@@ -82,7 +84,7 @@ func fitsCode(ctx context.Context, b backends.Sandbox) error {
 	case r.Code == 127 || r.Code == 126:
 		return errors.New("the sandbox has no python3")
 	case r.Code != 0:
-		return fmt.Errorf("python3 of the sandbox is too old or does not work: %s", clip(strings.TrimSpace(clean(r.Stderr)), 200))
+		return fmt.Errorf("python3 of the sandbox is too old or does not work: %s", edit.Clip(strings.TrimSpace(shell.Clean(r.Stderr)), 200))
 	}
 	return nil
 }
@@ -121,9 +123,7 @@ type run struct {
 }
 
 func (r *run) prepare(ctx context.Context) error {
-	r.x.mu.Lock()
-	acted := r.x.acted
-	r.x.mu.Unlock()
+	fault := r.x.sh.Blame()
 	const script = `t=${TMPDIR:-/tmp}; mkdir -p "$t"; d=$(mktemp -d "$t/.hermes-XXXXXXXX") && mkfifo "$d/request" "$d/answer" && printf %s "$d"`
 	res, err := r.b.Exec(ctx, backends.Cmd{Shell: "umask 077; " + script, Dir: "/"})
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.dir = string(res.Stdout)
 	if res.Code != 0 || !path.IsAbs(r.dir) {
-		return fmt.Errorf("prepare the script: make a folder with pipes for it: exit code %d: %s: %w", res.Code, clip(clean(res.Stderr), 200), blame(acted))
+		return fmt.Errorf("prepare the script: make a folder with pipes for it: exit code %d: %s: %w", res.Code, edit.Clip(shell.Clean(res.Stderr), 200), fault)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (r *run) run(ctx context.Context, code string) (backends.Result, error) {
 	if err != nil {
 		return backends.Result{}, err
 	}
-	c, err := r.x.command(ctx, r.b, "exec python3 -I -c "+quote(text("runner.py"))+" "+quote(r.dir), "", false)
+	c, err := r.x.sh.Command(ctx, r.b, "exec python3 -I -c "+shell.Quote(text("runner.py"))+" "+shell.Quote(r.dir), "")
 	if err != nil {
 		return backends.Result{}, err
 	}
@@ -175,7 +175,7 @@ func (r *run) run(ctx context.Context, code string) (backends.Result, error) {
 
 // serve answers calls. It ends with an error: that of a call, or of its context.
 func (r *run) serve(ctx context.Context) error {
-	q := quote(r.dir)
+	q := shell.Quote(r.dir)
 	script, answer := fmt.Sprintf("cat %s/request", q), []byte(nil)
 	for {
 		res, err := r.b.Exec(ctx, backends.Cmd{Shell: script, Dir: "/", Stdin: answer, MaxOutput: codeRequest})
@@ -229,13 +229,13 @@ func (r *run) answer(ctx context.Context, res backends.Result) (string, error) {
 
 func (r *run) result(res backends.Result) tool.Result {
 	c := codeResult{Status: "success", Calls: r.calls, Duration: math.Round(res.Took.Seconds()*100) / 100,
-		Output: headTail(clean(res.Stdout), codeOutput, res.Dropped)}
-	errs := strings.TrimSpace(strings.ReplaceAll(clean(res.Stderr), r.dir+"/", ""))
+		Output: shell.HeadTail(shell.Clean(res.Stdout), codeOutput, res.Dropped)}
+	errs := strings.TrimSpace(strings.ReplaceAll(shell.Clean(res.Stderr), r.dir+"/", ""))
 	switch {
 	case res.TimedOut:
 		c.Status, c.Error = "timeout", fmt.Sprintf("the script was ended after %d seconds", int(r.x.opt.CodeTimeout.Seconds()))
 	case res.Code != 0:
-		c.Status, c.Error = "error", headTail(errs, codeErrors, 0)
+		c.Status, c.Error = "error", shell.HeadTail(errs, codeErrors, 0)
 		if c.Error == "" {
 			c.Error = fmt.Sprintf("the script ended with exit code %d", res.Code)
 		}

@@ -3,8 +3,8 @@
 //
 // They are written against [backends.Sandbox] once and behave alike on every back-end.
 // The tools of one rollout share a session: the working directory and environment that
-// commands leave behind, background processes, and what was read of which file. Nothing
-// here touches the host's files or processes.
+// commands leave behind and background processes (package shell), and what was read of which
+// file. Nothing here touches the host's files or processes. Package edit changes texts.
 //
 // Handlers are safe for concurrent use.
 package box
@@ -46,7 +46,7 @@ func New(o Options) []tool.Def {
 	return []tool.Def{terminal(o), process(o), readFile(o), writeFile(o), patch(o), searchFiles(o), todo(), executeCode(o)}
 }
 
-//go:embed *.md *.py *.sh
+//go:embed *.md *.py
 var texts embed.FS
 
 func text(name string) string {

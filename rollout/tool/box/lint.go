@@ -16,6 +16,8 @@ import (
 
 	"hermes/backends"
 	"hermes/internal/late"
+	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 )
 
 // lint is what a syntax check found after a change.
@@ -49,7 +51,7 @@ func (x *session) lint(ctx context.Context, b backends.Sandbox, p, before, after
 			return &lint{Status: "ok"}, nil
 		}
 	}
-	return &lint{Status: "error", Output: clip(now, 1000)}, nil
+	return &lint{Status: "error", Output: edit.Clip(now, 1000)}, nil
 }
 
 var places = late.Regexp(`\d+`)
@@ -92,7 +94,7 @@ func inBox(ctx context.Context, b backends.Sandbox, content string, argv ...stri
 	if r.Code == 0 {
 		return "", true, nil
 	}
-	return strings.TrimSpace(clean(r.Stderr)), true, nil
+	return strings.TrimSpace(shell.Clean(r.Stderr)), true, nil
 }
 
 func jsonProblem(content string) string {

@@ -11,6 +11,8 @@ import (
 	"hermes/backends"
 	"hermes/rollout/diff"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 )
 
 const patchParameters = `{
@@ -67,15 +69,15 @@ func patchPaths(args json.RawMessage) []string {
 	if a.Mode != "patch" {
 		return pathsOf(args)
 	}
-	sections, err := parsePatch(a.Patch)
+	sections, err := edit.Parse(a.Patch)
 	if err != nil {
 		return nil
 	}
 	var paths []string
 	for _, s := range sections {
-		paths = append(paths, s.path)
-		if s.to != "" {
-			paths = append(paths, s.to)
+		paths = append(paths, s.Path)
+		if s.To != "" {
+			paths = append(paths, s.To)
 		}
 	}
 	return paths
@@ -112,7 +114,7 @@ func (x *session) patch(ctx context.Context, a patchArgs) (tool.Result, error) {
 	if fault != "" {
 		return patchFault("%s", fault), nil
 	}
-	after, strategy, err := Replace(f.text, *a.Old, *a.New, a.All)
+	after, strategy, err := edit.Replace(f.text, *a.Old, *a.New, a.All)
 	if err != nil {
 		return patchFault("%s: %v", f.path, err), nil
 	}
@@ -184,7 +186,7 @@ func (w *writing) result(ctx context.Context) (tool.Result, error) {
 
 // step is one file of a patch with its content before and after.
 type step struct {
-	s     section
+	s     edit.Section
 	f     file
 	to    file // move
 	after string
@@ -192,7 +194,7 @@ type step struct {
 
 // applyPatch checks everything first and writes only then.
 func (x *session) applyPatch(ctx context.Context, b backends.Sandbox, text string) (tool.Result, error) {
-	sections, err := parsePatch(text)
+	sections, err := edit.Parse(text)
 	if err != nil {
 		return patchFault("%v", err), nil
 	}
@@ -203,14 +205,14 @@ func (x *session) applyPatch(ctx context.Context, b backends.Sandbox, text strin
 		if err != nil {
 			return tool.Result{}, err
 		}
-		if fault == "" && (slices.Contains(seen, st.f.path) || s.to != "" && slices.Contains(seen, st.to.path)) {
+		if fault == "" && (slices.Contains(seen, st.f.path) || s.To != "" && slices.Contains(seen, st.to.path)) {
 			fault = "the patch names the file in more than one section"
 		}
 		if fault != "" {
-			return patchFault("%s: %s (nothing was changed)", s.path, fault), nil
+			return patchFault("%s: %s (nothing was changed)", s.Path, fault), nil
 		}
 		seen = append(seen, st.f.path)
-		if s.to != "" {
+		if s.To != "" {
 			seen = append(seen, st.to.path)
 		}
 		steps = append(steps, st)
@@ -231,49 +233,49 @@ func (x *session) applyPatch(ctx context.Context, b backends.Sandbox, text strin
 }
 
 // prepare reads the file of a section and works out its new content.
-func (x *session) prepare(ctx context.Context, b backends.Sandbox, s section) (st step, fault string, err error) {
+func (x *session) prepare(ctx context.Context, b backends.Sandbox, s edit.Section) (st step, fault string, err error) {
 	st.s = s
-	st.f, fault, err = x.load(ctx, b, s.path)
+	st.f, fault, err = x.load(ctx, b, s.Path)
 	if err != nil || fault != "" {
 		return st, fault, err
 	}
 	switch {
-	case s.op == "add" && st.f.exists:
+	case s.Op == edit.Add && st.f.exists:
 		return st, "the file exists already; use *** Update File or *** Delete File", nil
-	case s.op == "add":
-		st.after = s.text
+	case s.Op == edit.Add:
+		st.after = s.Text
 		return st, "", nil
 	case !st.f.exists:
 		return st, "the file does not exist", nil
-	case s.op == "delete":
+	case s.Op == edit.Delete:
 		return st, "", nil
 	}
-	st.after, err = apply(st.f.text, s.hunks)
+	st.after, err = s.Apply(st.f.text)
 	if err != nil {
 		return st, err.Error(), nil
 	}
-	if s.op == "move" {
-		st.to, fault, err = x.load(ctx, b, s.to)
+	if s.Op == edit.Move {
+		st.to, fault, err = x.load(ctx, b, s.To)
 		if err != nil || fault != "" {
 			return st, fault, err
 		}
 		if st.to.exists {
-			return st, fmt.Sprintf("the target %s exists already", s.to), nil
+			return st, fmt.Sprintf("the target %s exists already", s.To), nil
 		}
 	}
 	return st, "", nil
 }
 
 func (w *writing) step(ctx context.Context, st step) (string, error) {
-	switch st.s.op {
-	case "delete":
+	switch st.s.Op {
+	case edit.Delete:
 		if fault, err := w.remove(ctx, st.f); err != nil || fault != "" {
 			return fault, err
 		}
 		w.res.Deleted = append(w.res.Deleted, st.f.path)
 		w.res.Diff += diff.Unified(st.f.path, "", st.f.text, "")
 		return "", nil
-	case "move":
+	case edit.Move:
 		return w.move(ctx, st)
 	}
 	return w.change(ctx, st.f, st.after)
@@ -281,12 +283,12 @@ func (w *writing) step(ctx context.Context, st step) (string, error) {
 
 // move keeps the file's mode: it is renamed first, then changed.
 func (w *writing) move(ctx context.Context, st step) (string, error) {
-	r, err := w.b.Exec(ctx, backends.Cmd{Dir: dirFor(st.f.path, st.to.path), Shell: fmt.Sprintf("d=%s; mkdir -p -- \"${d%%/*}\" && mv -- %s \"$d\"", quote(absolute(st.to.path)), quote(absolute(st.f.path)))})
+	r, err := w.b.Exec(ctx, backends.Cmd{Dir: dirFor(st.f.path, st.to.path), Shell: fmt.Sprintf("d=%s; mkdir -p -- \"${d%%/*}\" && mv -- %s \"$d\"", shell.Quote(absolute(st.to.path)), shell.Quote(absolute(st.f.path)))})
 	if err != nil {
 		return "", fmt.Errorf("move %s: %w", st.f.path, err)
 	}
 	if r.Code != 0 {
-		return fmt.Sprintf("Cannot move %s: %s", st.f.path, clip(clean(r.Stderr), 300)), nil
+		return fmt.Sprintf("Cannot move %s: %s", st.f.path, edit.Clip(shell.Clean(r.Stderr), 300)), nil
 	}
 	if st.after != st.f.text {
 		target := file{path: st.to.path, text: st.f.text, exists: true}
@@ -311,7 +313,7 @@ func (w *writing) remove(ctx context.Context, f file) (string, error) {
 		return "", fmt.Errorf("delete %s: %w", f.path, err)
 	}
 	if r.Code != 0 {
-		return fmt.Sprintf("Cannot delete %s: %s", f.path, clip(clean(r.Stderr), 300)), nil
+		return fmt.Sprintf("Cannot delete %s: %s", f.path, edit.Clip(shell.Clean(r.Stderr), 300)), nil
 	}
 	return "", nil
 }

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"hermes/backends"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 )
 
 const processParameters = `{
@@ -27,10 +27,8 @@ const processParameters = `{
   "additionalProperties": false
 }`
 
-// Bounds of background processes.
 const (
-	processBuffer = 200 << 10 // bytes of output kept of each
-	processMost   = 64        // tracked at once; the oldest that has ended makes room
+	processBuffer = 200 << 10 // bytes of output kept of each process
 	killGrace     = 2 * time.Second
 )
 
@@ -43,128 +41,34 @@ type processArgs struct {
 	Limit   int    `json:"limit"`
 }
 
-// job is one background process.
-type job struct {
-	id, command, cwd string
-	p                backends.Process
-	began            time.Time
-	done             chan struct{} // closed when it has ended and code is set
-
-	mu     sync.Mutex
-	killed bool
-	code   int
-	ended  time.Time
-	err    error // the box failed
-}
-
-func (j *job) running() bool {
-	select {
-	case <-j.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// processes are the background processes of a rollout.
-type processes struct {
-	x      *session
-	ctx    context.Context // ends with the rollout, not with the call that started a process
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	mu     sync.Mutex
-	jobs   []*job
-}
-
-func newProcesses(x *session) *processes {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &processes{x: x, ctx: ctx, cancel: cancel}
-}
-
-func (p *processes) close(ctx context.Context) error {
-	p.mu.Lock()
-	jobs := slices.Clone(p.jobs)
-	p.mu.Unlock()
-	for _, j := range jobs {
-		if j.running() {
-			_ = j.p.Kill(ctx, 0) // the box ends what is left
-		}
-	}
-	p.cancel()
-	p.wg.Wait()
-	return nil
-}
-
-// add makes room and follows the process to its end.
-func (p *processes) add(j *job, notify func(string)) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.jobs) >= processMost {
-		i := slices.IndexFunc(p.jobs, func(j *job) bool { return !j.running() })
-		if i < 0 {
-			return false
-		}
-		p.jobs = slices.Delete(p.jobs, i, i+1)
-	}
-	p.jobs = append(p.jobs, j)
-	p.wg.Go(func() {
-		r, err := j.p.Wait(p.ctx)
-		j.mu.Lock()
-		j.code = r.Code
-		j.err = err
-		j.ended = p.x.now()
-		if j.killed {
-			j.code, j.err = -15, nil
-		}
-		j.mu.Unlock()
-		close(j.done)
-		if notify != nil && err == nil {
-			out, _ := p.x.tail(p.ctx, j, 2000)
-			notify(fmt.Sprintf("Background process %s has ended with exit code %d.\nCommand: %s\nOutput:\n%s", j.id, j.code, j.command, out))
-		}
-	})
-	return true
-}
-
-func (p *processes) find(id string) *job {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, j := range p.jobs {
-		if j.id == id {
-			return j
-		}
-	}
-	return nil
-}
-
 // background starts a command and returns at once.
 func (x *session) background(ctx context.Context, b backends.Sandbox, a terminalArgs) (tool.Result, error) {
 	starter, ok := backends.As[backends.Starter](b)
 	if !ok {
 		return notRun("disabled", "this sandbox cannot run processes in the background"), nil
 	}
-	c, err := x.command(ctx, b, a.Command, a.Workdir, false)
+	c, err := x.sh.Command(ctx, b, a.Command, a.Workdir)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	cwd, err := x.path(ctx, b, cmp.Or(a.Workdir, "."))
+	cwd, err := x.sh.Path(ctx, b, cmp.Or(a.Workdir, "."))
 	if err != nil {
 		return tool.Result{}, err
 	}
-	p, err := starter.Start(ctx, c, backends.StartOptions{PTY: a.PTY, Rows: 24, Cols: 120, Buffer: processBuffer})
+	started, err := starter.Start(ctx, c, backends.StartOptions{PTY: a.PTY, Rows: 24, Cols: 120, Buffer: processBuffer})
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("start in the background: %w", err)
 	}
-	j := &job{id: x.name("proc_"), command: a.Command, cwd: cwd, p: p, began: x.now(), done: make(chan struct{})}
+	p := &shell.Process{Process: started, Name: x.name("proc_"), Command: a.Command, Dir: cwd, Began: x.now()}
 	var notify func(string)
 	if a.Notify {
 		notify = x.scope.Notify
 	}
-	if !x.procs.add(j, notify) {
-		err := p.Kill(ctx, 0)
-		return notRun("", "%d background processes are running; end one first", processMost), err
+	if !x.procs.Add(p, notify) {
+		err := started.Kill(ctx, 0)
+		return notRun("", "%d background processes are running; end one first", shell.MaxProcesses), err
 	}
-	res := map[string]any{"output": "Background process started", "session_id": j.id, "pid": p.PID(), "exit_code": 0, "error": nil}
+	res := map[string]any{"output": "Background process started", "session_id": p.Name, "pid": p.PID(), "exit_code": 0, "error": nil}
 	if a.Notify {
 		res["notify_on_complete"] = notify != nil
 		if notify == nil {
@@ -191,42 +95,32 @@ func process(o Options) tool.Def {
 func (x *session) process(ctx context.Context, a processArgs) (tool.Result, error) {
 	x.files.other(x)
 	if a.Action == "list" {
-		return x.listJobs(ctx)
+		return x.listProcesses(ctx)
 	}
 	if a.ID == "" {
 		return tool.Errorf("session_id is required for action %s", a.Action), nil
 	}
-	j := x.procs.find(a.ID)
-	if j == nil {
-		return tool.Result{Text: tool.JSON(map[string]string{"status": "not_found", "error": "No process with ID " + clip(a.ID, 80)}), Failed: true}, nil
+	p := x.procs.Find(a.ID)
+	if p == nil {
+		return tool.Result{Text: tool.JSON(map[string]string{"status": "not_found", "error": "No process with ID " + edit.Clip(a.ID, 80)}), Failed: true}, nil
 	}
-	if !j.running() && j.err != nil {
-		return tool.Result{}, fmt.Errorf("process %s: %w", j.id, j.err)
+	if _, _, err, _ := p.Ended(); err != nil {
+		return tool.Result{}, fmt.Errorf("process %s: %w", p.Name, err)
 	}
 	switch a.Action {
 	case "poll":
-		return x.poll(ctx, j)
+		return x.poll(ctx, p)
 	case "log":
-		return x.log(ctx, j, a)
+		return x.log(ctx, p, a)
 	case "wait":
-		return x.wait(ctx, j, a.Timeout)
+		return x.wait(ctx, p, a.Timeout)
 	case "kill":
-		return x.kill(ctx, j)
+		return x.kill(ctx, p)
 	}
-	return x.input(ctx, j, a)
+	return x.input(ctx, p, a)
 }
 
-// tail returns the newest n characters of the output.
-func (x *session) tail(ctx context.Context, j *job, n int) (string, error) {
-	raw, _, _, err := j.p.Output(ctx, 0, 0)
-	if err != nil {
-		return "", fmt.Errorf("output of process %s: %w", j.id, err)
-	}
-	runes := []rune(clean(raw))
-	return string(runes[max(0, len(runes)-n):]), nil
-}
-
-func (x *session) listJobs(ctx context.Context) (tool.Result, error) {
+func (x *session) listProcesses(ctx context.Context) (tool.Result, error) {
 	type item struct {
 		ID      string `json:"session_id"`
 		Command string `json:"command"`
@@ -238,32 +132,29 @@ func (x *session) listJobs(ctx context.Context) (tool.Result, error) {
 		Preview string `json:"output_preview"`
 		Code    *int   `json:"exit_code,omitempty"`
 	}
-	x.procs.mu.Lock()
-	jobs := slices.Clone(x.procs.jobs)
-	x.procs.mu.Unlock()
 	list := []item{}
-	for _, j := range jobs {
-		out, err := x.tail(ctx, j, 200)
+	for _, p := range x.procs.All() {
+		out, err := p.Tail(ctx, 200)
 		if err != nil {
 			return tool.Result{}, err
 		}
-		status, code, up := x.status(j)
-		list = append(list, item{j.id, clip(j.command, 200), j.cwd, j.p.PID(), j.began.UTC().Format(time.RFC3339), up, status, out, code})
+		status, code, up := x.status(p)
+		list = append(list, item{p.Name, edit.Clip(p.Command, 200), p.Dir, p.PID(), p.Began.UTC().Format(time.RFC3339), up, status, out, code})
 	}
 	return tool.Result{Text: tool.JSON(map[string]any{"processes": list})}, nil
 }
 
-func (x *session) status(j *job) (status string, code *int, uptime int) {
-	if j.running() {
-		return "running", nil, int(x.now().Sub(j.began).Seconds())
+func (x *session) status(p *shell.Process) (status string, code *int, uptime int) {
+	c, at, _, ended := p.Ended()
+	if !ended {
+		return "running", nil, int(x.now().Sub(p.Began).Seconds())
 	}
-	c := j.code
-	return "exited", &c, int(j.ended.Sub(j.began).Seconds())
+	return "exited", &c, int(at.Sub(p.Began).Seconds())
 }
 
-func (x *session) poll(ctx context.Context, j *job) (tool.Result, error) {
-	status, code, up := x.status(j)
-	out, err := x.tail(ctx, j, 1000)
+func (x *session) poll(ctx context.Context, p *shell.Process) (tool.Result, error) {
+	status, code, up := x.status(p)
+	out, err := p.Tail(ctx, 1000)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -275,17 +166,17 @@ func (x *session) poll(ctx context.Context, j *job) (tool.Result, error) {
 		Uptime  int    `json:"uptime_seconds"`
 		Preview string `json:"output_preview"`
 		Code    *int   `json:"exit_code,omitempty"`
-	}{j.id, j.command, status, j.p.PID(), up, out, code}
+	}{p.Name, p.Command, status, p.PID(), up, out, code}
 	return tool.Result{Text: tool.JSON(res)}, nil
 }
 
-func (x *session) log(ctx context.Context, j *job, a processArgs) (tool.Result, error) {
-	status, _, _ := x.status(j)
-	raw, first, gone, err := j.p.Log(ctx)
+func (x *session) log(ctx context.Context, p *shell.Process, a processArgs) (tool.Result, error) {
+	status, _, _ := x.status(p)
+	raw, first, gone, err := p.Log(ctx)
 	if err != nil {
-		return tool.Result{}, fmt.Errorf("output of process %s: %w", j.id, err)
+		return tool.Result{}, fmt.Errorf("output of process %s: %w", p.Name, err)
 	}
-	lines, before := splitLines(clean(raw)), int(gone)
+	lines, before := edit.Lines(shell.Clean(raw)), int(gone)
 	limit, total := cmp.Or(a.Limit, 200), before+len(lines)
 	from := max(before, total-limit)
 	if a.Offset != nil {
@@ -307,10 +198,10 @@ func (x *session) log(ctx context.Context, j *job, a processArgs) (tool.Result, 
 		Total   int    `json:"total_lines"`
 		Showing string `json:"showing"`
 		Dropped string `json:"dropped,omitempty"`
-	}{j.id, status, strings.Join(lines[from-before:to-before], "\n"), total, showing, dropped})}, nil
+	}{p.Name, status, strings.Join(lines[from-before:to-before], "\n"), total, showing, dropped})}, nil
 }
 
-func (x *session) wait(ctx context.Context, j *job, seconds int) (tool.Result, error) {
+func (x *session) wait(ctx context.Context, p *shell.Process, seconds int) (tool.Result, error) {
 	type waited struct {
 		Status string `json:"status"`
 		Code   *int   `json:"exit_code,omitempty"`
@@ -328,7 +219,7 @@ func (x *session) wait(ctx context.Context, j *job, seconds int) (tool.Result, e
 	defer timer.Stop()
 	w.Status = "exited"
 	select {
-	case <-j.done:
+	case <-p.Done():
 	case <-ctx.Done():
 		return tool.Result{}, ctx.Err()
 	case <-timer.C:
@@ -336,45 +227,38 @@ func (x *session) wait(ctx context.Context, j *job, seconds int) (tool.Result, e
 		w.Note = cmp.Or(w.Note, fmt.Sprintf("still running after %d seconds", int(limit.Seconds())))
 	}
 	if w.Status == "exited" {
-		if j.err != nil {
-			return tool.Result{}, fmt.Errorf("process %s: %w", j.id, j.err)
+		code, _, err, _ := p.Ended()
+		if err != nil {
+			return tool.Result{}, fmt.Errorf("process %s: %w", p.Name, err)
 		}
-		w.Code = &j.code
+		w.Code = &code
 	}
 	var err error
-	w.Output, err = x.tail(ctx, j, 2000)
+	w.Output, err = p.Tail(ctx, 2000)
 	return tool.Result{Text: tool.JSON(w)}, err
 }
 
-func (x *session) kill(ctx context.Context, j *job) (tool.Result, error) {
-	if !j.running() {
-		return tool.Result{Text: tool.JSON(map[string]any{"status": "already_exited", "session_id": j.id, "exit_code": j.code})}, nil
+func (x *session) kill(ctx context.Context, p *shell.Process) (tool.Result, error) {
+	if code, _, _, ended := p.Ended(); ended {
+		return tool.Result{Text: tool.JSON(map[string]any{"status": "already_exited", "session_id": p.Name, "exit_code": code})}, nil
 	}
-	j.mu.Lock()
-	j.killed = true
-	j.mu.Unlock()
-	if err := j.p.Kill(ctx, killGrace); err != nil {
-		return tool.Result{}, fmt.Errorf("kill process %s: %w", j.id, err)
+	if err := p.Kill(ctx, killGrace); err != nil {
+		return tool.Result{}, err
 	}
-	select {
-	case <-j.done:
-	case <-ctx.Done():
-		return tool.Result{}, ctx.Err()
-	}
-	return tool.Result{Text: tool.JSON(map[string]any{"status": "killed", "session_id": j.id})}, nil
+	return tool.Result{Text: tool.JSON(map[string]any{"status": "killed", "session_id": p.Name})}, nil
 }
 
 // input is write, submit and close.
-func (x *session) input(ctx context.Context, j *job, a processArgs) (tool.Result, error) {
-	if !j.running() {
-		return tool.Result{Text: tool.JSON(map[string]any{"status": "already_exited", "error": "the process has ended", "exit_code": j.code}), Failed: true}, nil
+func (x *session) input(ctx context.Context, p *shell.Process, a processArgs) (tool.Result, error) {
+	if code, _, _, ended := p.Ended(); ended {
+		return tool.Result{Text: tool.JSON(map[string]any{"status": "already_exited", "error": "the process has ended", "exit_code": code}), Failed: true}, nil
 	}
-	if ok, err := x.approved(ctx, kindInput, "process %s %s, to %s:\n%s", a.Action, j.id, j.command, a.Data); err != nil || !ok {
+	if ok, err := x.approved(ctx, kindInput, "process %s %s, to %s:\n%s", a.Action, p.Name, p.Command, a.Data); err != nil || !ok {
 		return tool.Errorf("%s", notAllowed("the input")), err
 	}
 	if a.Action == "close" {
-		if err := j.p.CloseStdin(ctx); err != nil {
-			return x.inputError(err, j)
+		if err := p.CloseStdin(ctx); err != nil {
+			return x.inputError(err, p)
 		}
 		return tool.Result{Text: tool.JSON(map[string]any{"status": "ok", "message": "input closed"})}, nil
 	}
@@ -382,16 +266,16 @@ func (x *session) input(ctx context.Context, j *job, a processArgs) (tool.Result
 	if a.Action == "submit" {
 		data += "\n"
 	}
-	if err := j.p.Write(ctx, []byte(data)); err != nil {
-		return x.inputError(err, j)
+	if err := p.Write(ctx, []byte(data)); err != nil {
+		return x.inputError(err, p)
 	}
 	return tool.Result{Text: tool.JSON(map[string]any{"status": "ok", "bytes_written": len(data)})}, nil
 }
 
 // inputError tells the model of a closed input; a failed box is an error.
-func (x *session) inputError(err error, j *job) (tool.Result, error) {
+func (x *session) inputError(err error, p *shell.Process) (tool.Result, error) {
 	if fatal(err) {
-		return tool.Result{}, fmt.Errorf("input of process %s: %w", j.id, err)
+		return tool.Result{}, fmt.Errorf("input of process %s: %w", p.Name, err)
 	}
-	return tool.Errorf("input of process %s: %v", j.id, err), nil
+	return tool.Errorf("input of process %s: %v", p.Name, err), nil
 }

@@ -16,6 +16,7 @@ import (
 	"hermes/backends"
 	"hermes/internal/late"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 const readParameters = `{
@@ -101,7 +102,7 @@ func (x *session) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	p, err := x.path(ctx, b, a.Path)
+	p, err := x.sh.Path(ctx, b, a.Path)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -122,7 +123,7 @@ func (x *session) read(ctx context.Context, a readArgs) (tool.Result, error) {
 	switch {
 	case slices.Contains(images, ext):
 		return readError{Error: "This is an image. Use vision_analyze to look at it.", Path: p, Image: true, Size: len(data)}.result(), nil
-	case utf16(data) && !slices.Contains(binary, ext):
+	case edit.UTF16(data) && !slices.Contains(binary, ext):
 		return readError{Error: "This is text in UTF-16, which is not UTF-8. Use terminal with iconv -f UTF-16 to read it.", Path: p, Size: len(data)}.result(), nil
 	case slices.Contains(binary, ext) || bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0:
 		return readError{Error: "This is a binary file. Use terminal to examine it.", Path: p, Binary: true, Size: len(data)}.result(), nil
@@ -145,7 +146,7 @@ func (x *session) read(ctx context.Context, a readArgs) (tool.Result, error) {
 
 // page cuts the lines out of the file and numbers them.
 func (x *session) page(a readArgs, data []byte) (readResult, string) {
-	lines := splitLines(strings.ToValidUTF8(string(data), "\uFFFD"))
+	lines := edit.Lines(strings.ToValidUTF8(string(data), "\uFFFD"))
 	res := readResult{Lines: len(lines), Size: len(data)}
 	if len(lines) > 0 && a.Offset > len(lines) {
 		return res, fmt.Sprintf("offset %d is beyond the end: the file has %d lines", a.Offset, len(lines))
@@ -173,7 +174,7 @@ func (x *session) page(a readArgs, data []byte) (readResult, string) {
 	if len(data) > largeFile && a.Offset == 1 && a.Limit == readLines {
 		res.Advice = fmt.Sprintf("This file is large (%d bytes). Read the range that you need with offset and limit, or use search_files.", len(data))
 	}
-	if note := notUTF8(data); note != "" {
+	if note := edit.NotUTF8(data); note != "" {
 		res.Advice = strings.TrimSpace(note + " " + res.Advice)
 	}
 	return res, ""
@@ -243,7 +244,7 @@ func likeness(want, have string) int {
 	case strings.Contains(h, ws) || strings.Contains(w, hs) && len(hs) > 2:
 		return 60
 	}
-	if r := ratio([]rune(w), []rune(h)); r >= 0.6 {
+	if r := edit.Ratio(w, h); r >= 0.6 {
 		return int(r * 50)
 	}
 	return 0

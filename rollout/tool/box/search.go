@@ -14,6 +14,7 @@ import (
 
 	"hermes/backends"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 const searchParameters = `{
@@ -111,7 +112,7 @@ func (x *session) search(ctx context.Context, a searchArgs) (tool.Result, error)
 			return tool.Errorf("BLOCKED: you have made this search %d times in a row. Its results have not changed; go on with what you know.", times), nil
 		}
 	}
-	root, err := x.path(ctx, b, a.Path)
+	root, err := x.sh.Path(ctx, b, a.Path)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -172,7 +173,7 @@ func skipped(s backends.Skipped) string {
 		if all > len(s.Names) {
 			names += ", …"
 		}
-		said = append(said, fmt.Sprintf("Left out: %s (%s). Name one of them as path to search in it.", strings.Join(parts, ", "), clip(names, 500)))
+		said = append(said, fmt.Sprintf("Left out: %s (%s). Name one of them as path to search in it.", strings.Join(parts, ", "), edit.Clip(names, 500)))
 	}
 	if len(s.Bounds) > 0 {
 		said = append(said, fmt.Sprintf("Not everything was looked at: a search ends at %s. Search in a smaller path.", strings.Join(s.Bounds, ", and at ")))

@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"strings"
 	"sync"
 	"time"
 
 	"hermes/backends"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/shell"
 )
 
 type sessionKey struct{}
@@ -22,12 +21,10 @@ type sessionKey struct{}
 type session struct {
 	scope *tool.Scope
 	opt   Options
-	procs *processes
+	sh    shell.Session
+	procs *shell.Processes
 
-	start sync.Mutex // held while the shell's state is made
 	mu    sync.Mutex
-	sh    *shellOf // nil before the first command
-	acted bool     // the model has run or written something in the box
 	files memory
 	count int // for names
 }
@@ -35,13 +32,11 @@ type session struct {
 func open(s *tool.Scope, o Options) *session {
 	return s.Shared(sessionKey{}, func() any {
 		x := &session{scope: s, opt: o, files: newMemory()}
-		x.procs = newProcesses(x)
-		s.Cleanup(x.close)
+		x.procs = shell.NewProcesses(x.now)
+		s.Cleanup(x.procs.Close)
 		return x
 	}).(*session)
 }
-
-func (x *session) close(ctx context.Context) error { return x.procs.close(ctx) }
 
 func (x *session) box(ctx context.Context) (backends.Sandbox, error) {
 	if x.scope.Box == nil {
@@ -71,82 +66,6 @@ func (x *session) now() time.Time {
 	return time.Time{}
 }
 
-// ready starts the session's shell: it finds out what shell the box has and reads the
-// start-up files. A box in which that fails cannot be used: its image is at fault, or the
-// model, if it did something to the box before.
-func (x *session) ready(ctx context.Context, b backends.Sandbox) error {
-	x.start.Lock()
-	defer x.start.Unlock()
-	x.mu.Lock()
-	started, acted := x.sh != nil, x.acted
-	x.mu.Unlock()
-	if started {
-		return nil
-	}
-	c := backends.Cmd{Shell: startScript(), Kept: []byte{}, Timeout: 30 * time.Second}
-	r, err := b.Exec(ctx, c)
-	if err == nil && r.Code == 126 { // the box's directory may be gone
-		c.Dir = "/"
-		r, err = b.Exec(ctx, c)
-	}
-	if err != nil {
-		return fmt.Errorf("start the shell: %w", err)
-	}
-	sh, ok := readStart(r.Stdout, r.Kept)
-	if !ok {
-		return fmt.Errorf("start the shell: %s: %w", lacks(r), blame(acted))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.sh = &sh
-	return nil
-}
-
-// blame says whose fault it is that a first command of ours does not run in a box.
-func blame(acted bool) error {
-	if acted {
-		return backends.ErrBroken
-	}
-	return backends.ErrImage
-}
-
-// lacks says what a box is missing in which the shell does not start.
-func lacks(r backends.Result) string {
-	said := strings.TrimSpace(clip(clean(r.Stderr), 200))
-	switch {
-	case r.TimedOut:
-		return "it did not start within 30 seconds"
-	case r.Code == 127 || r.Code == 126:
-		return "the image has no shell that can be run, neither bash nor sh (" + said + ")"
-	case r.Code == 0:
-		return "the image has a shell that cannot write to " + keptFile + ": is /proc there?"
-	}
-	return fmt.Sprintf("exit code %d: %s", r.Code, said)
-}
-
-// path makes a path of the model absolute where the working directory of its commands is
-// known; before the first command relative paths begin where the box begins.
-func (x *session) path(ctx context.Context, b backends.Sandbox, p string) (string, error) {
-	if path.IsAbs(p) {
-		return path.Clean(p), nil
-	}
-	tilde := p == "~" || strings.HasPrefix(p, "~/")
-	if tilde {
-		if err := x.ready(ctx, b); err != nil {
-			return "", err
-		}
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case tilde:
-		return path.Join(x.sh.home, p[1:]), nil
-	case x.sh == nil:
-		return path.Clean(p), nil
-	}
-	return path.Join(x.sh.last.cwd, p), nil
-}
-
 // fileError reports whether an error is about the file and not about the box.
 func fileError(err error) bool {
 	if fatal(err) {
@@ -165,19 +84,6 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// quote makes one word of a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-func clip(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i] + "…"
-		}
-		n--
-	}
-	return s
-}
-
 // fatal reports whether an error says that the box failed or the caller gave up.
 func fatal(err error) bool {
 	for _, e := range []error{backends.ErrLost, backends.ErrBroken, backends.ErrClosed, backends.ErrImage, backends.ErrUnavailable, context.Canceled, context.DeadlineExceeded} {
@@ -186,11 +92,4 @@ func fatal(err error) bool {
 		}
 	}
 	return false
-}
-
-func splitLines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }

@@ -8,6 +8,8 @@ import (
 
 	"hermes/internal/late"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
+	"hermes/rollout/tool/box/shell"
 )
 
 const terminalLimit = 50_000 // characters of output
@@ -72,14 +74,14 @@ func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, er
 	case strings.ContainsRune(a.Command, 0):
 		return notRun("", "the command contains a NUL character"), nil
 	case !workdirChars.MatchString(a.Workdir):
-		return notRun("", "workdir %q has characters that are not allowed; use cd in the command", clip(a.Workdir, 80)), nil
+		return notRun("", "workdir %q has characters that are not allowed; use cd in the command", edit.Clip(a.Workdir, 80)), nil
 	case a.Background && tool.FromCode(ctx):
 		return notRun("", "code can only run foreground commands"), nil
 	case !a.Background && time.Duration(a.Timeout)*time.Second > x.opt.MaxTimeout:
 		return notRun("", "a foreground command may take at most %d seconds; use background=true and the process tool for longer ones", int(x.opt.MaxTimeout.Seconds())), nil
 	}
 	if !a.Background {
-		if why := longRunner(a.Command); why != "" {
+		if why := shell.LongRunner(a.Command); why != "" {
 			return notRun("", "%s", why), nil
 		}
 	}
@@ -97,11 +99,11 @@ func (x *session) terminal(ctx context.Context, a terminalArgs) (tool.Result, er
 	if a.Timeout > 0 {
 		timeout = time.Duration(a.Timeout) * time.Second
 	}
-	r, err := x.shell(ctx, b, a.Command, a.Workdir, timeout)
+	r, err := x.sh.Run(ctx, b, a.Command, a.Workdir, timeout)
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("terminal: %w", err)
 	}
-	res := terminalResult{Output: headTail(clean(r.Stdout), terminalLimit, r.Dropped), Code: r.Code}
+	res := terminalResult{Output: shell.HeadTail(shell.Clean(r.Stdout), terminalLimit, r.Dropped), Code: r.Code}
 	switch {
 	case r.TimedOut:
 		res.Code = 124

@@ -11,6 +11,7 @@ import (
 	"hermes/backends"
 	"hermes/internal/late"
 	"hermes/rollout/tool"
+	"hermes/rollout/tool/box/edit"
 )
 
 const writeParameters = `{
@@ -61,12 +62,12 @@ func (x *session) write(ctx context.Context, a writeArgs) (tool.Result, error) {
 	if err != nil || fault != "" {
 		return failure(fault), err
 	}
-	if f.exists && forges(f.text, a.Content) {
+	if f.exists && edit.LosesBytes(f.text, a.Content) {
 		return tool.Errorf("%s is not UTF-8, and content holds U+FFFD, which read_file shows for bytes that are not: they would be lost. Use patch, which keeps every byte that it does not name, or convert the file first (iconv in the terminal)", f.path), nil
 	}
 	content := a.Content
-	if f.exists && crlf(f.text) && !strings.Contains(content, "\r\n") {
-		content = toCRLF(content)
+	if f.exists {
+		content = edit.LineEnds(f.text, content)
 	}
 	res := writeResult{Bytes: len(content)}
 	if !f.exists {
@@ -104,7 +105,7 @@ type file struct {
 
 // load reads a file that is going to be changed; a missing one is no fault.
 func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f file, fault string, err error) {
-	f.path, err = x.path(ctx, b, p)
+	f.path, err = x.sh.Path(ctx, b, p)
 	if err != nil {
 		return f, "", err
 	}
@@ -128,9 +129,7 @@ func (x *session) load(ctx context.Context, b backends.Sandbox, p string) (f fil
 
 // store writes a file and reads it back.
 func (x *session) store(ctx context.Context, b backends.Sandbox, f file, content string) (fault string, err error) {
-	x.mu.Lock()
-	x.acted = true
-	x.mu.Unlock()
+	x.sh.Acted()
 	if err := b.WriteFile(ctx, f.path, []byte(content), perm(f)); err != nil {
 		if !fileError(err) {
 			return "", fmt.Errorf("write %s: %w", f.path, err)

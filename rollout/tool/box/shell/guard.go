@@ -1,4 +1,4 @@
-package box
+package shell
 
 import (
 	"slices"
@@ -11,9 +11,9 @@ import (
 
 var runners = late.Regexp(`^(?:npx\s+)?((?:npm|pnpm|yarn|bun)\s+(?:run\s+)?(?:dev|start|serve|watch)\b|docker[ -]compose\s+up\b|next\s+dev\b|vite(?:\s+(?:dev|serve|preview)\b|\s*$)|nodemon\b|uvicorn\b|gunicorn\b|python3?\s+-m\s+http\.server\b)`)
 
-// longRunner says why a command does not belong into the foreground, or "". A command that
+// LongRunner says why a command does not belong into the foreground, or "". A command that
 // is not understood is the shell's to judge.
-func longRunner(command string) string {
+func LongRunner(command string) string {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
 	if err != nil {
 		return ""

@@ -1,4 +1,4 @@
-package box
+package edit
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package box
+package edit
 
 import (
 	"bytes"
@@ -7,14 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Files that are not UTF-8 are shown to the model with U+FFFD in the place of what cannot be
-// shown. Nothing here turns that character back into the file unasked: the bytes stay.
-
 const unshown = "\uFFFD"
 
-// notUTF8 says what a reader of a file should know whose bytes are not all shown; "" of
+// NotUTF8 says what a reader of a file should know whose bytes are not all shown; "" of
 // UTF-8.
-func notUTF8(data []byte) string {
+func NotUTF8(data []byte) string {
 	if utf8.Valid(data) {
 		return ""
 	}
@@ -35,14 +32,14 @@ func notUTF8(data []byte) string {
 	return fmt.Sprintf("This file is not UTF-8: %d of its bytes, the first in line %d, are shown as U+FFFD. Change it with patch, which keeps these bytes; write_file would lose them. The terminal has iconv and od for a closer look.", count, first)
 }
 
-// utf16 reports whether a file begins with a byte order mark of UTF-16.
-func utf16(data []byte) bool {
+// UTF16 reports whether a file begins with a byte order mark of UTF-16.
+func UTF16(data []byte) bool {
 	return bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff})
 }
 
-// forges reports whether a text that is to take the place of a file that is not UTF-8 holds
+// LosesBytes reports whether a text that is to take the place of a file that is not UTF-8 holds
 // more U+FFFD than the file itself: these mark bytes that would be lost.
-func forges(before, after string) bool {
+func LosesBytes(before, after string) bool {
 	return !utf8.ValidString(before) && strings.Count(after, unshown) > strings.Count(before, unshown)
 }
 

@@ -1,4 +1,4 @@
-package box
+package edit
 
 import (
 	"errors"
@@ -7,13 +7,25 @@ import (
 	"strings"
 )
 
-// section is what a patch does to one file.
-type section struct {
-	op    string // update, add, delete, move
-	path  string
-	to    string // move
+// Op is what a section of a patch does to its file.
+type Op string
+
+// The operations.
+const (
+	Update Op = "update"
+	Add    Op = "add"
+	Delete Op = "delete"
+	Move   Op = "move" // and update
+)
+
+// Section is the part of a patch that is about one file.
+type Section struct {
+	Op   Op
+	Path string
+	To   string // Move: the new path
+	Text string // Add: the content
+
 	hunks []hunk
-	text  string // add
 }
 
 // hunk is one change. Lines begin with ' ', '-' or '+'.
@@ -22,10 +34,11 @@ type hunk struct {
 	lines []string
 }
 
-// parsePatch reads a V4A patch. Errors name the line.
-func parsePatch(patch string) ([]section, error) {
-	var sections []section
-	var cur *section
+// Parse reads a V4A patch: sections between *** Begin Patch and *** End Patch. Errors name
+// the line.
+func Parse(patch string) ([]Section, error) {
+	var sections []Section
+	var cur *Section
 	begun, ended := false, false
 	for i, line := range strings.Split(strings.TrimSuffix(strings.ReplaceAll(patch, "\r\n", "\n"), "\n"), "\n") {
 		at := func(format string, args ...any) error {
@@ -61,7 +74,7 @@ func parsePatch(patch string) ([]section, error) {
 			if trimmed == "" || strings.HasPrefix(trimmed, "```") {
 				continue
 			}
-			return nil, at("expected *** Begin Patch or *** Update File: PATH, got %q", clip(line, 60))
+			return nil, at("expected *** Begin Patch or *** Update File: PATH, got %q", Clip(line, 60))
 		}
 		if err := cur.add(line); err != nil {
 			return nil, at("%v", err)
@@ -79,47 +92,50 @@ func parsePatch(patch string) ([]section, error) {
 }
 
 // header reads a line with three stars.
-func header(line string, cur *section) (*section, error) {
-	for _, h := range []struct{ prefix, op string }{
-		{"*** Update File:", "update"}, {"*** Add File:", "add"}, {"*** Delete File:", "delete"}, {"*** Move File:", "move"},
+func header(line string, cur *Section) (*Section, error) {
+	for _, h := range []struct {
+		prefix string
+		op     Op
+	}{
+		{"*** Update File:", Update}, {"*** Add File:", Add}, {"*** Delete File:", Delete}, {"*** Move File:", Move},
 	} {
 		rest, ok := strings.CutPrefix(line, h.prefix)
 		if !ok {
 			continue
 		}
-		s := &section{op: h.op, path: strings.TrimSpace(rest)}
-		if h.op == "move" {
-			from, to, ok := strings.Cut(s.path, "->")
-			s.path, s.to = strings.TrimSpace(from), strings.TrimSpace(to)
-			if !ok || s.to == "" {
+		s := &Section{Op: h.op, Path: strings.TrimSpace(rest)}
+		if h.op == Move {
+			from, to, ok := strings.Cut(s.Path, "->")
+			s.Path, s.To = strings.TrimSpace(from), strings.TrimSpace(to)
+			if !ok || s.To == "" {
 				return nil, errors.New("expected *** Move File: SOURCE -> TARGET")
 			}
 		}
-		if s.path == "" {
+		if s.Path == "" {
 			return nil, errors.New("the file's name is missing")
 		}
 		return s, nil
 	}
-	if to, ok := strings.CutPrefix(line, "*** Move to:"); ok && cur != nil && cur.op == "update" && cur.to == "" && strings.TrimSpace(to) != "" {
-		cur.op, cur.to = "move", strings.TrimSpace(to)
+	if to, ok := strings.CutPrefix(line, "*** Move to:"); ok && cur != nil && cur.Op == Update && cur.To == "" && strings.TrimSpace(to) != "" {
+		cur.Op, cur.To = Move, strings.TrimSpace(to)
 		return nil, nil
 	}
-	return nil, fmt.Errorf("unknown section %q", clip(line, 60))
+	return nil, fmt.Errorf("unknown section %q", Clip(line, 60))
 }
 
 // add takes a line of a section.
-func (s *section) add(line string) error {
+func (s *Section) add(line string) error {
 	switch {
-	case s.op == "delete":
+	case s.Op == Delete:
 		if strings.TrimSpace(line) != "" {
-			return fmt.Errorf("unexpected %q in a deleted file", clip(line, 60))
+			return fmt.Errorf("unexpected %q in a deleted file", Clip(line, 60))
 		}
-	case s.op == "add":
+	case s.Op == Add:
 		text, ok := strings.CutPrefix(line, "+")
 		if !ok && line != "" {
-			return fmt.Errorf("lines of an added file begin with +, got %q", clip(line, 60))
+			return fmt.Errorf("lines of an added file begin with +, got %q", Clip(line, 60))
 		}
-		s.text += text + "\n"
+		s.Text += text + "\n"
 	case strings.HasPrefix(line, "@@"):
 		hint := strings.TrimSpace(strings.TrimPrefix(line, "@@"))
 		hint = strings.TrimSpace(strings.TrimSuffix(hint, "@@"))
@@ -129,7 +145,7 @@ func (s *section) add(line string) error {
 			line = " " // a blank line of context whose blank was lost
 		}
 		if strings.IndexByte(" +-", line[0]) < 0 {
-			return fmt.Errorf("lines of a hunk begin with a blank, + or -, got %q", clip(line, 60))
+			return fmt.Errorf("lines of a hunk begin with a blank, + or -, got %q", Clip(line, 60))
 		}
 		if len(s.hunks) == 0 {
 			s.hunks = append(s.hunks, hunk{})
@@ -141,7 +157,7 @@ func (s *section) add(line string) error {
 }
 
 // finish drops blank lines that only separated sections, and refuses empty changes.
-func (s *section) finish() error {
+func (s *Section) finish() error {
 	for i := range s.hunks {
 		h := &s.hunks[i]
 		for len(h.lines) > 0 && h.lines[len(h.lines)-1] == " " {
@@ -151,8 +167,8 @@ func (s *section) finish() error {
 	s.hunks = slices.DeleteFunc(s.hunks, func(h hunk) bool {
 		return !slices.ContainsFunc(h.lines, func(l string) bool { return l[0] != ' ' })
 	})
-	if s.op == "update" && len(s.hunks) == 0 {
-		return fmt.Errorf("%s: the patch changes nothing", s.path)
+	if s.Op == Update && len(s.hunks) == 0 {
+		return fmt.Errorf("%s: the patch changes nothing", s.Path)
 	}
 	return nil
 }
@@ -175,8 +191,10 @@ func rowsOf(content string) []row {
 	return rows
 }
 
-// apply changes a file. Lines that no hunk names stay as they are, byte by byte; lines of
-// context keep the file's own text.
+// Apply returns the content of an updated or moved file after the section's hunks. Lines that
+// no hunk names stay as they are, byte by byte; lines of context keep the file's own text.
+func (s Section) Apply(content string) (string, error) { return apply(content, s.hunks) }
+
 func apply(content string, hunks []hunk) (string, error) {
 	rows := rowsOf(content)
 	end := "\n"
@@ -206,7 +224,7 @@ func apply(content string, hunks []hunk) (string, error) {
 		b.WriteString(r.text)
 		b.WriteString(r.end)
 	}
-	if forges(content, b.String()) {
+	if LosesBytes(content, b.String()) {
 		return "", errors.New("the file is not UTF-8, and added lines hold U+FFFD for bytes that cannot be shown: keep those lines as context, or use mode replace on the part beside these bytes")
 	}
 	return b.String(), nil
@@ -270,7 +288,7 @@ func locate(rows []row, h hunk, from int) (at, count int, err error) {
 		case h.hint == "":
 			return len(rows), 0, nil
 		case hinted < 0:
-			return 0, 0, fmt.Errorf("the hint %q was not found", clip(h.hint, 80))
+			return 0, 0, fmt.Errorf("the hint %q was not found", Clip(h.hint, 80))
 		}
 		return hinted + 1, 0, nil
 	}

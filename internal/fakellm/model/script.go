@@ -1,4 +1,4 @@
-package fakellm
+package model
 
 import (
 	"bufio"
@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"hermes/internal/fakellm/rawjson"
 )
 
 // Turn is one answer of the scripted model. Content, and the strings inside arguments,
@@ -21,7 +24,7 @@ type Turn struct {
 	Reasoning string `json:"reasoning,omitempty"`
 	Calls     []Call `json:"calls,omitempty"`
 	Finish    string `json:"finish,omitempty"` // empty: tool_calls with calls, else stop
-	// Fault is a name of [FaultNames] or [TokenFaultNames]; the first FaultTimes (0: one, negative: all)
+	// Fault is a name of a fault of the server; the first FaultTimes (0: one, negative: all)
 	// requests with this digest meet it.
 	Fault      string `json:"fault,omitempty"`
 	FaultTimes int    `json:"fault_times,omitempty"`
@@ -46,12 +49,12 @@ type Script struct {
 	re *regexp.Regexp
 }
 
-func (s *Script) validate() error {
+func (s *Script) validate(faults []string) error {
 	if len(s.Turns) == 0 {
 		return fmt.Errorf("match %q: no turns", s.Match)
 	}
 	for i, t := range s.Turns {
-		if err := t.validate(); err != nil {
+		if err := t.validate(faults); err != nil {
 			return fmt.Errorf("turn %d: %w", i, err)
 		}
 	}
@@ -65,9 +68,9 @@ func (s *Script) validate() error {
 	return nil
 }
 
-func (t Turn) validate() error {
-	if t.Fault != "" && !knownFault(t.Fault) {
-		return fmt.Errorf("unknown fault %q (have %s)", t.Fault, strings.Join(allFaults(), ", "))
+func (t Turn) validate(faults []string) error {
+	if t.Fault != "" && !slices.Contains(faults, t.Fault) {
+		return fmt.Errorf("unknown fault %q (have %s)", t.Fault, strings.Join(faults, ", "))
 	}
 	for _, c := range t.Calls {
 		if c.Name == "" {
@@ -84,8 +87,9 @@ func (s *Script) matches(task string) bool {
 	return strings.Contains(task, s.Match)
 }
 
-// ReadScripts reads scripts, one JSON object {match, turns} a line. An error names the line.
-func ReadScripts(r io.Reader) ([]Script, error) {
+// ReadScripts reads scripts, one JSON object {match, turns} a line, whose turns may have these
+// faults. An error names the line.
+func ReadScripts(r io.Reader, faults []string) ([]Script, error) {
 	var out []Script
 	in := bufio.NewReader(r)
 	for line := 1; ; line++ {
@@ -101,7 +105,7 @@ func ReadScripts(r io.Reader) ([]Script, error) {
 			if e := d.Decode(&s); e != nil {
 				return nil, fmt.Errorf("scripts line %d: %w", line, e)
 			}
-			if e := s.validate(); e != nil {
+			if e := s.validate(faults); e != nil {
 				return nil, fmt.Errorf("scripts line %d: %w", line, e)
 			}
 			out = append(out, s)
@@ -127,10 +131,10 @@ func nth(turns []Turn, i int) Turn {
 }
 
 // nthRaw picks a turn of a script that came with a request, decoding only that turn.
-func nthRaw(raw []byte, i int) (Turn, error) {
+func nthRaw(raw []byte, i int, faults []string) (Turn, error) {
 	var pick, last []byte
 	n := 0
-	err := eachElem(raw, func(val []byte) bool {
+	err := rawjson.Elems(raw, func(val []byte) bool {
 		if n == i {
 			pick = val
 		}
@@ -145,7 +149,7 @@ func nthRaw(raw []byte, i int) (Turn, error) {
 		if err := json.Unmarshal(b, &t); err != nil {
 			return fmt.Errorf("hermes_script, turn %d: %w", i, err)
 		}
-		return t.validate()
+		return t.validate(faults)
 	}
 	if pick != nil {
 		return t, decode(pick)
@@ -159,7 +163,7 @@ func nthRaw(raw []byte, i int) (Turn, error) {
 }
 
 // fill replaces the templates in s. enc is applied to each value.
-func fill(s string, c *talk, enc func(string) string) string {
+func fill(s string, c *Talk, enc func(string) string) string {
 	if !strings.Contains(s, "{{") {
 		return s
 	}
@@ -183,37 +187,37 @@ func fill(s string, c *talk, enc func(string) string) string {
 }
 
 // value looks a template name up.
-func (c *talk) value(name string) (string, bool) {
+func (c *Talk) value(name string) (string, bool) {
 	key, isField := strings.CutPrefix(name, "last_result.")
 	switch {
 	case name == "task":
 		return c.task(), true
 	case name == "turn":
-		return strconv.Itoa(c.turns), true
+		return strconv.Itoa(c.Turns), true
 	case name == "last_result":
 		return c.result(), true
 	case isField:
-		raw := field([]byte(c.result()), key)
+		raw := rawjson.Field([]byte(c.result()), key)
 		if len(raw) > 0 && raw[0] != '"' {
 			return string(raw), true
 		}
-		return text(raw), true
+		return rawjson.Text(raw), true
 	}
 	return "", false
 }
 
 // arguments returns the text of a call's arguments with its templates filled.
-func (c Call) arguments(t *talk) string {
+func (c Call) arguments(t *Talk) string {
 	raw := string(bytes.TrimSpace(c.Arguments))
 	if raw == "" {
 		return "{}"
 	}
 	inner := func(s string) string {
-		q := quote(nil, s)
+		q := rawjson.Quote(nil, s)
 		return string(q[1 : len(q)-1])
 	}
 	if raw[0] == '"' {
-		return fill(text([]byte(raw)), t, inner)
+		return fill(rawjson.Text([]byte(raw)), t, inner)
 	}
 	return fill(raw, t, inner)
 }

@@ -1,4 +1,4 @@
-package fakellm
+package model
 
 import (
 	"fmt"
@@ -18,18 +18,19 @@ type Latency struct {
 	TokenRate  float64       // answer tokens a second; 0: tokens cost nothing
 }
 
-func (l Latency) validate() error {
+// Validate refuses parts that are negative.
+func (l Latency) Validate() error {
 	if l.Fixed < 0 || l.Median < 0 || l.Sigma < 0 || l.PromptRate < 0 || l.TokenRate < 0 {
 		return fmt.Errorf("latency %+v: no part may be negative", l)
 	}
 	return nil
 }
 
-// spans returns the time to the first token and the time of generation.
-func (l Latency) spans(r *dice, prompt, out int) (first, rest time.Duration) {
+// Spans returns the time to the first token and the time of generation.
+func (l Latency) Spans(r *Dice, prompt, out int) (first, rest time.Duration) {
 	first = l.Fixed
 	if l.Median > 0 {
-		z := math.Sqrt(-2*math.Log(1-r.float())) * math.Cos(2*math.Pi*r.float())
+		z := math.Sqrt(-2*math.Log(1-r.Float())) * math.Cos(2*math.Pi*r.Float())
 		first += time.Duration(float64(l.Median) * math.Exp(l.Sigma*z))
 	}
 	if l.PromptRate > 0 {
@@ -75,16 +76,19 @@ func ParseLatency(s string) (Latency, error) {
 			return Latency{}, fmt.Errorf("latency %q: %w", s, err)
 		}
 	}
-	return l, l.validate()
+	return l, l.Validate()
 }
 
-// dice is a small generator of random numbers (splitmix64).
-type dice struct{ state uint64 }
+// Dice is a small generator of random numbers (splitmix64).
+type Dice struct{ state uint64 }
 
-func (d *dice) next() uint64 {
+// NewDice returns a generator that begins at a seed.
+func NewDice(seed uint64) Dice { return Dice{seed} }
+
+func (d *Dice) next() uint64 {
 	d.state += 0x9e3779b97f4a7c15
-	return mix(d.state)
+	return Mix(d.state)
 }
 
-// float returns a number in [0, 1).
-func (d *dice) float() float64 { return float64(d.next()>>11) / (1 << 53) }
+// Float returns a number in [0, 1).
+func (d *Dice) Float() float64 { return float64(d.next()>>11) / (1 << 53) }

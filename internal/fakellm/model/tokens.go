@@ -1,4 +1,4 @@
-package fakellm
+package model
 
 import "strings"
 
@@ -48,49 +48,24 @@ func (Bytes) Count(text string) int {
 }
 
 // count is how many tokens text has.
-func (s *Server) count(text string) int {
-	if s.bytes {
+func (m *Model) count(text string) int {
+	if m.bytes {
 		return Bytes{}.Count(text)
 	}
-	return len(s.opt.Tokenizer.Encode(text))
+	return len(m.tok.Encode(text))
 }
 
 // tokensOf is how many tokens the messages and tools of a chat have. With one id a
 // byte nothing is rendered for it: this is the floor under which no load test comes.
-func (s *Server) tokensOf(q *request) int {
-	if s.bytes && s.markup == ChatML {
-		return s.markup.weigh(q.messages, q.tools)
+func (m *Model) tokensOf(q *Ask) int {
+	if m.bytes && m.markup == ChatML {
+		return m.markup.weigh(q.Messages, q.Tools)
 	}
-	return s.count(s.markup.render(q.messages, q.tools))
+	return m.count(m.markup.Render(q.Messages, q.Tools))
 }
 
-// logprob is the log-probability of the token at pos: made up, but the same every time.
-func logprob(dig digest, pos int) float64 {
-	return -float64(mix(dig.low()+uint64(pos)*0x9e3779b97f4a7c15)%3000)/1000 - 0.001
-}
-
-// logProb is the log-probability of the k-th token of the answer.
-func (x *exchange) logProb(k int) float64 {
-	if x.s.opt.Score == nil {
-		return logprob(x.dig, k)
-	}
-	if x.line == nil {
-		x.line = append(append(x.line, x.a.promptIDs...), x.a.ids...)
-	}
-	n := len(x.a.promptIDs) + k
-	return x.s.opt.Score(x.line[:n:n], x.line[n])
-}
-
-// appendLogProb writes it; the one in the middle is null with [FaultNaN].
-func (x *exchange) appendLogProb(b []byte, k int) []byte {
-	if x.entry.Fault == FaultNaN && k == len(x.a.ids)/2 {
-		return append(b, "null"...)
-	}
-	return appendFloat(b, x.logProb(k))
-}
-
-// mix is the finalizer of splitmix64.
-func mix(x uint64) uint64 {
+// Mix is the finalizer of splitmix64.
+func Mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27

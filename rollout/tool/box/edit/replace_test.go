@@ -1,10 +1,10 @@
-package box_test
+package edit_test
 
 import (
 	"strings"
 	"testing"
 
-	"hermes/rollout/tool/box"
+	"hermes/rollout/tool/box/edit"
 )
 
 func TestReplaceLadder(t *testing.T) {
@@ -17,7 +17,7 @@ func TestReplaceLadder(t *testing.T) {
 		{"typographic", `return "q"`, "return 3", "typographic characters", "func b() {\n\treturn 3\n}"},
 	}
 	for _, tt := range tests {
-		got, strategy, err := box.Replace(file, tt.old, tt.new, false)
+		got, strategy, err := edit.Replace(file, tt.old, tt.new, false)
 		if err != nil || strategy != tt.strategy || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %s, %v\n%s", tt.name, strategy, err, got)
 		}
@@ -28,11 +28,11 @@ func TestReplaceLadder(t *testing.T) {
 		{"nowhere to be found at all", "x"},
 		{"func a() {\n\tx := \"its\"\n\treturn  x;\n}", "func c() {\n}"},
 		{"func c() {\n\treturn x\n}\n\nfunc b() {", "y"}} {
-		if got, _, err := box.Replace(file, bad[0], bad[1], false); err == nil {
+		if got, _, err := edit.Replace(file, bad[0], bad[1], false); err == nil {
 			t.Errorf("%q: %s", bad, got)
 		}
 	}
-	if got, _, err := box.Replace("a\r\nb\r\n", "a\nb\n", "c\nd\n", false); err != nil || got != "c\r\nd\r\n" {
+	if got, _, err := edit.Replace("a\r\nb\r\n", "a\nb\n", "c\nd\n", false); err != nil || got != "c\r\nd\r\n" {
 		t.Errorf("CRLF: %q %v", got, err)
 	}
 }
@@ -50,7 +50,7 @@ func TestReplaceKeepsTheFilesWays(t *testing.T) {
 		{"CR LF, with the last end", "x\ny\nz\na\r\nb\r\nc\n", "a\nb\n", "A\n", "x\ny\nz\nA\r\nc\n"},
 	}
 	for _, tt := range tests {
-		if got, _, err := box.Replace(tt.file, tt.old, tt.new, false); err != nil || got != tt.want {
+		if got, _, err := edit.Replace(tt.file, tt.old, tt.new, false); err != nil || got != tt.want {
 			t.Errorf("%s: %q, %v, want %q", tt.name, got, err, tt.want)
 		}
 	}
@@ -62,7 +62,7 @@ func FuzzReplace(f *testing.F) {
 	f.Add("  if x:\n    y()\n", "if x:\n  y()", "if z:\n  y()")
 	f.Add("“q”\r\n\xff\n", "\"q\"", "z")
 	f.Fuzz(func(t *testing.T, content, old, new string) {
-		got, strategy, err := box.Replace(content, old, new, false)
+		got, strategy, err := edit.Replace(content, old, new, false)
 		if err != nil {
 			return
 		}
@@ -78,7 +78,7 @@ func FuzzReplace(f *testing.F) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 		if new != "" && strings.Index(got, new) == strings.LastIndex(got, new) { // once, overlapping ones counted
-			if back, _, err := box.Replace(got, new, old, false); err != nil || back != content {
+			if back, _, err := edit.Replace(got, new, old, false); err != nil || back != content {
 				t.Fatalf("undone: %q, %v; want %q", back, err, content)
 			}
 		}

@@ -1,28 +1,30 @@
-package fakellm
+package model
 
 import (
 	"bytes"
 	"encoding/hex"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"hermes/internal/fakellm/rawjson"
 )
 
-// weigh returns how many ids [Bytes] makes of what render writes, without writing it.
+// weigh returns how many ids [Bytes] makes of what [Markup.Render] writes, without writing it.
 func (m Markup) weigh(messages, tools []byte) int {
 	const begin = len("<|im_start|>") + len("\n")
 	n := len(m.Assistant)
 	if len(tools) > 2 {
 		n += begin + len("system") + len(m.ToolsOpen) + len(m.ToolsClose) + 2
 		list := 0
-		_ = eachElem(tools, func(t []byte) bool { // broken tools were refused before
+		_ = rawjson.Elems(tools, func(t []byte) bool { // broken tools were refused before
 			n += weighed(t, len(t)) + min(list, 1)
 			list++
 			return true
 		})
 	}
-	_ = eachElem(messages, func(msg []byte) bool { // broken messages were refused before
+	_ = rawjson.Elems(messages, func(msg []byte) bool { // broken messages were refused before
 		var role, content, reasoning, calls []byte
-		_ = eachField(msg, func(key, val []byte) {
+		_ = rawjson.Fields(msg, func(key, val []byte) {
 			switch string(key) {
 			case "role":
 				role = val
@@ -68,9 +70,9 @@ func (m Markup) weighSaid(content, reasoning, calls []byte) int {
 		return n
 	}
 	if plain {
-		_ = eachElem(calls, func(call []byte) bool { // broken ones were refused before
+		_ = rawjson.Elems(calls, func(call []byte) bool { // broken ones were refused before
 			var name, args []byte
-			_ = eachField(field(call, "function"), func(key, val []byte) {
+			_ = rawjson.Fields(rawjson.Field(call, "function"), func(key, val []byte) {
 				switch string(key) {
 				case "name":
 					name = val
@@ -112,12 +114,12 @@ func weighed(raw []byte, n int) int {
 // weighText is how many ids [Bytes] makes of a raw JSON text.
 func weighText(raw []byte) int {
 	if len(raw) < 2 || raw[0] != '"' {
-		return Bytes{}.Count(text(raw))
+		return Bytes{}.Count(rawjson.Text(raw))
 	}
 	body := raw[1 : len(raw)-1]
 	n, codes := unescaped(body)
 	if codes && bytes.Contains(body, []byte("im_end")) { // the mark may be escaped itself
-		return Bytes{}.Count(text(raw))
+		return Bytes{}.Count(rawjson.Text(raw))
 	}
 	return weighed(body, n)
 }

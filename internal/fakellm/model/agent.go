@@ -1,4 +1,4 @@
-package fakellm
+package model
 
 import (
 	"encoding/json"
@@ -6,21 +6,22 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"hermes/internal/fakellm/rawjson"
 	"hermes/internal/schema"
 )
 
 // agent is the built-in model: a few tool calls that depend on the task and on the tools
 // on offer, then an answer that quotes the last result. It is a pure function of the
 // conversation.
-func agent(c *talk) Turn {
+func agent(c *Talk) Turn {
 	task := c.task()
 	h := fnv.New64a()
 	h.Write([]byte(task))
-	r := &dice{state: h.Sum64()}
-	tools := offered(c.tools)
-	steps := plan(r, tools)
-	if c.turns < len(steps) {
-		return Turn{Reasoning: fmt.Sprintf("Step %d of %d.", c.turns+1, len(steps)), Calls: steps[c.turns : c.turns+1]}
+	r := NewDice(h.Sum64())
+	tools := offered(c.Tools)
+	steps := plan(&r, tools)
+	if c.Turns < len(steps) {
+		return Turn{Reasoning: fmt.Sprintf("Step %d of %d.", c.Turns+1, len(steps)), Calls: steps[c.Turns : c.Turns+1]}
 	}
 	if len(steps) == 0 {
 		return Turn{Content: "There are no tools here, so I answer from what was said: {{task}}"}
@@ -34,13 +35,13 @@ type offer struct {
 }
 
 func offered(tools []byte) (out []offer) {
-	_ = eachElem(tools, func(t []byte) bool { // no list: no tools
-		f := field(t, "function")
+	_ = rawjson.Elems(tools, func(t []byte) bool { // no list: no tools
+		f := rawjson.Field(t, "function")
 		if f == nil {
 			f = t
 		}
-		if name := text(field(f, "name")); name != "" {
-			out = append(out, offer{name, field(f, "parameters")})
+		if name := rawjson.Text(rawjson.Field(f, "name")); name != "" {
+			out = append(out, offer{name, rawjson.Field(f, "parameters")})
 		}
 		return true
 	})
@@ -48,7 +49,7 @@ func offered(tools []byte) (out []offer) {
 }
 
 // plan draws one to four calls.
-func plan(r *dice, tools []offer) []Call {
+func plan(r *Dice, tools []offer) []Call {
 	has := func(name string) bool {
 		return slices.ContainsFunc(tools, func(o offer) bool { return o.name == name })
 	}

@@ -1,42 +1,51 @@
-package fakellm
+package model
 
 import (
 	"strings"
+
+	"hermes/internal/fakellm/rawjson"
 )
 
-// talk is what the model needs to know of a conversation. Text is decoded when asked for.
-type talk struct {
-	turns     int    // assistant messages so far
+// Talk is what the model needs to know of a conversation. Text is decoded when asked for.
+type Talk struct {
+	Turns     int    // assistant messages so far
 	firstUser []byte // raw JSON
 	lastTool  []byte // raw JSON
-	tools     []byte // raw JSON list of the tools on offer
-	size      int    // bytes of the messages
+	Tools     []byte // raw JSON list of the tools on offer
 
 	plain                bool // text comes from the strings below, not from JSON
 	taskText, resultText string
 }
 
-func (c *talk) task() string {
+// First is the first user message as the request has it: raw JSON, or a piece of the prompt.
+func (c *Talk) First() []byte {
+	if c.plain {
+		return []byte(c.taskText)
+	}
+	return c.firstUser
+}
+
+func (c *Talk) task() string {
 	if c.plain {
 		return c.taskText
 	}
-	return text(c.firstUser)
+	return rawjson.Text(c.firstUser)
 }
 
-func (c *talk) result() string {
+func (c *Talk) result() string {
 	if c.plain {
 		return c.resultText
 	}
-	return text(c.lastTool)
+	return rawjson.Text(c.lastTool)
 }
 
-// readMessages scans a raw list of OpenAI messages.
-func readMessages(raw []byte) (talk, error) {
-	c := talk{size: len(raw)}
+// ReadMessages scans a raw list of OpenAI messages.
+func ReadMessages(raw []byte) (Talk, error) {
+	var c Talk
 	var bad error
-	err := eachElem(raw, func(msg []byte) bool {
+	err := rawjson.Elems(raw, func(msg []byte) bool {
 		var role, content []byte
-		bad = eachField(msg, func(key, val []byte) {
+		bad = rawjson.Fields(msg, func(key, val []byte) {
 			switch string(key) {
 			case "role":
 				role = val
@@ -46,7 +55,7 @@ func readMessages(raw []byte) (talk, error) {
 		})
 		switch string(role) {
 		case `"assistant"`:
-			c.turns++
+			c.Turns++
 		case `"user"`:
 			if c.firstUser == nil {
 				c.firstUser = content
@@ -81,10 +90,10 @@ var ChatML = Markup{
 	ThinkOpen: "<think>\n", ThinkClose: "\n</think>\n\n",
 }
 
-// read finds the parts of a conversation in a rendered prompt.
-func (m Markup) read(prompt string) talk {
-	c := talk{plain: true, size: len(prompt)}
-	c.turns = max(0, strings.Count(prompt, m.Assistant)-1) // the last one is the generation prompt
+// Read finds the parts of a conversation in a rendered prompt.
+func (m Markup) Read(prompt string) Talk {
+	c := Talk{plain: true}
+	c.Turns = max(0, strings.Count(prompt, m.Assistant)-1) // the last one is the generation prompt
 	rest := prompt
 	for { // a tool's answer may be rendered as a user message: skip those
 		_, after, ok := strings.Cut(rest, m.User)
@@ -106,51 +115,51 @@ func (m Markup) read(prompt string) talk {
 	}
 	if _, list, ok := strings.Cut(prompt, m.ToolsOpen); ok {
 		list, _, _ = strings.Cut(list, m.ToolsClose)
-		c.tools = []byte("[" + strings.Join(strings.Split(strings.TrimSpace(list), "\n"), ",") + "]")
+		c.Tools = []byte("[" + strings.Join(strings.Split(strings.TrimSpace(list), "\n"), ",") + "]")
 	}
 	return c
 }
 
 // write renders an answer as the model would sample it, without the end mark.
-func (m Markup) write(a *answer, openThought bool) string {
+func (m Markup) write(a *Answer, openThought bool) string {
 	var b []byte
-	if a.reasoning != "" || openThought {
+	if a.Reasoning != "" || openThought {
 		if !openThought {
 			b = append(b, m.ThinkOpen...)
 		}
-		b = append(append(b, a.reasoning...), m.ThinkClose...)
+		b = append(append(b, a.Reasoning...), m.ThinkClose...)
 	}
-	b = append(b, a.content...)
-	for _, c := range a.calls {
+	b = append(b, a.Content...)
+	for _, c := range a.Calls {
 		if len(b) > 0 && b[len(b)-1] != '\n' {
 			b = append(b, '\n')
 		}
 		b = append(b, m.CallOpen...)
-		b = append(quote(append(b, `{"name": `...), c.name), `, "arguments": `...)
-		b = append(append(b, c.args...), '}')
+		b = append(rawjson.Quote(append(b, `{"name": `...), c.Name), `, "arguments": `...)
+		b = append(append(b, c.Args...), '}')
 		b = append(b, m.CallClose...)
 	}
 	return string(b)
 }
 
 // said is an assistant's message of raw parts.
-func said(content, reasoning, calls []byte) answer {
-	a := answer{content: text(content), reasoning: text(reasoning)}
-	_ = eachElem(calls, func(call []byte) bool { // none: nothing to add
-		f := field(call, "function")
-		a.calls = append(a.calls, answerCall{name: text(field(f, "name")), args: text(field(f, "arguments"))})
+func said(content, reasoning, calls []byte) Answer {
+	a := Answer{Content: rawjson.Text(content), Reasoning: rawjson.Text(reasoning)}
+	_ = rawjson.Elems(calls, func(call []byte) bool { // none: nothing to add
+		f := rawjson.Field(call, "function")
+		a.Calls = append(a.Calls, AnswerCall{Name: rawjson.Text(rawjson.Field(f, "name")), Args: rawjson.Text(rawjson.Field(f, "arguments"))})
 		return true
 	})
 	return a
 }
 
-// render writes OpenAI messages as a prompt that ends where the model begins.
-func (m Markup) render(messages, tools []byte) string {
+// Render writes OpenAI messages as a prompt that ends where the model begins.
+func (m Markup) Render(messages, tools []byte) string {
 	var b strings.Builder
 	if len(tools) > 2 {
 		b.WriteString("<|im_start|>system\n" + m.ToolsOpen)
 		sep := ""
-		_ = eachElem(tools, func(t []byte) bool { // broken tools were refused before
+		_ = rawjson.Elems(tools, func(t []byte) bool { // broken tools were refused before
 			b.WriteString(sep)
 			b.Write(t)
 			sep = "\n"
@@ -158,14 +167,14 @@ func (m Markup) render(messages, tools []byte) string {
 		})
 		b.WriteString(m.ToolsClose + m.End + "\n")
 	}
-	_ = eachElem(messages, func(msg []byte) bool { // broken messages were refused before
-		content := text(field(msg, "content"))
-		switch role := text(field(msg, "role")); role {
+	_ = rawjson.Elems(messages, func(msg []byte) bool { // broken messages were refused before
+		content := rawjson.Text(rawjson.Field(msg, "content"))
+		switch role := rawjson.Text(rawjson.Field(msg, "role")); role {
 		case "user":
 			b.WriteString(m.User + content)
 		case "assistant":
 			b.WriteString(m.Assistant)
-			a := said(field(msg, "content"), field(msg, "reasoning_content"), field(msg, "tool_calls"))
+			a := said(rawjson.Field(msg, "content"), rawjson.Field(msg, "reasoning_content"), rawjson.Field(msg, "tool_calls"))
 			b.WriteString(m.write(&a, false))
 		case "tool":
 			b.WriteString(m.User + m.ToolOpen + content + m.ToolClose)

@@ -1,4 +1,4 @@
-package box
+package edit
 
 import (
 	"cmp"
@@ -55,7 +55,7 @@ func Replace(content, old, new string, all bool) (result, strategy string, err e
 		at = s.to
 	}
 	b.WriteString(content[at:])
-	if forges(content, b.String()) {
+	if LosesBytes(content, b.String()) {
 		return "", "", errUnshown
 	}
 	return b.String(), f.strategy, nil
@@ -78,6 +78,15 @@ func escapeDrift(was, new string) string {
 func crlf(s string) bool {
 	n := strings.Count(s, "\r\n")
 	return n > 0 && 2*n > strings.Count(s, "\n")
+}
+
+// LineEnds returns a new content of a file with the line ends of the old one: CR LF where most
+// of its lines have it and the new content has none.
+func LineEnds(before, after string) string {
+	if crlf(before) && !strings.Contains(after, "\r\n") {
+		return toCRLF(after)
+	}
+	return after
 }
 
 func toCRLF(s string) string {
@@ -236,7 +245,7 @@ func didYouMean(content, old string) string {
 	if anchor == "" {
 		return ""
 	}
-	lines := splitLines(content)
+	lines := Lines(content)
 	type place struct {
 		line int
 		like float64
@@ -255,7 +264,7 @@ func didYouMean(content, old string) string {
 		}
 		b.WriteString("\n")
 		for i := max(0, p.line-2); i < min(len(lines), p.line+3); i++ {
-			fmt.Fprintf(&b, "\n%6d|%s", i+1, clip(strings.TrimSuffix(lines[i], "\r"), 200))
+			fmt.Fprintf(&b, "\n%6d|%s", i+1, Clip(strings.TrimSuffix(lines[i], "\r"), 200))
 		}
 	}
 	return b.String()

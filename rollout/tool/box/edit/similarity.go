@@ -1,10 +1,13 @@
-package box
+package edit
 
 // ratioMost bounds the characters that ratio compares.
 const ratioMost = 200
 
-// ratio says how alike two texts are, from 0 to 1: twice the characters in common blocks
-// (the longest first, then left and right of it) over all characters.
+// Ratio says how alike two texts are, from 0 to 1: twice the characters in common blocks
+// (the longest first, then left and right of it) over all characters. Only the first 200
+// characters of each count.
+func Ratio(a, b string) float64 { return ratio([]rune(a), []rune(b)) }
+
 func ratio(a, b []rune) float64 {
 	a, b = a[:min(len(a), ratioMost)], b[:min(len(b), ratioMost)]
 	if len(a)+len(b) == 0 {

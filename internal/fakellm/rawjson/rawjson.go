@@ -1,4 +1,9 @@
-package fakellm
+// Package rawjson reads JSON without decoding it: fields and elements are slices of the text.
+// A body of a request may have thousands of tokens, of which a few fields count.
+//
+// Strings and brackets are balanced; numbers, and nested values that are not asked for, are not
+// looked into, so what passes need not be JSON.
+package rawjson
 
 import (
 	"bytes"
@@ -6,10 +11,11 @@ import (
 	"errors"
 )
 
-var errJSON = errors.New("not a valid JSON object")
+// ErrSyntax is the error for text that is no object or no list.
+var ErrSyntax = errors.New("not a valid JSON object")
 
-// skipSpace returns the index of the next byte of b that is no white space.
-func skipSpace(b []byte, i int) int {
+// SkipSpace returns the index of the next byte of b that is no white space.
+func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}
@@ -81,91 +87,91 @@ func skipNested(b []byte, i int) int {
 	return -1
 }
 
-// eachField calls f with the raw key and raw value of every field of the object b.
-func eachField(b []byte, f func(key, val []byte)) error {
-	i := skipSpace(b, 0)
+// Fields calls f with the raw key and raw value of every field of the object b.
+func Fields(b []byte, f func(key, val []byte)) error {
+	i := SkipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
-		return errJSON
+		return ErrSyntax
 	}
-	i = skipSpace(b, i+1)
+	i = SkipSpace(b, i+1)
 	if i < len(b) && b[i] == '}' {
 		return trailing(b, i+1)
 	}
 	for {
 		if i >= len(b) || b[i] != '"' {
-			return errJSON
+			return ErrSyntax
 		}
 		end := skipString(b, i)
 		if end < 0 {
-			return errJSON
+			return ErrSyntax
 		}
 		key := b[i+1 : end-1]
-		i = skipSpace(b, end)
+		i = SkipSpace(b, end)
 		if i >= len(b) || b[i] != ':' {
-			return errJSON
+			return ErrSyntax
 		}
-		i = skipSpace(b, i+1)
+		i = SkipSpace(b, i+1)
 		end = skipValue(b, i)
 		if end < 0 {
-			return errJSON
+			return ErrSyntax
 		}
 		f(key, b[i:end])
-		i = skipSpace(b, end)
+		i = SkipSpace(b, end)
 		if i >= len(b) {
-			return errJSON
+			return ErrSyntax
 		}
 		if b[i] == '}' {
 			return trailing(b, i+1)
 		}
 		if b[i] != ',' {
-			return errJSON
+			return ErrSyntax
 		}
-		i = skipSpace(b, i+1)
+		i = SkipSpace(b, i+1)
 	}
 }
 
 func trailing(b []byte, i int) error {
-	if skipSpace(b, i) != len(b) {
-		return errJSON
+	if SkipSpace(b, i) != len(b) {
+		return ErrSyntax
 	}
 	return nil
 }
 
-// eachElem calls f with every raw element of the array b until f returns false.
-func eachElem(b []byte, f func(val []byte) bool) error {
-	i := skipSpace(b, 0)
+// Elems calls f with every raw element of the array b until f returns false.
+func Elems(b []byte, f func(val []byte) bool) error {
+	i := SkipSpace(b, 0)
 	if i >= len(b) || b[i] != '[' {
-		return errJSON
+		return ErrSyntax
 	}
-	i = skipSpace(b, i+1)
+	i = SkipSpace(b, i+1)
 	if i < len(b) && b[i] == ']' {
 		return nil
 	}
 	for {
 		end := skipValue(b, i)
 		if end < 0 {
-			return errJSON
+			return ErrSyntax
 		}
 		if !f(b[i:end]) {
 			return nil
 		}
-		i = skipSpace(b, end)
+		i = SkipSpace(b, end)
 		if i >= len(b) {
-			return errJSON
+			return ErrSyntax
 		}
 		if b[i] == ']' {
 			return nil
 		}
 		if b[i] != ',' {
-			return errJSON
+			return ErrSyntax
 		}
-		i = skipSpace(b, i+1)
+		i = SkipSpace(b, i+1)
 	}
 }
 
-// field returns the raw value of one field of the object b, or nil.
-func field(b []byte, name string) (out []byte) {
-	_ = eachField(b, func(key, val []byte) { // a broken object has no such field
+// Field returns the raw value of one field of the object b, or nil.
+func Field(b []byte, name string) (out []byte) {
+	_ = Fields(b, func(key, val []byte) { // a broken object has no such field
 		if string(key) == name {
 			out = val
 		}
@@ -173,8 +179,8 @@ func field(b []byte, name string) (out []byte) {
 	return out
 }
 
-// text decodes a raw JSON string; text parts of a list are joined, other values give "".
-func text(raw []byte) string {
+// Text decodes a raw JSON string; text parts of a list are joined, other values give "".
+func Text(raw []byte) string {
 	if len(raw) == 0 {
 		return ""
 	}
@@ -190,8 +196,8 @@ func text(raw []byte) string {
 		return s
 	case '[':
 		var out []byte
-		_ = eachElem(raw, func(part []byte) bool { // what cannot be read adds nothing
-			out = append(out, text(field(part, "text"))...)
+		_ = Elems(raw, func(part []byte) bool { // what cannot be read adds nothing
+			out = append(out, Text(Field(part, "text"))...)
 			return true
 		})
 		return string(out)
@@ -201,8 +207,8 @@ func text(raw []byte) string {
 
 const hexDigits = "0123456789abcdef"
 
-// quote appends s to b as a JSON string; invalid UTF-8 becomes U+FFFD.
-func quote(b []byte, s string) []byte {
+// Quote appends s to b as a JSON string; invalid UTF-8 becomes U+FFFD.
+func Quote(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); i++ {

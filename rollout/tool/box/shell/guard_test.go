@@ -1,6 +1,10 @@
-package box
+package shell_test
 
-import "testing"
+import (
+	"testing"
+
+	"hermes/rollout/tool/box/shell"
+)
 
 func TestLongRunner(t *testing.T) {
 	for _, passes := range []string{
@@ -15,7 +19,7 @@ func TestLongRunner(t *testing.T) {
 		"echo nohup", "man setsid", "grep -r 'nohup ' .",
 		"for x in; do (", "echo 'unbalanced &", "if true; then", "a &&& b",
 	} {
-		if why := longRunner(passes); why != "" {
+		if why := shell.LongRunner(passes); why != "" {
 			t.Errorf("%q is refused: %s", passes, why)
 		}
 	}
@@ -26,7 +30,7 @@ func TestLongRunner(t *testing.T) {
 		"nohup sleep 1", "cd x; nohup ./run", "sudo nohup x", "setsid ./run", "if x; then nohup y; fi", "a || disown", "FOO=1 nohup x",
 		"cd x && npm run dev", "npm start", "PORT=1 npm start", "npx vite", "vite dev", "uvicorn app:app", "python -m http.server 80", "python3 -m http.server", "docker-compose up", "docker compose up", "yes | yarn dev", "uvicorn a:b; echo --help",
 	} {
-		if longRunner(refused) == "" {
+		if shell.LongRunner(refused) == "" {
 			t.Errorf("%q passes", refused)
 		}
 	}

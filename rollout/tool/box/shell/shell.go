@@ -1,28 +1,16 @@
-package box
+package shell
 
 import (
 	"bytes"
-	"context"
+	_ "embed"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"hermes/backends"
 	"hermes/internal/late"
 )
-
-// The shell of a session is a new one for each command. What stays between two commands
-// travels through one file without a name, backends.Cmd.Kept: before the command it holds
-// the text that makes the shell what the last one was, after it what the shell wrote down at
-// its end. Nothing but the shell itself runs for that, the box's files and the shell's PATH,
-// functions and aliases have no part in it, and a state that is not complete, as one of a
-// shell that was killed while it wrote, is not taken.
-//
-// bash reads the text because BASH_ENV names it, and has the model's command and nothing
-// else as its command line. Other shells have it read by a dot command.
 
 // kind is how a box's shell is started.
 type kind string
@@ -65,8 +53,8 @@ func readState(kept []byte) (state, bool) {
 	return s, path.IsAbs(s.cwd) && len(s.cwd) <= maxPath
 }
 
-// shellOf is the session's shell, once ready has found out about it.
-type shellOf struct {
+// facts are what is known of a box's shell once it was started.
+type facts struct {
 	kind  kind
 	home  string
 	names []string // of variables that the box itself exports: one that is not in the state was unset
@@ -82,14 +70,14 @@ var (
 )
 
 // readStart reads what start.sh said.
-func readStart(stdout, kept []byte) (shellOf, bool) {
+func readStart(stdout, kept []byte) (facts, bool) {
 	_, said, _ := bytes.Cut(stdout, []byte("\x00start\x00")) // the image may have its shell say something first
 	f := bytes.Split(said, []byte{0})
 	last, ok := readState(kept)
 	if !ok || len(f) < 6 || string(f[5]) != "." {
-		return shellOf{}, false
+		return facts{}, false
 	}
-	s := shellOf{kind: kind(f[0]), home: string(f[1]), last: last}
+	s := facts{kind: kind(f[0]), home: string(f[1]), last: last}
 	for _, m := range exported.FindAllStringSubmatch(string(f[3]), -1) {
 		if !ownNames.MatchString(m[1]) {
 			s.names = append(s.names, m[1])
@@ -103,9 +91,18 @@ func readStart(stdout, kept []byte) (shellOf, bool) {
 	return s, path.IsAbs(s.last.cwd)
 }
 
+var (
+	//go:embed start.sh
+	start string // finds out about the shell and reads the start-up files
+	//go:embed leave.sh
+	leavePOSIX string // writes the state down
+	//go:embed leave.bash.sh
+	leaveBash string
+)
+
 // startScript is the first command of a session.
 func startScript() string {
-	return "case ${BASH_VERSION-} in\n?*)\n" + text("leave.bash.sh") + ";;\n*)\n" + text("leave.sh") + ";;\nesac\n" + text("start.sh")
+	return "case ${BASH_VERSION-} in\n?*)\n" + leaveBash + ";;\n*)\n" + leavePOSIX + ";;\nesac\n" + start
 }
 
 // longCommand is what still fits into one argument of a process.
@@ -113,7 +110,7 @@ const longCommand = 120_000
 
 // command makes the command of a session's shell. With leave it writes its state down at
 // its end, whatever that is; with a workdir it begins there and not where the last one ended.
-func (s shellOf) command(command, workdir string, leave bool) backends.Cmd {
+func (s facts) command(command, workdir string, leave bool) backends.Cmd {
 	var t strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&t, format+"\n", args...) }
 	builtin := "builtin "
@@ -128,9 +125,9 @@ func (s shellOf) command(command, workdir string, leave bool) backends.Cmd {
 	}
 	if leave {
 		if s.kind == posix {
-			t.WriteString(text("leave.sh"))
+			t.WriteString(leavePOSIX)
 		} else {
-			t.WriteString(text("leave.bash.sh"))
+			t.WriteString(leaveBash)
 		}
 	}
 	trap := func() {
@@ -152,14 +149,14 @@ until %scd -- "$__d" 2>/dev/null; do
   case $__d in /|'') break ;; */*) __d=${__d%%/*} ;; *) break ;; esac
   __d=${__d:-/}
 done
-unset __d`, quote(s.last.cwd), builtin)
+unset __d`, Quote(s.last.cwd), builtin)
 	if s.last.old != "" {
-		line("OLDPWD=%s", quote(s.last.old))
+		line("OLDPWD=%s", Quote(s.last.old))
 	}
 	if workdir != "" {
-		to := quote(workdir)
+		to := Quote(workdir)
 		if home, ok := strings.CutPrefix(workdir, "~"); ok && (home == "" || home[0] == '/') {
-			to = `"$HOME"` + quote(home)
+			to = `"$HOME"` + Quote(home)
 		}
 		line("%scd -- %s 2>/dev/null || { %sprintf '%%s: not a directory that can be entered\\n' %s >&2; exit 126; }", builtin, to, builtin, to)
 		trap()
@@ -170,7 +167,7 @@ unset __d`, quote(s.last.cwd), builtin)
 			line("%s", s.last.functions)
 			line("builtin shopt -s expand_aliases")
 		}
-		line("eval %s", quote(command))
+		line("eval %s", Quote(command))
 		c.Argv = []string{"sh", "-c", ". " + keptFile}
 		c.Kept = []byte(t.String())
 		return c
@@ -181,7 +178,7 @@ unset __d`, quote(s.last.cwd), builtin)
 		c.Env["SHELL"] = s.shell
 	}
 	if len(command) > longCommand {
-		line("__c=%s", quote(command))
+		line("__c=%s", Quote(command))
 		c.Shell = `eval "unset __c
 $__c"`
 	}
@@ -189,62 +186,4 @@ $__c"`
 	line("builtin shopt -s expand_aliases")
 	c.Kept = []byte(t.String())
 	return c
-}
-
-// command makes a command of the session, which it starts where that has not been done.
-func (x *session) command(ctx context.Context, b backends.Sandbox, command, workdir string, leave bool) (backends.Cmd, error) {
-	if err := x.ready(ctx, b); err != nil {
-		return backends.Cmd{}, err
-	}
-	x.mu.Lock()
-	sh := *x.sh
-	x.acted = true
-	x.mu.Unlock()
-	return sh.command(command, workdir, leave), nil
-}
-
-// shell runs a command in the foreground.
-func (x *session) shell(ctx context.Context, b backends.Sandbox, command, workdir string, timeout time.Duration) (backends.Result, error) {
-	c, err := x.command(ctx, b, command, workdir, true)
-	if err != nil {
-		return backends.Result{}, err
-	}
-	c.Timeout = timeout
-	c.Merge = true
-	c.MaxOutput = 512 << 10
-	c.Keep = backends.KeepBoth
-	r, err := b.Exec(ctx, c)
-	if err != nil {
-		return r, err
-	}
-	if s, ok := readState(r.Kept); ok {
-		x.mu.Lock()
-		if workdir != "" {
-			s.cwd, s.old = x.sh.last.cwd, x.sh.last.old
-		}
-		x.sh.last = s
-		x.mu.Unlock()
-	}
-	return r, nil
-}
-
-var ansi = late.Regexp(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])`)
-
-// clean makes text of an output: valid UTF-8 without escape sequences of a terminal.
-func clean(raw []byte) string {
-	return strings.ReplaceAll(ansi.ReplaceAllString(strings.ToValidUTF8(string(raw), "\uFFFD"), ""), "\x00", "")
-}
-
-// headTail keeps limit characters of an output, 40 % from its head and 60 % from its tail.
-// dropped are bytes that were left out before, in the middle.
-func headTail(s string, limit int, dropped int64) string {
-	n := utf8.RuneCountInString(s)
-	if n <= limit && dropped == 0 {
-		return s
-	}
-	first := min(limit, n) * 2 / 5
-	last := min(limit, n) - first
-	runes := []rune(s)
-	left := int64(n-first-last) + dropped
-	return fmt.Sprintf("%s\n\n[... %d of %d characters left out ...]\n\n%s", string(runes[:first]), left, int64(n)+dropped, string(runes[n-last:]))
 }
