@@ -326,18 +326,32 @@ func (v *Viewer) listTasks(r *http.Request) (any, error) {
 		return nil, err
 	}
 	o.index.look()
-	o.index.mu.RLock()
-	tasks := o.index.list.Tasks(q.takes)
-	o.index.mu.RUnlock()
-	slices.SortStableFunc(tasks, func(a, b listing.Task) int {
-		if q.down {
-			return by(&b, &a)
-		}
-		return by(&a, &b)
-	})
-	page := []taskView{}
-	for i := min(q.offset, len(tasks)); i < min(q.offset+q.pageSize, len(tasks)); i++ {
-		page = append(page, viewTask(&tasks[i]))
+	found := o.index.tasks(q)
+	total := len(found)
+	if sort != "" && sort != "log" || q.down {
+		found = first(found, q.offset+q.pageSize, directed(by, q.down))
 	}
-	return map[string]any{"rows": page, "total": len(tasks)}, nil
+	page := []taskView{}
+	from, to := q.bounds(len(found))
+	for _, t := range found[from:to] {
+		page = append(page, viewTask(t))
+	}
+	return map[string]any{"rows": page, "total": total}, nil
+}
+
+// tasks puts the samples that a query takes together by task. Its words must be in the task's
+// id or text: all samples of such a task count.
+func (x *index) tasks(q query) []*listing.Task {
+	words := q.words
+	q.words = nil
+	x.mu.RLock()
+	all := x.list.Tasks(q.takes)
+	x.mu.RUnlock()
+	found := make([]*listing.Task, 0, len(all))
+	for i := range all {
+		if !slices.ContainsFunc(words, func(w string) bool { return !all[i].Mentions(w) }) {
+			found = append(found, &all[i])
+		}
+	}
+	return found
 }

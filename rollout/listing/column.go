@@ -56,6 +56,11 @@ func (t *Task) Mean() float64 {
 	return t.Sum / float64(t.Scored)
 }
 
+// Mentions reports whether a word, which must be in lower case, is in the task's id or text.
+func (t *Task) Mentions(word string) bool {
+	return containsFold(t.ID, word) || containsFold(t.Text, word)
+}
+
 // Tasks puts the rows in force together by task, in the order of the log. take says which
 // rows count.
 func (l *List) Tasks(take func(*Row) bool) []Task {
