@@ -72,7 +72,7 @@ function line(r, i) {
 const address = r => `#record/${state.run}/${r.key}` + (r.old ? "/" + r.at : "");
 
 function draw() {
-  refill($("heads"), ...columns.map(c => heading(c, {key: state.sort, desc: state.desc, by: sortBy})));
+  refill($("heads"), ...columns.map(c => columnHead(c, {key: state.sort, desc: state.desc, by: sortBy})));
   refill($("rows"), ...state.rows.map(line));
   const last = state.offset + state.rows.length;
   $("where").textContent = state.rows.length ? `${number(state.offset + 1)}–${number(last)} of ${number(state.total)}` : "nothing found";

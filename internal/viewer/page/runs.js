@@ -2,9 +2,9 @@
 
 const tile = (name, ...value) => el("div.tile", {}, el("b", {}, value), el("span", {}, name));
 
-// heading is the heading of a column, [key, name, class], with a button where the table can be
+// columnHead is the heading of a column, [key, name, class], with a button where the table can be
 // sorted by it; sort is {key, desc, by}.
-function heading([key, name, kind], sort) {
+function columnHead([key, name, kind], sort) {
   const sorts = key && sort, here = sorts && sort.key === key;
   return el("th" + (kind ? "." + kind : ""), {scope: "col", onclick: sorts ? () => sort.by(key) : undefined, "aria-sort": here ? (sort.desc ? "descending" : "ascending") : undefined},
     sorts ? el("button.sort", {"data-sort": key}, name, here ? (sort.desc ? " ↓" : " ↑") : "") : name);
@@ -18,10 +18,10 @@ function labelled(row, columns) {
 
 const mostNarrow = 5; // columns that a narrow screen shows as a table
 
-// grid makes a table: columns are as in heading, rows are elements.
+// grid makes a table: columns are as in columnHead, rows are elements.
 function grid(columns, rows, sort) {
   const wide = columns.length > mostNarrow;
-  return el("div.scroll", {}, el(wide ? "table.cards" : "table", {}, el("thead", {}, el("tr", {}, columns.map(c => heading(c, sort)))), el("tbody", {}, wide ? rows.map(r => labelled(r, columns)) : rows)));
+  return el("div.scroll", {}, el(wide ? "table.cards" : "table", {}, el("thead", {}, el("tr", {}, columns.map(c => columnHead(c, sort)))), el("tbody", {}, wide ? rows.map(r => labelled(r, columns)) : rows)));
 }
 
 // refill replaces what an element holds. The focus, the chosen row and opened details stay.
