@@ -57,7 +57,7 @@ const refreshRun = guarded(async () => {
 
 function line(r, i) {
   const cells = [
-    el("td.id", {title: r.key}, el("a", {href: address(r)}, r.id + (r.sample ? "/" + r.sample : "") + (r.attempt > 1 ? ` (attempt ${r.attempt})` : ""))),
+    el("td.id", {title: r.key}, el("a", {href: pageOf(r)}, r.id + (r.sample ? "/" + r.sample : "") + (r.attempt > 1 ? ` (attempt ${r.attempt})` : ""))),
     el("td.num", {}, reward(r.reward)), el("td.book", {}, r.book), el("td", {}, r.outcome), el("td.num", {}, number(r.turns)),
     el("td.num", {}, number(r.tokens)), el("td.num", {}, number(r.cost)), el("td.num", {}, seconds(r.seconds)),
     el("td.text", {}, el("div.task", {}, r.task), el("div.answer", {}, r.reason || r.answer)),
@@ -68,8 +68,8 @@ function line(r, i) {
   return labelled(tr, columns);
 }
 
-// address is the page of a row.
-const address = r => `#record/${state.run}/${r.key}` + (r.old ? "/" + r.at : "");
+// pageOf is the address of the page of a row.
+const pageOf = r => `#record/${state.run}/${r.key}` + (r.old ? "/" + r.at : "");
 
 function draw() {
   refill($("heads"), ...columns.map(c => columnHead(c, {key: state.sort, desc: state.desc, by: sortBy})));
@@ -136,7 +136,7 @@ function open(i) {
   const r = state.rows[i];
   if (!r) return;
   state.at = i;
-  location.hash = address(r);
+  location.hash = pageOf(r);
 }
 
 // mark keeps one trajectory; marking another one shows the difference of the two.
