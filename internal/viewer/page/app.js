@@ -226,6 +226,7 @@ const route = guarded(async () => {
     break;
   }
   case "diff":
+    if (choose(rest[0].split(":")[0])) refreshRun().then(load);
     show("detail");
     await showDiff(...rest);
     break;
