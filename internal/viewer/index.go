@@ -35,6 +35,10 @@ type index struct {
 	end     journal.Offset // of the log when it was looked at last
 	err     error
 	changed chan struct{}
+
+	counting  sync.Mutex     // held with mu, for what follows
+	counted   *runView       // what the rows came to; nil: they were not counted
+	countedTo journal.Offset // Next of the list then
 }
 
 // kept is the list of a run directory as it was read, or why it was not.

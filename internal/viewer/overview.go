@@ -158,13 +158,12 @@ func (v *Viewer) overview(r *http.Request) (any, error) {
 // view counts the list of a run. whole adds what its own page shows.
 func (o *opened) view(ctx context.Context, whole bool) runView {
 	o.index.look()
-	w := runView{Tools: o.Manifest.Tools, Version: o.Manifest.Version, Outcomes: map[string]int{}, Rewards: make([]int, 11), Causes: []cause{}}
-	w.Name, w.Dir, w.Indexed, w.Books = o.name, o.Dir, 1, map[string]int{}
+	w := o.index.counts()
+	w.Tools, w.Version, w.Name, w.Dir = o.Manifest.Tools, o.Manifest.Version, o.name, o.Dir
 	w.manifest(o.Manifest)
 	if m, err := rundir.Read(journal.OS{}, o.Dir); err == nil { // it may have been amended
 		w.Planned = m.Extent.Planned
 	}
-	w.count(o.index)
 	w.State = state(ctx, o.Dir)
 	if !whole {
 		return w
@@ -197,15 +196,35 @@ func config(m rundir.Manifest) (list []setting) {
 	return list
 }
 
-// count goes through the rows in force.
-func (w *runView) count(x *index) {
+// counts is what the rows in force come to. They are counted again only when the log has grown.
+func (x *index) counts() runView {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
+	x.counting.Lock()
+	defer x.counting.Unlock()
+	if x.counted == nil || x.countedTo != x.list.Next {
+		x.counted = &runView{Outcomes: map[string]int{}, Rewards: make([]int, 11), Causes: []cause{}, runLine: runLine{Books: map[string]int{}}}
+		x.counted.count(x.list)
+		x.countedTo = x.list.Next
+	}
+	w := *x.counted // its maps are only read from here on
+	w.Indexed = 1
+	if x.end > 0 {
+		w.Indexed = min(1, float64(x.list.Next)/float64(x.end))
+	}
+	if x.err != nil {
+		w.Error = x.err.Error()
+	}
+	return w
+}
+
+// count goes through the rows in force.
+func (w *runView) count(list *listing.List) {
 	var rewards, costs, turns, seconds figures.Total
 	priced := false
-	causes, tasks := map[string]*cause{}, map[string]struct{}{}
-	for i := range x.list.Rows {
-		r := &x.list.Rows[i]
+	causes := map[string]*cause{}
+	for i := range list.Rows {
+		r := &list.Rows[i]
 		if r.Old {
 			continue
 		}
@@ -216,7 +235,6 @@ func (w *runView) count(x *index) {
 		w.Longest = max(w.Longest, r.Seconds)
 		turns.Add(float64(r.Turns))
 		seconds.Add(r.Seconds)
-		tasks[r.ID()] = struct{}{}
 		if r.Outcome.Failure() {
 			w.Failed++
 		}
@@ -237,13 +255,7 @@ func (w *runView) count(x *index) {
 		w.Causes[i] = *causes[c.Book]
 	}
 	slices.SortStableFunc(w.Causes, func(a, b cause) int { return cmp.Compare(b.Count, a.Count) })
-	w.Records, w.Tasks = len(x.list.Rows), len(tasks)
-	if x.end > 0 {
-		w.Indexed = min(1, float64(x.list.Next)/float64(x.end))
-	}
-	if x.err != nil {
-		w.Error = x.err.Error()
-	}
+	w.Records, w.Tasks = len(list.Rows), list.CountTasks()
 	if w.Scored > 0 {
 		mean := rewards.Over(float64(w.Scored))
 		w.Reward = &mean
@@ -326,18 +338,32 @@ func (v *Viewer) listTasks(r *http.Request) (any, error) {
 		return nil, err
 	}
 	o.index.look()
-	o.index.mu.RLock()
-	tasks := o.index.list.Tasks(q.takes)
-	o.index.mu.RUnlock()
-	slices.SortStableFunc(tasks, func(a, b listing.Task) int {
-		if q.down {
-			return by(&b, &a)
-		}
-		return by(&a, &b)
-	})
-	page := []taskView{}
-	for i := min(q.offset, len(tasks)); i < min(q.offset+q.pageSize, len(tasks)); i++ {
-		page = append(page, viewTask(&tasks[i]))
+	found := o.index.tasks(q)
+	total := len(found)
+	if sort != "" && sort != "log" || q.down {
+		found = first(found, q.offset+q.pageSize, directed(by, q.down))
 	}
-	return map[string]any{"rows": page, "total": len(tasks)}, nil
+	page := []taskView{}
+	from, to := q.bounds(len(found))
+	for _, t := range found[from:to] {
+		page = append(page, viewTask(t))
+	}
+	return map[string]any{"rows": page, "total": total}, nil
+}
+
+// tasks puts the samples that a query takes together by task. Its words must be in the task's
+// id or text: all samples of such a task count.
+func (x *index) tasks(q query) []*listing.Task {
+	words := q.words
+	q.words = nil
+	x.mu.RLock()
+	all := x.list.Tasks(q.takes)
+	x.mu.RUnlock()
+	found := make([]*listing.Task, 0, len(all))
+	for i := range all {
+		if !slices.ContainsFunc(words, func(w string) bool { return !all[i].Mentions(w) }) {
+			found = append(found, &all[i])
+		}
+	}
+	return found
 }

@@ -87,21 +87,59 @@ func (x *index) find(q query) (rows []listing.Row, total int) {
 			found = append(found, &x.list.Rows[i])
 		}
 	}
-	by := listing.Column(q.sort)
-	if q.sort != "" && q.sort != "log" || q.down {
-		slices.SortStableFunc(found, func(a, b *listing.Row) int {
-			if q.down {
-				a, b = b, a
-			}
-			return by(a, b)
-		})
-	}
 	total = len(found)
-	found = found[min(q.offset, total):]
-	for _, w := range found[:min(len(found), q.pageSize)] {
+	if q.sort != "" && q.sort != "log" || q.down {
+		found = first(found, q.offset+q.pageSize, directed(listing.Column(q.sort), q.down))
+	}
+	from, to := q.bounds(len(found))
+	for _, w := range found[from:to] {
 		rows = append(rows, *w)
 	}
 	return rows, total
+}
+
+// bounds is where a page begins and ends in a list of n.
+func (q *query) bounds(n int) (from, to int) {
+	from = min(q.offset, n)
+	return from, min(from+q.pageSize, n)
+}
+
+// directed is an order, or its reverse.
+func directed[T any](by func(a, b T) int, down bool) func(a, b T) int {
+	if !down {
+		return by
+	}
+	return func(a, b T) int { return by(b, a) }
+}
+
+// first are the first n of a list in an order, equal ones as they came: what a stable sort of
+// the whole list would begin with, without sorting it. It keeps at most 2n, and changes list.
+func first[T any](list []T, n int, by func(a, b T) int) []T {
+	if n == 0 {
+		return nil
+	}
+	if n >= len(list)/4 {
+		slices.SortStableFunc(list, by)
+		return list[:min(n, len(list))]
+	}
+	best := list[:0] // never beyond the element that is looked at
+	cut := func() {
+		slices.SortStableFunc(best, by)
+		best = best[:min(n, len(best))]
+	}
+	sorted := false
+	for _, x := range list {
+		if sorted && by(best[n-1], x) <= 0 {
+			continue
+		}
+		best = append(best, x)
+		if len(best) == 2*n {
+			cut()
+			sorted = true
+		}
+	}
+	cut()
+	return best
 }
 
 // of finds the row of a record in force, and all rows of its sample and of its group.

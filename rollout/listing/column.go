@@ -2,6 +2,7 @@ package listing
 
 import (
 	"cmp"
+	"iter"
 	"math"
 )
 
@@ -56,25 +57,64 @@ func (t *Task) Mean() float64 {
 	return t.Sum / float64(t.Scored)
 }
 
+// Mentions reports whether a word, which must be in lower case, is in the task's id or text.
+func (t *Task) Mentions(word string) bool {
+	return containsFold(t.ID, word) || containsFold(t.Text, word)
+}
+
 // Tasks puts the rows in force together by task, in the order of the log. take says which
 // rows count.
 func (l *List) Tasks(take func(*Row) bool) []Task {
 	var out []Task
-	place := map[string]int{}
-	for i := range l.Rows {
-		w := &l.Rows[i]
-		if w.Old || !take(w) {
-			continue
+	for i, n := range l.tasks(take) {
+		if n == len(out) {
+			out = append(out, Task{ID: l.Rows[i].ID(), Text: l.Rows[i].Task(), Low: math.NaN(), High: math.NaN()})
 		}
-		n, ok := place[w.ID()]
-		if !ok {
-			n = len(out)
-			place[w.ID()] = n
-			out = append(out, Task{ID: w.ID(), Text: w.Task(), Low: math.NaN(), High: math.NaN()})
-		}
-		out[n].add(w)
+		out[n].add(&l.Rows[i])
 	}
 	return out
+}
+
+// CountTasks counts the tasks of the rows in force.
+func (l *List) CountTasks() int {
+	most := 0
+	for _, n := range l.tasks(func(*Row) bool { return true }) {
+		most = max(most, n+1)
+	}
+	return most
+}
+
+// tasks yields the rows in force that count, and the number of the task of each, from 0 on in
+// the order of the log. Ids are found by their hashes: a map of a million texts takes seconds.
+func (l *List) tasks(take func(*Row) bool) iter.Seq2[int, int] {
+	return func(yield func(i, n int) bool) {
+		type task struct {
+			n     int32
+			first int32 // the first row of the task
+		}
+		known := map[uint32]task{}
+		count := int32(0)
+		for i := range l.Rows {
+			w := &l.Rows[i]
+			if w.Old || !take(w) {
+				continue
+			}
+			id := l.ids[i]
+			t, ok := known[id]
+			for ok && !w.sameID(&l.Rows[t.first]) { // another id has this hash: its place is the next free one
+				id++
+				t, ok = known[id]
+			}
+			if !ok {
+				t = task{count, int32(i)}
+				known[id] = t
+				count++
+			}
+			if !yield(i, int(t.n)) {
+				return
+			}
+		}
+	}
 }
 
 func (t *Task) add(w *Row) {

@@ -239,3 +239,30 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkTasks puts a million rows together by task, two samples each.
+func BenchmarkTasks(b *testing.B) {
+	const rows = 1_000_000
+	l := &listing.List{}
+	for i := range rows {
+		w := listing.Of(journal.Offset(i), record(i/2, 1, "Find the number of the row", "It is the row"), "accepted", "")
+		w.Key = trajectory.NewKey(fmt.Sprint("row", i/2), 0, 0, i%2)
+		l.Add(w, journal.Offset(i+1))
+	}
+	b.Run("tasks", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if n := len(l.Tasks(func(*listing.Row) bool { return true })); n != rows/2 {
+				b.Fatal(n)
+			}
+		}
+	})
+	b.Run("count", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if n := l.CountTasks(); n != rows/2 {
+				b.Fatal(n)
+			}
+		}
+	})
+}

@@ -52,7 +52,7 @@ func TestDetails(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<a href="../s-matrix/matrix.html">matrix</a>`, `<a href="artifacts/t04/0/">artifacts</a>`, "the box was lost",
-		"1234 tokens given, 56 written",
+		"1,234 tokens given, 56 written", `<a href="#graders">graders</a>`,
 		"Reward by category", "<h2 id=\"graders\">", "temperature", ">t39<", "Tokens against reward", "since no cost is known",
 	} {
 		if !strings.Contains(page.String(), want) {

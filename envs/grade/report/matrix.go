@@ -258,16 +258,25 @@ func (m *Matrix) HTML(w io.Writer) error {
 			diffs = append(diffs, drawn{x.Run, x.Difference})
 		}
 	}
+	type value struct {
+		Metric string
+		Reward bool
+		E      *figures.Estimate // nil: the cell has none
+	}
 	type shown struct {
 		Cell
 		Name, Bounds, Of string
-		Values           []string
+		Values           []value
 	}
 	var cells []shown
 	for _, c := range m.Cells {
 		x := shown{Cell: c, Name: c.name(), Bounds: c.bounds(), Of: c.of()}
 		for _, n := range m.metrics() {
-			x.Values = append(x.Values, c.value(n))
+			v := value{Metric: n, Reward: n == "reward"}
+			if e, ok := c.Metrics[n]; ok {
+				v.E = &e
+			}
+			x.Values = append(x.Values, v)
 		}
 		cells = append(cells, x)
 	}

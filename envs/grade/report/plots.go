@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"hermes/envs/grade/figures"
 	"hermes/internal/printable"
@@ -105,8 +106,44 @@ func (r *Report) HTML(w io.Writer) error {
 		"R": r, "Title": cmp.Or(r.Suite, r.Run), "Rows": rows, "PerSample": r.perSampleText(),
 		"Forest": r.forest(), "Curve": r.curve(), "Scatter": r.scatter(), "Failures": bars(failed), "Turns": bars(r.plots.turns),
 		"Paid": r.plots.paid, "Left": r.plots.left, "Tasks": r.tasks, "Unlined": r.unlined,
-		"Graders": sorted(r.Graders), "Categories": r.categoryTables(),
+		"Graders": sorted(r.Graders), "Categories": r.categoryTables(), "Parts": r.parts(),
 	})
+}
+
+// parts are links to the parts that the page has.
+func (r *Report) parts() (list []Link) {
+	for _, p := range []struct {
+		name, id string
+		has      bool
+	}{
+		{"figures", "figures", len(r.Metrics) > 0},
+		{"graders", "graders", len(r.Graders) > 0},
+		{"categories", "categories", len(r.Categories) > 0},
+		{"samples", "samples", true},
+		{"failures", "failures", len(r.Failed) > 0},
+		{"lowest rewards", "lowest", len(r.Lowest) > 0},
+		{"tasks", "tasks", len(r.tasks) > 0},
+		{"over k samples", "over-k", len(r.plots.curve) > 1},
+		{"cost", "cost", len(r.plots.dots) > 0},
+		{"failed attempts", "causes", len(r.Causes) > 0},
+		{"turns", "turns", len(r.plots.turns) > 0},
+		{"tools", "tools", len(r.Tools) > 0},
+		{"settings", "settings", len(r.Settings) > 0},
+	} {
+		if p.has {
+			list = append(list, Link{p.name, p.id})
+		}
+	}
+	return list
+}
+
+// thousands is a count with a comma between each three digits.
+func thousands(n any) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // categoryTable is the means of one label.
@@ -131,7 +168,7 @@ func (r *Report) categoryTables() (out []categoryTable) {
 // parse reads the template of a page with what all pages share.
 func parse(text string) (*template.Template, error) {
 	return template.New("page").Funcs(template.FuncMap{"interval": Interval, "usd": dollars, "tone": tone, "tone1": func(v *float64) string { return tone(*v) },
-		"four": func(v *float64) string { return fmt.Sprintf("%.4f", *v) }, "num": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }}).Parse(shared + text)
+		"four": func(v *float64) string { return fmt.Sprintf("%.4f", *v) }, "num": func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }, "count": thousands}).Parse(shared + text)
 }
 
 // execute writes a page or a part of one, in which nothing steers a terminal either.
@@ -155,9 +192,9 @@ type (
 		Tip  string
 	}
 	label struct {
-		X, Y float64
-		Text string
-		End  bool // right-aligned
+		X, Y   float64
+		Text   string
+		Anchor string // end or mid; empty: it begins at X
 	}
 	rect struct{ X, Y, W, H float64 }
 	path struct{ D, Class string }
@@ -172,17 +209,20 @@ type (
 	}
 )
 
+// A view box is narrow, so that its letters can be read on a narrow screen, too.
 const (
-	left, right, top = 120.0, 580.0, 12.0
+	left, right, top = 124.0, 400.0, 12.0
+	width            = 440.0
 	rowHeight        = 22.0
+	namedHeight      = 38.0 // of a row whose name is above it
 )
 
-// scale maps low…high to the width of a plot.
-func scale(low, high float64) func(float64) float64 {
+// scale maps low…high to the width of a plot that begins at from.
+func scale(low, high, from float64) func(float64) float64 {
 	if high <= low {
 		high = low + 1
 	}
-	return func(x float64) float64 { return left + (x-low)/(high-low)*(right-left) }
+	return func(x float64) float64 { return from + (x-low)/(high-low)*(right-from) }
 }
 
 // axis draws ticks at round numbers below a plot.
@@ -194,7 +234,7 @@ func (s *svg) axis(low, high, y float64, at func(float64) float64) {
 	for i := math.Ceil(low / step); i*step <= high+step*1e-9; i++ {
 		v := i * step
 		s.Lines = append(s.Lines, line{at(v), top, at(v), y, "grid"})
-		s.Labels = append(s.Labels, label{X: at(v) - 10, Y: y + 14, Text: strconv.FormatFloat(v, 'g', 10, 64)})
+		s.Labels = append(s.Labels, label{X: at(v), Y: y + 15, Text: strconv.FormatFloat(v, 'g', 10, 64), Anchor: "mid"})
 	}
 }
 
@@ -224,8 +264,19 @@ func (r *Report) forest() *svg {
 	return forest("metrics with their intervals", list, 0, 1)
 }
 
-// mostName bounds the letters of a name beside a plot; the tip has all of it.
-const mostName = 18
+// Bounds of the letters of a name beside a plot, and above it; the tip has all of it.
+const (
+	mostName  = 16
+	mostAbove = 58
+)
+
+// clipped is the end of a name: runs of a matrix differ at their ends.
+func clipped(name string, most int) string {
+	if runes := []rune(name); len(runes) > most {
+		return "…" + string(runes[len(runes)-most+1:])
+	}
+	return name
+}
 
 // forest draws figures with their intervals on a scale from low to high at least.
 func forest(title string, list []drawn, low, high float64) *svg {
@@ -238,16 +289,21 @@ func forest(title string, list []drawn, low, high float64) *svg {
 			low, high = min(low, *e.Low), max(high, *e.High)
 		}
 	}
-	s := &svg{W: 640, H: top + rowHeight*float64(len(list)) + 24, Title: title}
-	at := scale(low, high)
+	from, height := left, rowHeight
+	above := slices.ContainsFunc(list, func(e drawn) bool { return utf8.RuneCountInString(e.name) > mostName })
+	if above {
+		from, height = 20, namedHeight
+	}
+	s := &svg{W: width, H: top + height*float64(len(list)) + 24, Title: title}
+	at := scale(low, high, from)
 	s.axis(low, high, s.H-24, at)
 	for i, e := range list {
-		y := top + rowHeight*(float64(i)+0.5)
-		name := []rune(e.name)
-		if len(name) > mostName {
-			name = append([]rune("…"), name[len(name)-mostName+1:]...) // runs of a matrix differ at their ends
+		y := top + height*(float64(i)+0.5)
+		if above {
+			s.Labels = append(s.Labels, label{Y: y - 8, Text: clipped(e.name, mostAbove)})
+		} else {
+			s.Labels = append(s.Labels, label{X: left - 8, Y: y + 4, Text: e.name, Anchor: "end"})
 		}
-		s.Labels = append(s.Labels, label{X: left - 8, Y: y + 4, Text: string(name), End: true})
 		if e.Low != nil {
 			s.Lines = append(s.Lines, line{at(*e.Low), y, at(*e.High), y, "bar"})
 		}
@@ -263,13 +319,13 @@ func (r *Report) curve() *svg {
 	}
 	const height = 200.0
 	last := r.plots.curve[len(r.plots.curve)-1].k
-	x := scale(0, math.Log2(float64(last)))
+	x := scale(0, math.Log2(float64(last)), left)
 	y := func(v float64) float64 { return top + (1-v)*(height-top) }
-	s := &svg{W: 640, H: height + 24, Title: "pass@k, pass^k and maj@k"}
+	s := &svg{W: width, H: height + 24, Title: "pass@k, pass^k and maj@k"}
 	for i := range 5 {
 		v := float64(i) / 4
 		s.Lines = append(s.Lines, line{left, y(v), right, y(v), "grid"})
-		s.Labels = append(s.Labels, label{X: left - 8, Y: y(v) + 4, Text: fmt.Sprint(v), End: true})
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y(v) + 4, Text: fmt.Sprint(v), Anchor: "end"})
 	}
 	band, back := "", ""
 	var ways [3]string
@@ -286,7 +342,7 @@ func (r *Report) curve() *svg {
 			}
 		}
 		s.Marks = append(s.Marks, mark{px, y(p.at.Value), fmt.Sprintf("pass@%d %.4f, %s", p.k, p.at.Value, Interval(p.at))})
-		s.Labels = append(s.Labels, label{X: px - 4, Y: height + 16, Text: fmt.Sprint(p.k)})
+		s.Labels = append(s.Labels, label{X: px, Y: height + 16, Text: fmt.Sprint(p.k), Anchor: "mid"})
 	}
 	s.Paths = append(s.Paths, path{band + back + "Z", "band"})
 	for j, class := range []string{"at", "hat", "maj"} {
@@ -307,12 +363,12 @@ func (r *Report) scatter() *svg {
 	for _, d := range r.plots.dots {
 		low, high, most = min(low, d.reward), max(high, d.reward), max(most, d.cost)
 	}
-	s := &svg{W: 640, H: height + 24, Title: map[bool]string{true: "cost", false: "tokens"}[r.plots.paid] + " against reward, one dot a task"}
-	x := scale(0, most)
+	s := &svg{W: width, H: height + 24, Title: map[bool]string{true: "cost", false: "tokens"}[r.plots.paid] + " against reward, one dot a task"}
+	x := scale(0, most, left)
 	s.axis(0, most, height, x)
 	y := func(v float64) float64 { return top + (high/2-v/2)/(high/2-low/2)*(height-2*top) }
 	for _, v := range []float64{low, low/2 + high/2, high} {
-		s.Labels = append(s.Labels, label{X: left - 8, Y: y(v) + 4, Text: fmt.Sprintf("%.3g", v), End: true})
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y(v) + 4, Text: fmt.Sprintf("%.3g", v), Anchor: "end"})
 	}
 	for _, d := range r.plots.dots {
 		s.Marks = append(s.Marks, mark{x(d.cost), y(d.reward), fmt.Sprintf("%.4g, reward %.4g", d.cost, d.reward)})
@@ -336,11 +392,11 @@ func bars(list []bar) *svg {
 	for _, b := range list {
 		most = max(most, b.N)
 	}
-	s := &svg{W: 640, H: top + rowHeight*float64(len(list)) + 6, Title: "counts"}
+	s := &svg{W: width, H: top + rowHeight*float64(len(list)) + 6, Title: "counts"}
 	for i, b := range list {
 		y, wide := top+rowHeight*float64(i), (right-left)*float64(b.N)/float64(most)
 		s.Rects = append(s.Rects, rect{left, y, wide, rowHeight - 6})
-		s.Labels = append(s.Labels, label{X: left - 8, Y: y + 13, Text: b.Name, End: true}, label{X: left + wide + 6, Y: y + 13, Text: fmt.Sprint(b.N)})
+		s.Labels = append(s.Labels, label{X: left - 8, Y: y + 13, Text: clipped(b.Name, mostName), Anchor: "end"}, label{X: left + wide + 6, Y: y + 13, Text: fmt.Sprint(b.N)})
 	}
 	return s
 }

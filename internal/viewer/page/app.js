@@ -1,10 +1,10 @@
 const columns = [
-  ["id", "sample"], ["reward", "reward"], ["book", "book"], ["outcome", "outcome"], ["turns", "turns"],
-  ["tokens", "tokens"], ["cost", "cost $"], ["seconds", "time"], ["", "task and answer"],
+  ["id", "sample"], ["reward", "reward", "num"], ["book", "book"], ["outcome", "outcome"], ["turns", "turns", "num"],
+  ["tokens", "tokens", "num"], ["cost", "cost $", "num"], ["seconds", "time", "num"], ["", "task and answer"],
 ];
 const fields = ["q", "book", "outcome", "tool", "min", "max"];
 let task = ""; // the samples of one task alone
-const state = {runs: [], run: 0, rows: [], total: 0, at: 0, offset: 0, sort: "log", desc: "", marked: null, open: null, asked: 0};
+const state = {runs: [], run: 0, rows: [], total: 0, at: 0, offset: 0, sort: "log", desc: "", marked: null, open: null, asked: 0, overview: ""};
 
 const say = text => { $("note").textContent = text || ""; };
 const guarded = f => async (...a) => { try { return await f(...a); } catch (e) { say(e.message); } };
@@ -26,11 +26,12 @@ function options(select, first, counts) {
 
 // refreshRuns looks at the list of runs again.
 const refreshRuns = guarded(async () => {
-  state.runs = await api("/api/runs");
+  const runs = await api("/api/runs"), same = JSON.stringify(runs) === JSON.stringify(state.runs);
   const have = $("run").value || 0; // by its place: the list of runs does not change
-  $("run").replaceChildren(...state.runs.map((r, i) => el("option", {value: i}, r.name)));
+  state.runs = runs;
+  if (!$("run").options.length) $("run").replaceChildren(...runs.map((r, i) => el("option", {value: i}, r.name)));
   $("run").value = have;
-  if (!$("home").hidden) showHome(state.runs);
+  if (!$("home").hidden && !same) showHome(runs);
   return state.runs[have];
 });
 
@@ -48,13 +49,15 @@ const refreshRun = guarded(async () => {
     r.indexed < 1 ? `index: ${Math.floor(100 * r.indexed)} %` : "", r.error].filter(Boolean).join(" · "));
   if (task) $("summary").append(" · ", el("b", {}, "task " + task), " ", el("button", {onclick: () => { location.hash = "samples/" + i; }}, "all tasks"));
   document.title = r.name + " · hermes";
-  if (!$("overview").hidden) showOverview(r, i);
+  const now = i + JSON.stringify(r);
+  if (!$("overview").hidden && now !== state.overview) showOverview(r, i);
+  if (!$("overview").hidden) state.overview = now; // what is the same is not drawn again: texts may be selected in it
   return r;
 });
 
 function line(r, i) {
   const cells = [
-    el("td.id", {title: r.key}, r.id + (r.sample ? "/" + r.sample : "") + (r.attempt > 1 ? ` (attempt ${r.attempt})` : "")),
+    el("td.id", {title: r.key}, el("a", {href: pageOf(r)}, r.id + (r.sample ? "/" + r.sample : "") + (r.attempt > 1 ? ` (attempt ${r.attempt})` : ""))),
     el("td.num", {}, reward(r.reward)), el("td.book", {}, r.book), el("td", {}, r.outcome), el("td.num", {}, number(r.turns)),
     el("td.num", {}, number(r.tokens)), el("td.num", {}, number(r.cost)), el("td.num", {}, seconds(r.seconds)),
     el("td.text", {}, el("div.task", {}, r.task), el("div.answer", {}, r.reason || r.answer)),
@@ -62,14 +65,15 @@ function line(r, i) {
   const tr = el("tr", {onclick: () => open(i)}, cells);
   if (r.old) tr.classList.add("old");
   tr.classList.add(r.book.split(".")[0]);
-  return tr;
+  return labelled(tr, columns);
 }
 
+// pageOf is the address of the page of a row.
+const pageOf = r => `#record/${state.run}/${r.key}` + (r.old ? "/" + r.at : "");
+
 function draw() {
-  $("heads").replaceChildren(...columns.map(([key, name]) => el("th", {
-    onclick: key ? () => sortBy(key) : undefined, "aria-sort": state.sort === key ? (state.desc ? "descending" : "ascending") : undefined,
-  }, name, state.sort === key ? (state.desc ? " ↓" : " ↑") : "")));
-  $("rows").replaceChildren(...state.rows.map(line));
+  refill($("heads"), ...columns.map(c => columnHead(c, {key: state.sort, desc: state.desc, by: sortBy})));
+  refill($("rows"), ...state.rows.map(line));
   const last = state.offset + state.rows.length;
   $("where").textContent = state.rows.length ? `${number(state.offset + 1)}–${number(last)} of ${number(state.total)}` : "nothing found";
   $("prev").disabled = state.offset === 0;
@@ -132,7 +136,7 @@ function open(i) {
   const r = state.rows[i];
   if (!r) return;
   state.at = i;
-  location.hash = `record/${state.run}/${r.key}` + (r.old ? "/" + r.at : "");
+  location.hash = pageOf(r);
 }
 
 // mark keeps one trajectory; marking another one shows the difference of the two.
@@ -151,7 +155,8 @@ function mark(run, key, id) {
 // show makes one part of the page visible, and the tabs of its run.
 function show(part) {
   for (const id of ["home", "overview", "tasks", "list", "detail"]) $(id).hidden = id !== part;
-  $("filters").hidden = part !== "list";
+  document.body.dataset.part = part;
+  $("filters").hidden = part !== "list" && part !== "tasks";
   $("summary").hidden = part !== "list";
   $("tabs").hidden = part === "home";
   for (const [id, tab] of [["tab-run", "overview"], ["tab-samples", "list"], ["tab-tasks", "tasks"]]) {
@@ -221,6 +226,7 @@ const route = guarded(async () => {
     break;
   }
   case "diff":
+    if (choose(rest[0].split(":")[0])) refreshRun().then(load);
     show("detail");
     await showDiff(...rest);
     break;
@@ -271,7 +277,7 @@ document.addEventListener("keydown", e => {
   }
   if (["BUTTON", "A", "SUMMARY"].includes(e.target.tagName) && e.key === "Enter") return;
   const search = () => {
-    if ($("list").hidden) {
+    if ($("list").hidden && $("tasks").hidden) {
       show("list");
       location.hash = "samples/" + ($("run").value || 0);
     }
@@ -289,7 +295,8 @@ for (const f of [...fields, "deep", "old"]) {
   $(f).addEventListener("input", () => {
     clearTimeout(typing);
     state.offset = state.at = 0;
-    typing = setTimeout(load, 150);
+    taskState.offset = 0;
+    typing = setTimeout($("tasks").hidden ? load : guarded(() => showTasks($("run").value || 0)), 150);
   });
 }
 $("run").addEventListener("input", () => { // the same page of the other run

@@ -42,12 +42,18 @@ async function chunk(name) {
 
 const compare = (a, b) => a === b ? 0 : a === null ? -1 : b === null ? 1 : a < b ? -1 : 1; // unknown comes first
 
+let scans = 0; // the last scan counts: an older one ends, and who asked for it drops its answer
+
 // scan goes through a list chunk by chunk and keeps no more than the rows up to the end of the page.
 async function scan(run, kind, count, q, take, value) {
+  const mine = ++scans;
   const offset = Number(q.offset || 0), limit = Number(q.limit || 100), down = q.desc ? -1 : 1;
   let best = [], total = 0;
   for (let n = 0; n < count; n++) {
-    for (const r of await chunk(`${run}/${kind}-${n}`)) {
+    const rows = await chunk(`${run}/${kind}-${n}`);
+    if (mine !== scans) break;
+    if (count > mostChunks) say(`${n + 1} of ${count} parts of the list are read`);
+    for (const r of rows) {
       if (!take(r)) continue;
       best.push([r, total++]);
     }
@@ -83,8 +89,8 @@ async function fromBundle(path, q) {
     const r = await chunk(`${q.run}/run`);
     const value = {id: t => t.id, samples: t => t.samples, mean: t => t.mean, spread: t => t.high === null ? null : t.high - t.low, passed: t => t.passed, failed: t => t.failed,
       tokens: t => t.tokens, seconds: t => t.seconds}[q.sort];
-    const word = (q.q || "").toLowerCase();
-    return scan(q.run, "tasks", r.task_chunks, q, t => !word || (t.id + " " + t.task).toLowerCase().includes(word), value);
+    const words = (q.q || "").toLowerCase().split(/\s+/).filter(Boolean);
+    return scan(q.run, "tasks", r.task_chunks, q, t => words.every(w => [t.id, t.task].some(s => s.toLowerCase().includes(w))), value);
   }
   case "/api/record": return (await chunk(recordName(q))).record;
   case "/api/raw": return (await chunk(recordName(q))).raw;

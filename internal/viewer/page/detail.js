@@ -144,7 +144,7 @@ function drawRecord() {
     el("h2", {}, `${r.id || r.row} / ${r.sample}`, " ", el("small", {}, `run ${r.run} · attempt ${r.attempt} · ${r.key}`)),
     el("p.actions", {}, el("a", {href: "#samples/" + now.run}, "‹ samples"), " ", bundled ? "" : el("button", {onclick: () => now.mark(now.run, r.key, r.row)}, "mark for a difference (m)"), " ",
       el("button", {onclick: toggleRaw, "aria-pressed": rawText ? "true" : "false"}, "raw text (r)"), " ",
-      el("button#json", {onclick: toggleJSON}, "raw JSON"), " ",
+      el("button#json", {onclick: toggleJSON, "aria-pressed": "false"}, "raw JSON"), " ",
       exact ? el("button", {onclick: toggleTokens, "aria-pressed": now.tokens ? "true" : "false"}, "tokens (t)") : ""),
     el("pre.rawjson", {hidden: true}), verdict(r), facts(r), ...others(r, now.run), artifacts(r, now.run), branchButtons(r), ...messages(),
     ...(r.children || []).map(c => el("details", {}, el("summary", {}, `sub-agent: ${c.row}, ${c.outcome}`), facts(c), c.nodes.map((n, i) => message(n, i, now.run, false)))));
@@ -172,6 +172,7 @@ async function toggleJSON() {
   const box = document.querySelector("#detail pre.rawjson");
   if (box.hidden && !box.textContent) box.textContent = JSON.stringify(await api("/api/raw", now.at ? {run: now.run, key: now.record.key, at: now.at} : {run: now.run, key: now.record.key}), null, 2);
   box.hidden = !box.hidden;
+  $("json").setAttribute("aria-pressed", box.hidden ? "false" : "true");
 }
 
 function toggleTokens() {
