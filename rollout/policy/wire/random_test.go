@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -19,12 +20,15 @@ import (
 	"hermes/rollout/policy/wire"
 )
 
-// unlucky is a server that fails at random, whatever it has to do.
+// unlucky is a server that fails at random, whatever it has to do. What becomes of the nth
+// request for a path is drawn from the seed, the path and n, whoever else asks: the order in which goroutines
+// come has no part in it, and two clients that ask for the same meet the same faults.
 type unlucky struct {
 	mu      sync.Mutex
-	rand    *rand.Rand
-	share   float64  // of the requests that fail
-	kinds   []string // how
+	seed    uint64
+	asked   map[string]uint64 // requests by path
+	share   float64           // of the requests that fail
+	kinds   []string          // how
 	latency time.Duration
 	bad     string // the path that always fails
 	status  int    // with which status
@@ -40,9 +44,13 @@ var everyFault = []string{"429", "429 after", "500", "503", "reset", "truncated"
 func (u *unlucky) RoundTrip(r *http.Request) (*http.Response, error) {
 	u.mu.Lock()
 	u.requests++
+	path := fnv.New64a()
+	io.WriteString(path, r.URL.Path)
+	draw := rand.New(rand.NewPCG(u.seed, path.Sum64()+u.asked[r.URL.Path]))
+	u.asked[r.URL.Path]++
 	fault := ""
-	if u.rand.Float64() < u.share {
-		fault = u.kinds[u.rand.IntN(len(u.kinds))]
+	if draw.Float64() < u.share {
+		fault = u.kinds[draw.IntN(len(u.kinds))]
 	}
 	u.flying++
 	if u.limit > 0 && u.flying > u.limit {
@@ -129,9 +137,9 @@ func rows(n, requests, flying int, ask func(row, request int) error) (all, most 
 func floor(u *unlucky, seed uint64) func(row, request int) error {
 	var mu sync.Mutex
 	jitter := rand.New(rand.NewPCG(seed, 7))
-	return func(int, int) error {
+	return func(row, _ int) error {
 		for try := 0; ; try++ {
-			r, err := http.NewRequest(http.MethodPost, "http://one/v1/x", nil)
+			r, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://one/v1/%d", row), nil)
 			if err != nil {
 				return err
 			}
@@ -168,7 +176,7 @@ func asking(t *testing.T, u *unlucky, o wire.Options) (*wire.Client, func(row, r
 }
 
 func newUnlucky(seed uint64, share float64, kinds ...string) *unlucky {
-	return &unlucky{rand: rand.New(rand.NewPCG(seed, 3)), share: share, kinds: kinds, latency: 5 * time.Millisecond}
+	return &unlucky{seed: seed, asked: map[string]uint64{}, share: share, kinds: kinds, latency: 5 * time.Millisecond}
 }
 
 // TestRandomFaults: what fails at random costs its own waits and nothing more.
