@@ -360,19 +360,35 @@ func TestToolCrashes(t *testing.T) {
 }
 
 // TestOneByOne has a program take thirty requests and do them one after the other, which
-// takes longer than one of them may.
+// takes longer than one of them may. A machine that pauses for as long as one may take gets more
+// time for each.
 func TestOneByOne(t *testing.T) {
 	t.Parallel()
-	e := open(t, remote.Config{Command: program(t, "one by one"), Workers: 1, Timeout: 2500 * time.Millisecond})
+	for takes := 100 * time.Millisecond; ; takes *= 4 {
+		err := oneByOne(t, takes)
+		if err == nil {
+			return
+		}
+		if takes > time.Second {
+			t.Fatal(err)
+		}
+		t.Log(err)
+	}
+}
+
+// oneByOne asks thirty times at once, of which each may take 25 times what the program needs.
+func oneByOne(t *testing.T, takes time.Duration) error {
+	e, err := remote.Open(t.Context(), remote.Config{Command: program(t, "one by one", takes.String()), Workers: 1, Timeout: 25 * takes})
+	if err != nil {
+		return err
+	}
+	errs := make([]error, 30)
 	var wg sync.WaitGroup
-	for range 30 {
-		wg.Go(func() {
-			if _, err := scoreOnce(t, e, "x"); err != nil {
-				t.Error(err)
-			}
-		})
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = scoreOnce(t, e, "x") })
 	}
 	wg.Wait()
+	return errors.Join(append(errs, e.(io.Closer).Close())...)
 }
 
 func TestBadStart(t *testing.T) {
