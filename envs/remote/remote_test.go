@@ -189,7 +189,7 @@ func TestMisbehaviour(t *testing.T) {
 	}{
 		{how: "well", want: ""},
 		{how: "crash", want: "worker 1 ended (exit status 139) with 1 requests unanswered; the end of its stderr:\nsegmentation fault, so to say"},
-		{how: "hang", want: "did not answer score within 2s and was killed"},
+		{how: "hang", want: "did not answer score within 8s and was killed"},
 		{
 			how:  "garbage",
 			want: `its stdout holds a line that is no message of the protocol (invalid character 'E' looking for beginning of value): "Epoch 1/10: loss 0.3"; what is meant for people belongs on stderr`,
@@ -209,7 +209,7 @@ func TestMisbehaviour(t *testing.T) {
 			t.Parallel()
 			c := remote.Config{Command: program(t, tt.how), Workers: 1, MaxMessage: 64 << 10, Timeout: time.Minute}
 			if tt.how == "hang" {
-				c.Timeout = 2 * time.Second
+				c.Timeout = 8 * time.Second // the program must have begun
 			}
 			e := open(t, c)
 			s, err := scoreOnce(t, e, "hello")
