@@ -26,7 +26,7 @@ demo: build ## the main job: sample tasks, an embedded scripted model, real tool
 
 test: ## all tests that need nothing but Go
 	$(GO) vet ./...
-	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test -timeout 30m $(TESTFLAGS) ./...
 
 check: ## what a review asks
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -34,11 +34,11 @@ check: ## what a review asks
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./... # a build without the boxes that need Linux
 	$(GO) tool staticcheck ./...
 	@$(MAKE) --no-print-directory debugger lean
-	CGO_ENABLED=1 $(GO) test -race -p 1 ./...
+	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 60m ./...
 
 debugger: ## a build for a debugger, and boxes made by it
 	$(GO) build -gcflags='all=-N -l' -o build/debugger/ ./cmd/...
-	$(GO) test -count=1 -gcflags='all=-N -l' -run 'TestCommands|TestPlay|TestBecome|TestOrphans' ./backends/namespace/pid1
+	$(GO) test -count=1 -timeout 30m -gcflags='all=-N -l' -run 'TestCommands|TestPlay|TestBecome|TestOrphans' ./backends/namespace/pid1
 	build/debugger/hermes sandbox exec --backend auto -- true
 
 lean: ## a build without the agent half (tag lean): what it says of itself
@@ -65,14 +65,14 @@ bench: build ## figures, on this machine
 engine: ## what needs a Docker engine, on one of its own (root; Debian packages docker.io and debootstrap)
 	@host=$$(scripts/docker.sh start) && { \
 		export HERMES_TEST_DOCKER=$$host; \
-		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/build ./envs/terminalbench && $(GO) test -run 'TestDocs/sandboxes|TestEngineDies' ./cmd/hermes; \
+		$(GO) test -timeout 30m -p 1 ./backends/docker ./internal/build ./envs/terminalbench && $(GO) test -timeout 30m -run 'TestDocs/sandboxes|TestEngineDies' ./cmd/hermes; \
 		code=$$?; scripts/docker.sh stop; exit $$code; }
 
 sshd: ## what needs a real sshd, on one of its own on the loopback (Debian package openssh-server)
 	@dir=$$(sh scripts/sshd.sh start) && { HERMES_TEST_SSH=$$dir $(GO) test -count=1 -timeout 30m -p 1 ./backends/ssh; code=$$?; sh scripts/sshd.sh stop; exit $$code; }
 
 pages: ## what needs a real browser (Debian package chromium)
-	@program=$$(sh scripts/chromium.sh) && HERMES_TEST_CHROMIUM=$$program $(GO) test -count=1 -run Chromium ./internal/viewer ./cmd/hermes
+	@program=$$(sh scripts/chromium.sh) && HERMES_TEST_CHROMIUM=$$program $(GO) test -count=1 -timeout 45m -run Chromium ./internal/viewer ./cmd/hermes
 
 servers: ## what needs real model servers (about 7 GB in ~/.cache/hermes-test, Python 3.11); LONG=-long for 200 rollouts a wire
 	@dir=$$(sh scripts/servers.sh start) && { HERMES_TEST_SERVERS=$$dir $(GO) test -count=1 -timeout 60m -v -run TestServers ./cmd/hermes $(LONG); code=$$?; sh scripts/servers.sh stop; exit $$code; }
@@ -90,11 +90,11 @@ long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills, 
 	$(GO) test -timeout 60m -run 'Faults|Attribution' ./backends/docker ./backends/ssh ./backends/nomad ./backends/singularity ./backends/modal -long
 	$(GO) test -timeout 60m -run TestContract ./backends/local ./backends/namespace ./backends/docker -long # a folder of a million files
 	$(GO) test -timeout 60m -run 'Escapes|Kills' ./backends/docker -long # skips without HERMES_TEST_DOCKER
-	$(GO) test -count=1 -timeout 10m -v -run TestRunAPIAttack ./cmd/hermes -long
+	$(GO) test -count=1 -timeout 30m -v -run TestRunAPIAttack ./cmd/hermes -long
 	$(MAKE) servers LONG=-long
-	HERMES_KILLS=50 $(GO) test -count=1 -run TestKills ./cmd/hermes
+	HERMES_KILLS=50 $(GO) test -count=1 -timeout 30m -run TestKills ./cmd/hermes
 	HERMES_TEST_ROWS=1000000 $(GO) test -count=1 -timeout 30m -run TestRealRows ./cmd/hermes
-	HERMES_KILLS=20 $(GO) test -count=1 -run TestCompressKills ./cmd/hermes
+	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run TestCompressKills ./cmd/hermes
 	HERMES_KILLS=20 $(GO) test -count=1 -timeout 30m -run "TestRunAPIKills|TestPipeline" ./cmd/hermes
 
 tokenizers: ## libtokenizers.a from its Rust sources, in build/hftokenizers; needs cargo and a C++ compiler

@@ -11,8 +11,8 @@ import (
 	"hermes/backends"
 )
 
-// patience bounds every wait of a row: far above what a loaded machine needs.
-const patience = 30 * time.Second
+// patience bounds every wait of a row: far above what a slow and loaded machine needs.
+const patience = 3 * time.Minute
 
 // Env is what a row works with.
 type Env struct {

@@ -72,7 +72,7 @@ func TestMeddled(t *testing.T) {
 			}
 			setLimit(t, b.PID(x.ID()), limit, 0)
 			var err error
-			for end := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(end); {
+			for end := time.Now().Add(2 * time.Minute); err == nil && time.Now().Before(end); {
 				err = busy(t, x)
 			}
 			if !errors.Is(err, backends.ErrBroken) {

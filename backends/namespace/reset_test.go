@@ -91,6 +91,9 @@ func TestResetSeesTheServer(t *testing.T) {
 			if _, out := sh(t, x, tt.inside); len(reset(t, x).Left) > 0 {
 				t.Fatalf("a command changed the server: %s", out)
 			}
+			if left, err := unix.Getpriority(unix.PRIO_PROCESS, b.PID(x.ID())); err == nil && name == "a priority" && left == 20-19 {
+				t.Skip("these tests have the lowest priority themselves")
+			}
 			if err := tt.outside(t, b.PID(x.ID())); err != nil {
 				t.Fatal(err)
 			}

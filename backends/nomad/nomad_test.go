@@ -307,7 +307,7 @@ func TestWhoseFault(t *testing.T) {
 }
 
 func whoseFault(t *testing.T, f stage) {
-	b := open(t, f, nomad.Config{Away: time.Second})
+	b := open(t, f, nomad.Config{Away: patience})
 	x := box(t, b, backends.Spec{})
 	if err := outcome(t, busyExec(t, x, "kill -9 $PPID; sleep 1000")); !errors.Is(err, backends.ErrBroken) || errors.Is(err, backends.ErrLost) {
 		t.Errorf("a command that kills slotd: %v", err)
@@ -321,7 +321,7 @@ func whoseFault(t *testing.T, f stage) {
 	if err := outcome(t, done); !errors.Is(err, nomad.ErrStopped) || !errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrBroken) {
 		t.Errorf("a slot that was stopped: %v", err)
 	}
-	z := box(t, b, backends.Spec{})
+	z := box(t, open(t, f, nomad.Config{Away: time.Second}), backends.Spec{})
 	f.Down() // it cannot be known who did it: it counts as ours
 	if err := outcome(t, busyExec(t, z, "kill -9 $PPID; sleep 1000")); !errors.Is(err, backends.ErrLost) || errors.Is(err, backends.ErrBroken) {
 		t.Errorf("the end of a slot without an agent to ask: %v", err)
@@ -398,7 +398,7 @@ func TestAgentAway(t *testing.T) {
 }
 
 func agentAway(t *testing.T, f stage) {
-	b := open(t, f, nomad.Config{Max: 2, TTL: 3 * time.Second})
+	b := open(t, f, nomad.Config{Max: 2, TTL: 9 * time.Second})
 	x := box(t, b, backends.Spec{})
 	sh(t, x, "echo kept > file")
 	f.Down()
@@ -413,7 +413,7 @@ func agentAway(t *testing.T, f stage) {
 		}
 		second <- err
 	}()
-	if got := sh(t, x, "sleep 4; cat file"); got != "kept" { // longer than the lease
+	if got := sh(t, x, "sleep 10; cat file"); got != "kept" { // longer than the lease
 		t.Errorf("after the time of a lease: %q", got)
 	}
 	f.Up()
@@ -441,7 +441,7 @@ func TestDeadOwner(t *testing.T) {
 }
 
 func deadOwner(t *testing.T, f stage) {
-	b := open(t, f, nomad.Config{TTL: 3 * time.Second, Max: 1})
+	b := open(t, f, nomad.Config{TTL: 6 * time.Second, Max: 1})
 	x := box(t, b, backends.Spec{})
 	home := sh(t, x, "echo > secret; pwd")
 	b.Die()

@@ -366,6 +366,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		}()
 		synctest.Wait()
 		b.Close(t.Context())
+		synctest.Wait() // the call has returned; its goroutine may be about to say so. No time passes
 		select {
 		case err := <-done:
 			if !errors.Is(err, backends.ErrClosed) {

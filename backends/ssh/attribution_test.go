@@ -20,9 +20,9 @@ func TestAttribution(t *testing.T) {
 	}
 	at := serve(t)
 	c := at.config(t)
-	c.KeepAlive = time.Second
-	c.Reconnect = time.Second
-	c.Linger = 2 * time.Second
+	c.KeepAlive = 3 * time.Second
+	c.Reconnect = 3 * time.Second // a connection that was cut is made again in a tenth of that
+	c.Linger = 7 * time.Second
 	b := open(t, c)
 	away := false // sshd comes back before the next box
 	backendtest.Attribute(t, backendtest.Deaths{

@@ -414,7 +414,7 @@ func TestCanaries(t *testing.T) {
 		go func() { c.Wait(); close(ended) }()
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			c.Process.Kill()
 			<-ended
 		}

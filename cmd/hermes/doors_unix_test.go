@@ -184,7 +184,7 @@ func TestControlDoors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := time.AfterFunc(30*time.Second, func() { term.master.Close() }) // hangs it up
+		c := time.AfterFunc(2*time.Minute, func() { term.master.Close() }) // hangs it up
 		<-term.ended
 		<-term.whole
 		if !c.Stop() {
@@ -207,7 +207,7 @@ func TestControlDoors(t *testing.T) {
 
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for wait := time.After(20 * time.Second); ; { // the one in the background has ended
+	for wait := time.After(2 * time.Minute); ; { // the one in the background has ended
 		said, err := os.ReadFile(filepath.Join(dir, "runs", "away", "hermes.log"))
 		if err == nil && bytes.Contains(said, []byte("report.md says why")) {
 			t.Logf("hermes.log:\n%s", said)

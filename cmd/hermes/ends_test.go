@@ -81,7 +81,7 @@ func hanging(t *testing.T, dir, backend string) (c *exec.Cmd, said *bufio.Reader
 	})
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); sleeper == 0 && time.Now().Before(end); sleeper = running(word) {
+	for end := time.Now().Add(3 * time.Minute); sleeper == 0 && time.Now().Before(end); sleeper = running(word) {
 		<-tick.C
 	}
 	if sleeper == 0 {
@@ -124,23 +124,20 @@ func TestEndsByASignal(t *testing.T) {
 				})
 				c.Process.Signal(os.Interrupt)
 				heard(t, said, "once more cancels")
-				began := time.Now()
 				c.Process.Signal(os.Interrupt)
 				heard(t, said, "cancelled")
-				most := 10 * time.Second
 				if n > 2 {
 					c.Process.Signal(os.Interrupt)
-					most = 5 * time.Second
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- c.Wait() }()
 				select {
 				case <-ended:
-				case <-time.After(30 * time.Second):
+				case <-time.After(2 * time.Minute): // TestForcedEnd holds the times, in a bubble
 					t.Fatal("it does not end")
 				}
-				if took := time.Since(began); took > most+2*time.Second || c.ProcessState.ExitCode() != 130 {
-					t.Errorf("exit %d after %v", c.ProcessState.ExitCode(), took)
+				if c.ProcessState.ExitCode() != 130 {
+					t.Errorf("exit %d", c.ProcessState.ExitCode())
 				}
 			})
 		}

@@ -105,7 +105,7 @@ func TestProgramsLeaveNothing(t *testing.T) {
 			go func() { ended <- c.Wait() }()
 			select {
 			case <-ended:
-			case <-time.After(20 * time.Second):
+			case <-time.After(2 * time.Minute):
 				c.Process.Kill()
 				t.Fatal("hermes does not end")
 			}
@@ -144,7 +144,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.After(30 * time.Second); ; {
+	for late := time.After(2 * time.Minute); ; {
 		if is() {
 			return
 		}

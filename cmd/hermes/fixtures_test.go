@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -61,15 +64,23 @@ func makeRun(ctx context.Context, dir, model, shard string, from, to int) error 
 	return err
 }
 
-// freeport sets a variable to a port on which no process listens.
+// freeport sets a variable to a port on which no process listens. It is below those that the
+// system gives to connections, so that none takes it before it is used.
 func freeport(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeport NAME")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	ts.Check(l.Close())
+	for {
+		port := strconv.Itoa(12000 + rand.IntN(20000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		ts.Check(err)
+		ts.Setenv(args[0], port)
+		ts.Check(l.Close())
+		return
+	}
 }
 
 // ask asks a server: ask STATUS URL TEXT [BODY]. It waits until the server listens; the
@@ -82,7 +93,7 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 4 {
 		method, body = http.MethodPost, args[3]
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -274,7 +274,7 @@ func TestChromiumPayloads(t *testing.T) {
 		t.Helper()
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for wait := time.After(20 * time.Second); eval("String(!!("+expression+"))") != "true"; {
+		for wait := time.After(3 * time.Minute); eval("String(!!("+expression+"))") != "true"; {
 			select {
 			case <-tick.C:
 			case <-wait:
@@ -302,7 +302,7 @@ func TestChromiumPayloads(t *testing.T) {
 		before := hits.Load()
 		do(chromedp.Navigate(bare.URL))
 		eval(census)
-		for wait := time.Now().Add(5 * time.Second); hits.Load() == before && time.Now().Before(wait); {
+		for wait := time.Now().Add(3 * time.Minute); hits.Load() == before && time.Now().Before(wait); {
 			eval("''") // a round through the browser
 		}
 		if hits.Load() == before {

@@ -228,7 +228,7 @@ func TestStatusSaysWhatWaits(t *testing.T) {
 	defer tick.Stop()
 	want := "before another try wait 3 (unavailable, status 503), the longest "
 	last := ""
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-tick.C {
+	for limit := time.Now().Add(3 * time.Minute); time.Now().Before(limit); <-tick.C {
 		out, err := hermes(t, dir, "runs", "ctl", "waits", "status").CombinedOutput()
 		last = string(out)
 		if err == nil && strings.Contains(last, want) {

@@ -95,7 +95,7 @@ func (s *screen) until(t *testing.T, what string, holds func(text string) bool) 
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); !holds(s.String()); <-tick.C {
+	for end := time.Now().Add(3 * time.Minute); !holds(s.String()); <-tick.C {
 		select {
 		case err := <-s.ended:
 			t.Fatalf("it ended before %s: %v\n%s", what, err, s)
@@ -115,7 +115,7 @@ func (s *screen) hangUp(t *testing.T, c *exec.Cmd) int {
 	}
 	select {
 	case <-s.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		c.Process.Kill()
 		t.Fatalf("it lives on without its terminal:\n%s", s)
 	}

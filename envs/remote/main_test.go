@@ -116,7 +116,11 @@ func scoreBadly(how string, more []string, id int, say func(string)) {
 		}
 		say("1")
 	case "one by one":
-		<-time.After(100 * time.Millisecond)
+		takes, err := time.ParseDuration(more[0])
+		if err != nil {
+			panic(err)
+		}
+		<-time.After(takes)
 		say("1")
 	case "hang":
 		select {}

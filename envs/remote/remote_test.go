@@ -189,7 +189,7 @@ func TestMisbehaviour(t *testing.T) {
 	}{
 		{how: "well", want: ""},
 		{how: "crash", want: "worker 1 ended (exit status 139) with 1 requests unanswered; the end of its stderr:\nsegmentation fault, so to say"},
-		{how: "hang", want: "did not answer score within 2s and was killed"},
+		{how: "hang", want: "did not answer score within 8s and was killed"},
 		{
 			how:  "garbage",
 			want: `its stdout holds a line that is no message of the protocol (invalid character 'E' looking for beginning of value): "Epoch 1/10: loss 0.3"; what is meant for people belongs on stderr`,
@@ -209,7 +209,7 @@ func TestMisbehaviour(t *testing.T) {
 			t.Parallel()
 			c := remote.Config{Command: program(t, tt.how), Workers: 1, MaxMessage: 64 << 10, Timeout: time.Minute}
 			if tt.how == "hang" {
-				c.Timeout = 2 * time.Second
+				c.Timeout = 8 * time.Second // the program must have begun
 			}
 			e := open(t, c)
 			s, err := scoreOnce(t, e, "hello")
@@ -360,19 +360,35 @@ func TestToolCrashes(t *testing.T) {
 }
 
 // TestOneByOne has a program take thirty requests and do them one after the other, which
-// takes longer than one of them may.
+// takes longer than one of them may. A machine that pauses for as long as one may take gets more
+// time for each.
 func TestOneByOne(t *testing.T) {
 	t.Parallel()
-	e := open(t, remote.Config{Command: program(t, "one by one"), Workers: 1, Timeout: 2500 * time.Millisecond})
+	for takes := 100 * time.Millisecond; ; takes *= 4 {
+		err := oneByOne(t, takes)
+		if err == nil {
+			return
+		}
+		if takes > time.Second {
+			t.Fatal(err)
+		}
+		t.Log(err)
+	}
+}
+
+// oneByOne asks thirty times at once, of which each may take 25 times what the program needs.
+func oneByOne(t *testing.T, takes time.Duration) error {
+	e, err := remote.Open(t.Context(), remote.Config{Command: program(t, "one by one", takes.String()), Workers: 1, Timeout: 25 * takes})
+	if err != nil {
+		return err
+	}
+	errs := make([]error, 30)
 	var wg sync.WaitGroup
-	for range 30 {
-		wg.Go(func() {
-			if _, err := scoreOnce(t, e, "x"); err != nil {
-				t.Error(err)
-			}
-		})
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = scoreOnce(t, e, "x") })
 	}
 	wg.Wait()
+	return errors.Join(append(errs, e.(io.Closer).Close())...)
 }
 
 func TestBadStart(t *testing.T) {

@@ -59,6 +59,12 @@ const testPatch = `diff --git a/check.sh b/check.sh
 
 func tiny(t *testing.T, change func(map[string]any)) (*swe.Env, datasets.Row) {
 	t.Helper()
+	return tinyWithin(t, time.Minute, change)
+}
+
+// tinyWithin is tiny for code that does not end: its tests have so much time.
+func tinyWithin(t *testing.T, most time.Duration, change func(map[string]any)) (*swe.Env, datasets.Row) {
+	t.Helper()
 	row := map[string]any{"instance_id": "tiny__tiny-1", "repo": "tiny/tiny", "base_commit": "HEAD", "problem_statement": "add.sh subtracts.", "patch": patch,
 		"test_patch": testPatch, "FAIL_TO_PASS": `["check.sh::add", "check.sh::more"]`, "PASS_TO_PASS": []string{"check.sh::mul"},
 		"setup": setup + "\ngit checkout -q v1", "test_command": "sh check.sh"}
@@ -73,7 +79,7 @@ func tiny(t *testing.T, change func(map[string]any)) (*swe.Env, datasets.Row) {
 	if err := os.WriteFile(name, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := swe.New(swe.Config{Dataset: name, Dir: "repo", Timeout: 5 * time.Second})
+	e, err := swe.New(swe.Config{Dataset: name, Dir: "repo", Timeout: most})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +220,10 @@ func TestNobodyVoids(t *testing.T) {
 			},
 		} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
+				e, row := e, row
+				if strings.HasSuffix(name, "never ends") {
+					e, row = tinyWithin(t, 5*time.Second, nil)
+				}
 				rec := run(t, p, e, row, tt.command)
 				if rec.Score == nil || rec.Score.Reward != tt.want || rec.Outcome != tt.outcome {
 					t.Errorf("%s %+v (%s), want %v", rec.Outcome, rec.Score, rec.Reason, tt.want)

@@ -53,7 +53,7 @@ func dial(t *testing.T, addr, text string) net.Conn {
 // status reads an answer; its error says that the connection is closed.
 func status(t *testing.T, c net.Conn) (int, error) {
 	t.Helper()
-	c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return 0, err
@@ -99,19 +99,16 @@ func TestSlowBodies(t *testing.T) {
 	}
 	trickle.Close()
 	<-gave
-	// Three windows of just enough.
-	part := strings.Repeat("x", 64<<10)
-	steady := dial(t, addr, fmt.Sprintf(declared, 40*len(part)))
-	tick := time.NewTicker(window / 12)
-	defer tick.Stop()
-	for range 40 {
-		<-tick.C
-		if _, err := io.WriteString(steady, part); err != nil {
-			t.Fatal(err)
+	// Three windows of just enough, and longer ones where the machine itself paused for one.
+	for window := window; ; window *= 5 {
+		code, err := steadily(t, window)
+		if err == nil && code == http.StatusOK {
+			break
 		}
-	}
-	if code, err := status(t, steady); code != http.StatusOK {
-		t.Error(code, err)
+		if window > 5*time.Second {
+			t.Error(code, err)
+			break
+		}
 	}
 	// An early answer: what is left of the body holds neither it nor the connection.
 	early := running(t, guard.Options{Window: window}, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "early") })
@@ -124,9 +121,45 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
+// steadily sends 40 parts of a body in three windows or a bit more, and gives the answer.
+func steadily(t *testing.T, window time.Duration) (int, error) {
+	t.Helper()
+	addr := running(t, guard.Options{Window: window, MaxBody: 1 << 30}, reader)
+	part := strings.Repeat("x", 64<<10)
+	c := dial(t, addr, fmt.Sprintf(declared, 40*len(part)))
+	tick := time.NewTicker(window / 12)
+	defer tick.Stop()
+	for range 40 {
+		<-tick.C
+		if _, err := io.WriteString(c, part); err != nil {
+			return 0, err
+		}
+	}
+	return status(t, c)
+}
+
 // TestSlowHeaders: a header that stops or trickles ends its connection in its time, and that
 // time is there when nothing is said.
 func TestSlowHeaders(t *testing.T) {
+	const tries, most = 5, 6 * time.Second // a busy machine may pause; what is not bounded takes the 10 seconds of every server
+	for try := 1; ; try++ {
+		took := slowHeaders(t)
+		if took <= most {
+			break
+		}
+		if try == tries {
+			t.Errorf("slow headers were ended after %v", took)
+			break
+		}
+	}
+	if bounds := guard.HeaderTime(guard.Options{}); bounds <= 0 || bounds > 30*time.Second {
+		t.Errorf("a header may take %v when nothing is said", bounds)
+	}
+}
+
+// slowHeaders gives how long it takes until both kinds of slow headers have lost their connections.
+func slowHeaders(t *testing.T) time.Duration {
+	t.Helper()
 	const most = 300 * time.Millisecond
 	addr := running(t, guard.Options{Header: most, Window: time.Hour}, reader)
 	began := time.Now()
@@ -144,44 +177,52 @@ func TestSlowHeaders(t *testing.T) {
 		}
 	}()
 	for _, c := range []net.Conn{still, trickle} {
-		c.SetReadDeadline(time.Now().Add(30 * time.Second))
+		c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		if said, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) || strings.Contains(string(said), " 200 ") {
 			t.Errorf("a slow header: %q, %v", said, err)
 		}
 	}
-	if took := time.Since(began); took > 20*most {
-		t.Errorf("slow headers were ended after %v", took)
-	}
+	took := time.Since(began)
 	trickle.Close()
 	<-gave
-	if bounds := guard.HeaderTime(guard.Options{}); bounds <= 0 || bounds > 30*time.Second {
-		t.Errorf("a header may take %v when nothing is said", bounds)
-	}
+	return took
 }
 
 // TestSlowHandler: the time that a handler takes is not the body's, before it reads, while
 // it reads and when it has read.
 func TestSlowHandler(t *testing.T) {
-	const window = 300 * time.Millisecond
+	for window := 300 * time.Millisecond; ; window *= 5 { // of a machine that pauses for one, longer ones
+		err := slowHandler(t, window)
+		if err == nil {
+			return
+		}
+		if window > 5*time.Second {
+			t.Fatal(err)
+		}
+	}
+}
+
+func slowHandler(t *testing.T, window time.Duration) error {
+	t.Helper()
 	pause := func() { <-time.After(2 * window) }
 	addr := running(t, guard.Options{Window: window}, func(w http.ResponseWriter, r *http.Request) {
 		pause()
-		if _, err := io.ReadFull(r.Body, make([]byte, 10)); err != nil {
-			t.Error(err)
-		}
+		_, first := io.ReadFull(r.Body, make([]byte, 10))
 		pause()
 		rest, err := io.ReadAll(r.Body)
 		pause()
-		fmt.Fprint(w, len(rest), err, context.Cause(r.Context()))
+		fmt.Fprint(w, len(rest), first, err, context.Cause(r.Context()))
 	})
 	resp, err := http.Post("http://"+addr, "", strings.NewReader(strings.Repeat("x", 1<<20)))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); string(b) != fmt.Sprint(1<<20-10, nil, nil) || err != nil {
-		t.Errorf("%s, %v", b, err)
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || string(b) != fmt.Sprint(1<<20-10, nil, nil, nil) {
+		return fmt.Errorf("%s, %w", b, err)
 	}
+	return nil
 }
 
 // TestCrowd: connections that ask for nothing, or hold a body back, make room for those

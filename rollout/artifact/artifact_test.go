@@ -199,7 +199,7 @@ func TestSpecialFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	err = k.Keep(ctx, s)
 	if err == nil || ctx.Err() != nil {

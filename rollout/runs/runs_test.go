@@ -276,7 +276,7 @@ func TestMergeKeepsAnswers(t *testing.T) {
 func TestTailFollows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	makeRun(t, dir, "", 0, 2, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	w := &until{want: "row4", found: cancel, begun: make(chan struct{})}
 	done := make(chan error)

@@ -182,7 +182,7 @@ func pairMain(side, name string) int {
 // begun starts a program that stays, and returns what it printed first.
 func begun(t *testing.T, x backends.Sandbox, command string) string {
 	t.Helper()
-	return sh(t, x, "rm -f out; ("+command+" > out 2>&1 &); i=0; while [ ! -s out ] && [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; cat out")
+	return sh(t, x, "rm -f out; ("+command+" > out 2>&1 &); i=0; while [ ! -s out ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done; cat out")
 }
 
 // leaveIn runs the first side in a box and reports whether there was something to find.

@@ -162,8 +162,8 @@ func TestExchangedWhileSearched(t *testing.T) {
 					os.Link(at("kept/fifo"), at("z"))
 				}
 			}()
-			timed, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-			defer cancel()
+			var timed context.Context
+		calls:
 			for range 300 {
 				for what, call := range map[string]func() error{
 					"search": func() error {
@@ -177,8 +177,15 @@ func TestExchangedWhileSearched(t *testing.T) {
 					"copy":     func() error { return h.CopyOut(timed, ".", io.Discard) },
 					"copy z":   func() error { return h.CopyOut(timed, "z", io.Discard) },
 				} {
-					if err := call(); timed.Err() != nil || errors.Is(err, backends.ErrSlow) {
-						t.Fatalf("%s: %v", what, err)
+					var cancel context.CancelFunc
+					timed, cancel = context.WithTimeout(t.Context(), 2*time.Minute)
+					err := call()
+					if timed.Err() != nil || errors.Is(err, backends.ErrSlow) {
+						t.Errorf("%s: %v", what, err)
+					}
+					cancel()
+					if t.Failed() {
+						break calls
 					}
 				}
 			}
@@ -233,7 +240,7 @@ func TestManyIgnoreFiles(t *testing.T) {
 	if err != nil || f.Total != 100 || f.Skipped.Ignored != 100 || len(f.Skipped.Bounds) != 0 {
 		t.Errorf("%d files, %+v, %v", f.Total, f.Skipped, err)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -47,7 +47,7 @@ const refreshRun = guarded(async () => {
   $("summary").replaceChildren(...[r.dir, r.model, `${number(done)} of ${number(r.planned)} samples`,
     r.reward === null ? "" : `mean reward ${number(r.reward)}`, r.state,
     r.indexed < 1 ? `index: ${Math.floor(100 * r.indexed)} %` : "", r.error].filter(Boolean).join(" · "));
-  if (task) $("summary").append(" · ", el("b", {}, "task " + task), " ", el("button", {onclick: () => { location.hash = "samples/" + i; }}, "all tasks"));
+  if (task) $("summary").append(" · ", el("b", {}, "task " + task), " ", el("button", {onclick: () => { go("samples/" + i); }}, "all tasks"));
   document.title = r.name + " · hermes";
   const now = i + JSON.stringify(r);
   if (!$("overview").hidden && now !== state.overview) showOverview(r, i);
@@ -136,7 +136,7 @@ function open(i) {
   const r = state.rows[i];
   if (!r) return;
   state.at = i;
-  location.hash = pageOf(r);
+  go(pageOf(r));
 }
 
 // mark keeps one trajectory; marking another one shows the difference of the two.
@@ -147,7 +147,7 @@ function mark(run, key, id) {
     say(state.marked ? `${id} is marked: m on another one shows their difference` : "");
     return;
   }
-  location.hash = `diff/${state.marked}/${me}`;
+  go(`diff/${state.marked}/${me}`);
   state.marked = null;
   say("");
 }
@@ -191,9 +191,19 @@ function filters(text) {
   if (JSON.stringify(query()) !== was) state.offset = state.at = 0;
 }
 
+// go opens an address of the page at once: the event of a changed address comes later, and
+// a key pressed before it would count for the page that is left.
+function go(hash) {
+  location.hash = hash;
+  follow();
+}
+const follow = () => { if (location.hash !== routed) route(); };
+
 let current = 0; // a page that was left is not shown
+let routed = null; // the address that is shown
 const route = guarded(async () => {
   const mine = ++current;
+  routed = location.hash;
   const [what, ...rest] = location.hash.slice(1).split("/");
   state.open = null;
   say("");
@@ -219,7 +229,7 @@ const route = guarded(async () => {
     break;
   case "record": {
     const [run, key, at] = rest;
-    if (choose(run)) refreshRun().then(load); // the list behind it is that run's
+    if (choose(run) || !state.rows.length) refreshRun().then(load); // the list behind it is that run's
     show("detail");
     state.open = {run, key};
     await showRecord(run, key, at, mark);
@@ -241,13 +251,13 @@ const inside = {
   j: () => moveNode(1), k: () => moveNode(-1), t: () => toggleTokens(), r: () => toggleRaw(),
   n: () => neighbour(1), p: () => neighbour(-1),
   m: () => state.open && mark(state.open.run, state.open.key, state.open.key),
-  Escape: () => { location.hash = "samples/" + ($("run").value || 0) + (task ? "/task=" + encodeURIComponent(task) : ""); },
+  Escape: () => { go("samples/" + ($("run").value || 0) + (task ? "/task=" + encodeURIComponent(task) : "")); },
 };
 const outside = {
   j: () => select(Math.min(state.at + 1, state.rows.length - 1)), k: () => select(state.at - 1), Enter: () => open(state.at),
   n: () => turnPage(1), p: () => turnPage(-1),
   m: () => !bundled && state.rows[state.at] && mark(state.run, state.rows[state.at].key, state.rows[state.at].id),
-  Escape: () => { location.hash = "run/" + ($("run").value || 0); },
+  Escape: () => { go("run/" + ($("run").value || 0)); },
 };
 
 // elsewhere are the keys of the other tables: the first row is chosen by j.
@@ -261,7 +271,7 @@ function moveRow(by) {
 }
 const elsewhere = {
   j: () => moveRow(1), k: () => moveRow(-1), Enter: () => document.querySelector("main > section:not([hidden]) tr.here a, main > section:not([hidden]) tr.here")?.click(),
-  Escape: () => { location.hash = $("tasks").hidden ? "" : "run/" + ($("run").value || 0); },
+  Escape: () => { go($("tasks").hidden ? "" : "run/" + ($("run").value || 0)); },
 };
 
 function neighbour(by) {
@@ -279,7 +289,7 @@ document.addEventListener("keydown", e => {
   const search = () => {
     if ($("list").hidden && $("tasks").hidden) {
       show("list");
-      location.hash = "samples/" + ($("run").value || 0);
+      go("samples/" + ($("run").value || 0));
     }
     $("q").focus();
     $("q").select();
@@ -307,11 +317,11 @@ $("run").addEventListener("input", () => { // the same page of the other run
   state.total = 0;
   for (const f of fields) $(f).value = "";
   draw();
-  location.hash = `${part}/${run}`;
+  go(`${part}/${run}`);
 });
 $("prev").addEventListener("click", () => turnPage(-1));
 $("next").addEventListener("click", () => turnPage(1));
-window.addEventListener("hashchange", route);
+window.addEventListener("hashchange", follow);
 
 // A run that is being written, or indexed, is looked at again.
 async function watch() {

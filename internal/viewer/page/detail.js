@@ -152,8 +152,15 @@ function drawRecord() {
 
 let asked = 0; // an answer to an earlier question is not shown
 
+// wipe takes away what is shown: until the answer is there, nothing is shown under the new address.
+function wipe() {
+  now = null;
+  $("detail").replaceChildren();
+  return ++asked;
+}
+
 async function showRecord(run, key, at, mark) {
-  const mine = ++asked;
+  const mine = wipe();
   const record = await api("/api/record", at ? {run, key, at} : {run, key});
   if (mine !== asked) return;
   now = {record, run, at, branch: 0, tokens: false, mark, here: -1};
@@ -195,10 +202,9 @@ function diffLines(text) {
 }
 
 async function showDiff(a, b) {
-  const mine = ++asked;
+  const mine = wipe();
   const d = await api("/api/diff", {a, b});
   if (mine !== asked) return;
-  now = null;
   $("detail").replaceChildren(el("h2", {}, `${d.a} → ${d.b}`), el("p", {}, el("a", {href: "#samples/" + a.split(":")[0]}, "‹ samples")),
     el("pre.diff", {}, d.diff ? diffLines(d.diff) : "no difference"));
   scrollTo(0, 0);

@@ -55,7 +55,7 @@ function books(r) {
 }
 
 function showHome(runs) {
-  const row = (r, i) => el("tr", {onclick: () => { location.hash = "run/" + i; }}, r.error ? [el("td.id", {}, r.name), el("td.bad", {colspan: 10}, r.error)] : [
+  const row = (r, i) => el("tr", {onclick: () => { go("run/" + i); }}, r.error ? [el("td.id", {}, r.name), el("td.bad", {colspan: 10}, r.error)] : [
     el("td.id", {}, el("a", {href: "#run/" + i}, r.name)), el("td", {}, when(r.created)), el("td", {}, r.mode), el("td.model", {}, r.model),
     el("td.num", {}, `${number(r.done)} of ${number(r.planned)}`), el("td.books", {}, books(r)), el("td.num", {}, r.failed ? el("span.bad", {}, number(r.failed)) : "0"),
     el("td.num", {}, reward(r.reward)), el("td.num", {}, number(r.tokens)), el("td.num", {}, dollars(r.cost)), el("td", {}, r.state || "")]);
@@ -108,7 +108,7 @@ async function showTasks(i) {
     taskState.offset = 0;
     again();
   };
-  const row = t => el("tr", {onclick: () => { location.hash = `samples/${i}/task=${encodeURIComponent(t.id)}`; }},
+  const row = t => el("tr", {onclick: () => { go(`samples/${i}/task=${encodeURIComponent(t.id)}`); }},
     el("td.id", {}, el("a", {href: `#samples/${i}/task=${encodeURIComponent(t.id)}`, title: t.id}, t.id)), el("td.num", {}, number(t.samples)), el("td.num", {}, reward(t.mean)),
     el("td.num", {}, t.low === null ? "–" : [reward(t.low), " to ", reward(t.high)]), el("td.num", {}, `${number(t.passed)} of ${number(t.scored)}`), el("td.num", {}, t.failed ? el("span.bad", {}, number(t.failed)) : "0"),
     el("td.num", {}, number(t.tokens)), el("td.num", {}, seconds(t.seconds)), el("td.text", {}, el("div.task", {}, t.task)));

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -19,12 +20,15 @@ import (
 	"hermes/rollout/policy/wire"
 )
 
-// unlucky is a server that fails at random, whatever it has to do.
+// unlucky is a server that fails at random, whatever it has to do. What becomes of the nth
+// request for a path is drawn from the seed, the path and n. So the order in which goroutines
+// come plays no part, and two clients that ask for the same meet the same faults.
 type unlucky struct {
 	mu      sync.Mutex
-	rand    *rand.Rand
-	share   float64  // of the requests that fail
-	kinds   []string // how
+	seed    uint64
+	asked   map[string]uint64 // requests by path
+	share   float64           // of the requests that fail
+	kinds   []string          // how
 	latency time.Duration
 	bad     string // the path that always fails
 	status  int    // with which status
@@ -40,9 +44,13 @@ var everyFault = []string{"429", "429 after", "500", "503", "reset", "truncated"
 func (u *unlucky) RoundTrip(r *http.Request) (*http.Response, error) {
 	u.mu.Lock()
 	u.requests++
+	path := fnv.New64a()
+	io.WriteString(path, r.URL.Path)
+	draw := rand.New(rand.NewPCG(u.seed, path.Sum64()+u.asked[r.URL.Path]))
+	u.asked[r.URL.Path]++
 	fault := ""
-	if u.rand.Float64() < u.share {
-		fault = u.kinds[u.rand.IntN(len(u.kinds))]
+	if draw.Float64() < u.share {
+		fault = u.kinds[draw.IntN(len(u.kinds))]
 	}
 	u.flying++
 	if u.limit > 0 && u.flying > u.limit {
@@ -129,9 +137,9 @@ func rows(n, requests, flying int, ask func(row, request int) error) (all, most 
 func floor(u *unlucky, seed uint64) func(row, request int) error {
 	var mu sync.Mutex
 	jitter := rand.New(rand.NewPCG(seed, 7))
-	return func(int, int) error {
+	return func(row, _ int) error {
 		for try := 0; ; try++ {
-			r, err := http.NewRequest(http.MethodPost, "http://one/v1/x", nil)
+			r, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://one/v1/%d", row), nil)
 			if err != nil {
 				return err
 			}
@@ -168,12 +176,14 @@ func asking(t *testing.T, u *unlucky, o wire.Options) (*wire.Client, func(row, r
 }
 
 func newUnlucky(seed uint64, share float64, kinds ...string) *unlucky {
-	return &unlucky{rand: rand.New(rand.NewPCG(seed, 3)), share: share, kinds: kinds, latency: 5 * time.Millisecond}
+	return &unlucky{seed: seed, asked: map[string]uint64{}, share: share, kinds: kinds, latency: 5 * time.Millisecond}
 }
 
-// TestRandomFaults: what fails at random costs its own waits and nothing more.
+// TestRandomFaults: what fails at random costs its own waits and nothing more. The last row of a
+// run decides how long it takes, so that one seed says little; the average of 20 differs from one run to the next by 0.04,
+// and from one choice of seeds to another by 0.08: a bound of 1 for what is 1.3 is four of those.
 func TestRandomFaults(t *testing.T) {
-	worst, sum := 10.0, 0.0
+	sum := 0.0
 	const seeds = 20
 	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
@@ -181,7 +191,7 @@ func TestRandomFaults(t *testing.T) {
 			c, ask := asking(t, newUnlucky(seed, 0.2, everyFault...), wire.Options{Seed: seed, Retries: 5})
 			took, most, failed := rows(600, 4, 64, ask)
 			share := base.Seconds() / took.Seconds()
-			worst, sum = min(worst, share), sum+share
+			sum += share
 			t.Logf("seed %d: %.2f s, a client that only backs off %.2f s: %.2f of its throughput; 99 in 100 after %.2f s, %d failed; limit %d at the end",
 				seed, took.Seconds(), base.Seconds(), share, most.Seconds(), failed, c.Loads()[0].Limit)
 			if failed > 3 {
@@ -189,24 +199,30 @@ func TestRandomFaults(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("throughput: %.2f of the floor at worst, %.2f on average", worst, sum/seeds)
-	if worst < 0.5 {
-		t.Errorf("%.2f of the throughput of a client that only backs off, want 0.5", worst)
+	t.Logf("throughput: %.2f of the floor on average", sum/seeds)
+	if sum/seeds < 1 {
+		t.Errorf("on average %.2f of the throughput of a client that only backs off and meets the same faults, want 1", sum/seeds)
 	}
 }
 
 // TestRefusedAtRandom: the last of many requests that are refused now and then does not
-// sleep long after the others are done.
+// sleep long after the others are done: 5 s on average, 2 s more or less for one seed.
 func TestRefusedAtRandom(t *testing.T) {
-	for seed := range uint64(10) {
+	const seeds = 10
+	var sum time.Duration
+	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
 			_, ask := asking(t, newUnlucky(seed, 0.3, "429"), wire.Options{Seed: seed})
 			all, most, failed := rows(2000, 1, 64, ask)
 			t.Logf("seed %d: 99 in 100 after %s, all after %s", seed, most, all)
-			if all > most+15*time.Second || failed > 0 {
+			sum += all - most
+			if all > most+30*time.Second || failed > 0 {
 				t.Errorf("seed %d: 99 in 100 ended after %s, the last after %s; %d failed", seed, most, all, failed)
 			}
 		})
+	}
+	if sum/seeds > 10*time.Second {
+		t.Errorf("the last ended %s after 99 in 100, on average", sum/seeds)
 	}
 }
 
