@@ -204,7 +204,7 @@ func TestDocs(t *testing.T) {
 		}
 		t.Run(pageName(page), func(t *testing.T) {
 			dir := t.TempDir()
-			run := docShell(t, dir)
+			run := docShell(t, dir, goFlags(blocks)...)
 			url := ""
 			for _, b := range blocks {
 				if why := missing(b); why != "" {
@@ -268,8 +268,19 @@ func missing(b shellBlock) string {
 	return ""
 }
 
+// goFlags makes the go commands of a page cheap: programs are linked without debug information,
+// and what is compiled of a copy of the checkout comes from the build cache at the next run,
+// which keeps it by the folder otherwise.
+func goFlags(blocks []shellBlock) []string {
+	flags := "GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -ldflags=-w")
+	if slices.ContainsFunc(blocks, func(b shellBlock) bool { return b.copies != nil }) {
+		flags += " -trimpath"
+	}
+	return []string{flags}
+}
+
 // docShell makes a shell in which hermes is this test binary.
-func docShell(t *testing.T, dir string) func(t *testing.T, line int, command string, output []string) {
+func docShell(t *testing.T, dir string, env ...string) func(t *testing.T, line int, command string, output []string) {
 	t.Helper()
 	bin := t.TempDir()
 	root, err := filepath.Abs(checkout)
@@ -302,6 +313,7 @@ func docShell(t *testing.T, dir string) func(t *testing.T, line int, command str
 		c.Dir = dir
 		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CHECKOUT="+root, "HERMES_HOME="+filepath.Join(bin, "home"),
 			"HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
+		c.Env = append(c.Env, env...)
 		if engine := os.Getenv("HERMES_TEST_DOCKER"); engine != "" {
 			c.Env = append(c.Env, "DOCKER_HOST="+engine)
 		}
