@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,7 +190,13 @@ func pageName(page string) string {
 
 // TestDocs runs the commands of all pages against the real program.
 func TestDocs(t *testing.T) {
-	ran := 0
+	t.Parallel()
+	var ran atomic.Int64
+	t.Cleanup(func() { // when all pages have ended
+		if ran.Load() == 0 && !t.Failed() {
+			t.Error("the pages hold no commands")
+		}
+	})
 	for _, page := range pages(t) {
 		raw, err := os.ReadFile(page)
 		if err != nil {
@@ -203,6 +210,7 @@ func TestDocs(t *testing.T) {
 			continue
 		}
 		t.Run(pageName(page), func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			run := docShell(t, dir, goFlags(blocks)...)
 			url := ""
@@ -228,7 +236,7 @@ func TestDocs(t *testing.T) {
 					_, url = server(t, fakellm.Options{Models: []string{"NAME"}})
 				}
 				for _, s := range b.steps() {
-					ran++
+					ran.Add(1)
 					command := s.command
 					if url != "" {
 						command = strings.ReplaceAll(command, "http://127.0.0.1:8000/v1", url)
@@ -237,9 +245,6 @@ func TestDocs(t *testing.T) {
 				}
 			}
 		})
-	}
-	if ran == 0 {
-		t.Error("the pages hold no commands")
 	}
 }
 
@@ -339,6 +344,7 @@ var (
 // TestDocsNameRealFlags: a code span that begins with hermes names a command that exists,
 // and only flags that it has.
 func TestDocsNameRealFlags(t *testing.T) {
+	t.Parallel()
 	help := map[string]string{}
 	dir := t.TempDir()
 	helpOf := func(words []string) (string, bool) {
@@ -391,9 +397,11 @@ func TestDocsNameRealFlags(t *testing.T) {
 // TestHelpExamples runs the examples of help pages that need no other machine and end by
 // themselves. That the others can be parsed is a test of the command line.
 func TestHelpExamples(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := docShell(t, dir)
-	_, url := server(t, fakellm.Options{Models: []string{"NAME"}})
+	// A model that answers at once: whole suites are asked.
+	_, url := server(t, fakellm.Options{Models: []string{"NAME"}, Default: []fakellm.Turn{{Content: "4", Repeat: true}}})
 	if err := os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"prompt": "Look around and report.", "answer": "4"}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

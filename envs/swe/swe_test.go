@@ -214,6 +214,7 @@ func TestNobodyVoids(t *testing.T) {
 			},
 		} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
+				t.Parallel() // most of the time is waiting for a bound
 				rec := run(t, p, e, row, tt.command)
 				if rec.Score == nil || rec.Score.Reward != tt.want || rec.Outcome != tt.outcome {
 					t.Errorf("%s %+v (%s), want %v", rec.Outcome, rec.Score, rec.Reason, tt.want)
