@@ -192,7 +192,7 @@ func exchanged(e *Env) {
 }
 
 func manyFiles(e *Env) {
-	n, most := 20_000, prompt
+	n, most := 5_000, prompt
 	if e.opt.Heavy {
 		n, most = 1_000_000, 75*time.Second
 	}
