@@ -83,6 +83,7 @@ fuzz: ## every fuzz target for FUZZTIME
 long: ## the long forms: a thousand crashes, ten thousand damages, fifty kills, 200 exact rollouts on each wire of real servers
 	$(GO) test -timeout 60m -run Long ./rollout/journal ./rollout/sink -long
 	$(GO) test -timeout 60m -run TestTokenIdentity ./rollout/policy/exact -long
+	$(GO) test -timeout 60m -run TestItLearns ./cmd -long
 	$(GO) test -timeout 60m -run TestNoByteVanishes ./parsers -long # a million damaged texts
 	$(GO) test -timeout 60m -run 'Faults|Soak|Attribution' ./backends/pool -long
 	$(GO) test -timeout 60m -run 'Escapes|Killed|Programs' ./backends/namespace -long

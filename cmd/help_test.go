@@ -105,7 +105,10 @@ func TestHelpPages(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write docs/cli.md again")
+var (
+	update = flag.Bool("update", false, "write docs/cli.md again")
+	long   = flag.Bool("long", false, "10 seeds of the policy that learns instead of 2")
+)
 
 // TestReference: docs/cli.md is what the flags say. `go test ./cmd -run Reference -update`
 // writes it.

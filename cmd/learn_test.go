@@ -359,7 +359,11 @@ func train(t *testing.T, wire string, seed uint64, steps int, rate float64, spoi
 // both wire forms; from masks that are off by one, or from rewards with the wrong sign, it
 // does not.
 func TestItLearns(t *testing.T) {
-	for seed := range uint64(5) {
+	seeds := uint64(2) // one over each wire form
+	if *long {
+		seeds = 10
+	}
+	for seed := range seeds {
 		wire := []string{"sglang", "vllm"}[seed%2]
 		before, after := train(t, wire, seed, 150, 0.3, nil)
 		t.Logf("%s, seed %d: the reward went from %.2f to %.2f", wire, seed, before, after)

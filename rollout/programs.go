@@ -41,15 +41,15 @@ func (a *attempt) note(ctx context.Context, box backends.Sandbox) {
 	if n, ok := a.runner.o.Env.(envs.NeedsBox); !ok || !n.NeedsBox(a.task) {
 		return
 	}
-	if _, known := a.runner.programs.LoadOrStore(a.box.spec.Image, programs(nil)); known {
+	if _, known := a.runner.o.Images.programs.LoadOrStore(a.box.spec.Image, programs(nil)); known {
 		return
 	}
 	seen, err := survey(ctx, box)
 	if err != nil { // others notice that the box is gone; the next one is looked at
-		a.runner.programs.Delete(a.box.spec.Image)
+		a.runner.o.Images.programs.Delete(a.box.spec.Image)
 		return
 	}
-	a.runner.programs.Store(a.box.spec.Image, seen)
+	a.runner.o.Images.programs.Store(a.box.spec.Image, seen)
 }
 
 // survey looks at the programs of a box; nil: commands in it cannot change them.
@@ -93,7 +93,7 @@ var word = regexp.MustCompile(`[A-Za-z0-9_.+\[-]+`)
 
 // replaced names the programs of the scorer's commands that are not the image's any more.
 func (a *attempt) replaced(ctx context.Context, box backends.Sandbox) (out []string, err error) {
-	v, _ := a.runner.programs.Load(a.box.spec.Image)
+	v, _ := a.runner.o.Images.programs.Load(a.box.spec.Image)
 	was, _ := v.(programs)
 	if len(was) == 0 {
 		return nil, nil

@@ -81,15 +81,21 @@ type Options struct {
 	// Keep gets what the scorer saw, before the box goes away; it may read the box.
 	Keep func(ctx context.Context, s artifact.Scene) error
 	Now  func() time.Time
+	// Images is shared by runners whose boxes are of the same back-end; nil: the runner's own.
+	Images *Images
+}
+
+// Images is what was found out about images: it is looked up once for each. The zero value is
+// ready; it is safe for concurrent use.
+type Images struct {
+	starts   sync.Map // images that can run a shell
+	programs sync.Map // programs by image; nil where no command can change them
 }
 
 // Runner takes one task from row to record.
 type Runner struct {
 	o      Options
 	judges sync.Map // rows whose scorer came to a judgement in a box without a model
-	starts sync.Map // images that can run a shell
-	// programs by image; nil where no command can change them
-	programs sync.Map
 }
 
 // NewRunner checks the options.
@@ -99,6 +105,9 @@ func NewRunner(o Options) (*Runner, error) {
 	}
 	if o.Tools.Schemas == nil {
 		o.Tools.Schemas = &schema.Cache{}
+	}
+	if o.Images == nil {
+		o.Images = &Images{}
 	}
 	if o.Plan == nil {
 		o.Plan = func(context.Context, []string, func(context.Context) (backends.Sandbox, error)) ([]tool.Def, []string, error) {

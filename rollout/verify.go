@@ -229,7 +229,7 @@ func (a *attempt) imageRuns(ctx context.Context) error {
 	if a.box.backend == nil {
 		return nil
 	}
-	if _, known := a.runner.starts.Load(a.box.spec.Image); known {
+	if _, known := a.runner.o.Images.starts.Load(a.box.spec.Image); known {
 		return nil
 	}
 	box, closing, err := a.another(ctx, false)
@@ -242,7 +242,7 @@ func (a *attempt) imageRuns(ctx context.Context) error {
 
 // shellRuns runs our own first command in an unused box.
 func (a *attempt) shellRuns(ctx context.Context, box backends.Sandbox) error {
-	if _, known := a.runner.starts.Load(a.box.spec.Image); known {
+	if _, known := a.runner.o.Images.starts.Load(a.box.spec.Image); known {
 		return nil
 	}
 	r, err := box.Exec(ctx, backends.Cmd{Argv: []string{"sh", "-c", "test -d /tmp && test -w /tmp"}, Timeout: time.Minute})
@@ -260,7 +260,7 @@ func (a *attempt) shellRuns(ctx context.Context, box backends.Sandbox) error {
 		}
 		return fmt.Errorf("%w: image %s: %s", backends.ErrImage, name, why)
 	}
-	a.runner.starts.Store(a.box.spec.Image, true)
+	a.runner.o.Images.starts.Store(a.box.spec.Image, true)
 	return nil
 }
 

@@ -21,7 +21,7 @@ func reportRows() []Row {
 			}
 		}},
 		{Number: 96, Name: "a report is out of reach of what does not inherit it", run: func(e *Env) {
-			r := report(e, `(echo 1 > "$VERDICT") 3>&- 2>/dev/null; find / -xdev -name '*report*' -newer /proc/self/stat 2>/dev/null | head -3 >/dev/null; :`)
+			r := report(e, `(echo 1 > "$VERDICT") 3>&- 2>/dev/null; :`)
 			e.same("report", r.Report, nil)
 		}},
 		{Number: 97, Name: "a long report is cut", run: func(e *Env) {

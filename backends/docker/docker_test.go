@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,7 +44,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "own" {
 		os.Exit(own(os.Args[2]))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if dir, err := builtIn(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
 }
 
 // engineHost skips a test where there is no engine.
@@ -56,14 +61,29 @@ func engineHost(t testing.TB) string {
 	return host
 }
 
-// builtServer is a static slotd. A test binary with cgo is none, so it is built.
+// builtIn is the folder with what built made.
+var builtIn = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "hermes-docker-test-") })
+
+// built builds a static slotd, once for all tests. A test binary with cgo is none.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := builtIn()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "slotd")
+	c := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "hermes/cmd/slotd")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", errors.Join(errors.New(string(out)), err)
+	}
+	return path, nil
+})
+
 func builtServer(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "slotd")
-	cmd := exec.Command("go", "build", "-o", path, "hermes/cmd/slotd")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build slotd: %v\n%s", err, out)
+	path, err := built()
+	if err != nil {
+		t.Fatal("build slotd: ", err)
 	}
 	return path
 }

@@ -240,6 +240,7 @@ for line in sys.stdin:
 // them in every byte that was written, printed or answered, also in other spellings: there are none.
 // The same search finds each canary in what holds it rightly, and in each door what is no secret.
 func TestCanaries(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("many command lines")
 	}

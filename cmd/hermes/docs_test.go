@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,7 +190,13 @@ func pageName(page string) string {
 
 // TestDocs runs the commands of all pages against the real program.
 func TestDocs(t *testing.T) {
-	ran := 0
+	t.Parallel()
+	var ran atomic.Int64
+	t.Cleanup(func() { // when all pages have ended
+		if ran.Load() == 0 && !t.Failed() {
+			t.Error("the pages hold no commands")
+		}
+	})
 	for _, page := range pages(t) {
 		raw, err := os.ReadFile(page)
 		if err != nil {
@@ -203,8 +210,9 @@ func TestDocs(t *testing.T) {
 			continue
 		}
 		t.Run(pageName(page), func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
-			run := docShell(t, dir)
+			run := docShell(t, dir, goFlags(blocks)...)
 			url := ""
 			for _, b := range blocks {
 				if why := missing(b); why != "" {
@@ -228,7 +236,7 @@ func TestDocs(t *testing.T) {
 					_, url = server(t, fakellm.Options{Models: []string{"NAME"}})
 				}
 				for _, s := range b.steps() {
-					ran++
+					ran.Add(1)
 					command := s.command
 					if url != "" {
 						command = strings.ReplaceAll(command, "http://127.0.0.1:8000/v1", url)
@@ -237,9 +245,6 @@ func TestDocs(t *testing.T) {
 				}
 			}
 		})
-	}
-	if ran == 0 {
-		t.Error("the pages hold no commands")
 	}
 }
 
@@ -268,8 +273,19 @@ func missing(b shellBlock) string {
 	return ""
 }
 
+// goFlags makes the go commands of a page cheap: programs are linked without debug information,
+// and what is compiled of a copy of the checkout comes from the build cache at the next run,
+// which keeps it by the folder otherwise.
+func goFlags(blocks []shellBlock) []string {
+	flags := "GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -ldflags=-w")
+	if slices.ContainsFunc(blocks, func(b shellBlock) bool { return b.copies != nil }) {
+		flags += " -trimpath"
+	}
+	return []string{flags}
+}
+
 // docShell makes a shell in which hermes is this test binary.
-func docShell(t *testing.T, dir string) func(t *testing.T, line int, command string, output []string) {
+func docShell(t *testing.T, dir string, env ...string) func(t *testing.T, line int, command string, output []string) {
 	t.Helper()
 	bin := t.TempDir()
 	root, err := filepath.Abs(checkout)
@@ -302,6 +318,7 @@ func docShell(t *testing.T, dir string) func(t *testing.T, line int, command str
 		c.Dir = dir
 		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CHECKOUT="+root, "HERMES_HOME="+filepath.Join(bin, "home"),
 			"HERMES_BACKEND="+boxesHere(), "HERMES_PROGRESS=none")
+		c.Env = append(c.Env, env...)
 		if engine := os.Getenv("HERMES_TEST_DOCKER"); engine != "" {
 			c.Env = append(c.Env, "DOCKER_HOST="+engine)
 		}
@@ -327,6 +344,7 @@ var (
 // TestDocsNameRealFlags: a code span that begins with hermes names a command that exists,
 // and only flags that it has.
 func TestDocsNameRealFlags(t *testing.T) {
+	t.Parallel()
 	help := map[string]string{}
 	dir := t.TempDir()
 	helpOf := func(words []string) (string, bool) {
@@ -379,9 +397,11 @@ func TestDocsNameRealFlags(t *testing.T) {
 // TestHelpExamples runs the examples of help pages that need no other machine and end by
 // themselves. That the others can be parsed is a test of the command line.
 func TestHelpExamples(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := docShell(t, dir)
-	_, url := server(t, fakellm.Options{Models: []string{"NAME"}})
+	// A model that answers at once: whole suites are asked.
+	_, url := server(t, fakellm.Options{Models: []string{"NAME"}, Default: []fakellm.Turn{{Content: "4", Repeat: true}}})
 	if err := os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"prompt": "Look around and report.", "answer": "4"}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

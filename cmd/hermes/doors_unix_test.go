@@ -50,6 +50,7 @@ func commands(t *testing.T) (paths []string) {
 // it: what it reads, where it reads anything of others, else its own arguments. A command
 // that is new must be added. Afterwards no file that people read holds any of it raw.
 func TestControlDoors(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	text, err := json.Marshal(evil)
 	if err != nil {

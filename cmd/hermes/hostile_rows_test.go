@@ -27,6 +27,7 @@ func slowRows() []string { return []string{"void", "void2", "void5", "flip", "ab
 // it, as a user would. Each is a sample, none has a reward, and no file of the run holds what
 // lies outside of the box.
 func TestHostileRows(t *testing.T) {
+	t.Parallel()
 	all, err := filepath.Glob("testdata/attacks/*.jsonl")
 	if err != nil || len(all) < 18 {
 		t.Fatalf("%d files of rows: %v", len(all), err)
@@ -50,7 +51,10 @@ func TestHostileRows(t *testing.T) {
 			if host != "" && !*long && !strings.HasPrefix(name, "forge") {
 				continue // what only a writable image lets be tried
 			}
-			t.Run(backend+"/"+name, func(t *testing.T) { hostileRows(t, backend, host, file) })
+			t.Run(backend+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				hostileRows(t, backend, host, file)
+			})
 		}
 	}
 }

@@ -19,6 +19,7 @@ const wandbKey = "0123456789abcdef0123456789abcdef01234567"
 // nowhere. A refused key ends the run before anything is spent. A server that does not answer
 // costs a note only.
 func TestWandbHearsOfRuns(t *testing.T) {
+	t.Parallel()
 	s := wandbtest.New(t, wandbKey)
 	dir := t.TempDir()
 	run := func(url, key string, args ...string) (string, int) {

@@ -29,13 +29,21 @@ func builtin() []domain { return []domain{shop(), library(), flights(), clinic()
 
 // statements make the database.
 func (d domain) statements(r *rand.Rand) []string {
-	f := &filler{}
+	f := &filler{rows: map[string][]string{}}
 	d.fill(r, f)
-	return append(append([]string{}, d.schema...), f.statements...)
+	list := append([]string{}, d.schema...)
+	for _, name := range f.tables {
+		list = append(list, "INSERT INTO "+name+" VALUES "+strings.Join(f.rows[name], ", "))
+	}
+	return list
 }
 
-// filler collects rows as INSERT statements.
-type filler struct{ statements []string }
+// filler collects rows. A table is filled by one statement: SQLite takes a tenth of the time
+// that it needs for a statement a row.
+type filler struct {
+	tables []string // in the order of their first rows
+	rows   map[string][]string
+}
 
 // add writes one row; nil is NULL.
 func (f *filler) add(name string, values ...any) {
@@ -52,7 +60,10 @@ func (f *filler) add(name string, values ...any) {
 			list[i] = fmt.Sprint(v)
 		}
 	}
-	f.statements = append(f.statements, "INSERT INTO "+name+" VALUES ("+strings.Join(list, ", ")+")")
+	if f.rows[name] == nil {
+		f.tables = append(f.tables, name)
+	}
+	f.rows[name] = append(f.rows[name], "("+strings.Join(list, ", ")+")")
 }
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }

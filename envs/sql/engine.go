@@ -52,8 +52,9 @@ func newEngine(timeout time.Duration) (*engine, error) {
 
 func (e *engine) close() error { return e.vfs.Close() }
 
-// build makes a database of statements and returns its bytes.
-func (e *engine) build(ctx context.Context, statements []string) (raw []byte, err error) {
+// build runs statements on a database, or on an empty one where it has no bytes, and returns
+// the bytes of the result.
+func (e *engine) build(ctx context.Context, before []byte, statements []string) (raw []byte, err error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		return nil, err
@@ -64,6 +65,18 @@ func (e *engine) build(ctx context.Context, statements []string) (raw []byte, er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	if before != nil {
+		err := c.Raw(func(x any) error {
+			s, ok := x.(interface{ Deserialize([]byte) error })
+			if !ok {
+				return errors.New("this SQLite cannot deserialise")
+			}
+			return s.Deserialize(before)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	for _, s := range statements {
 		if _, err := c.ExecContext(ctx, s); err != nil {
 			return nil, fmt.Errorf("%.80s: %w", s, err)

@@ -123,15 +123,7 @@ func (e *Env) database(ctx context.Context, p place) ([]byte, error) {
 	if ok {
 		return raw, nil
 	}
-	d, err := find(p.domain)
-	if err != nil {
-		return nil, err
-	}
-	statements := d.statements(rand.New(rand.NewPCG(p.seed, 1+uint64(p.hidden))))
-	if p.plants != "" {
-		statements = append(statements, p.plants)
-	}
-	raw, err = e.engine.build(ctx, statements)
+	raw, err := e.make(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("database %s of seed %d: %w", p.domain, p.seed, err)
 	}
@@ -146,6 +138,23 @@ func (e *Env) database(ctx context.Context, p place) ([]byte, error) {
 		e.kept[p] = raw
 	}
 	return raw, nil
+}
+
+// make builds a database. One that is changed for a question begins as a copy of what it
+// was before: questions of one seed share that.
+func (e *Env) make(ctx context.Context, p place) ([]byte, error) {
+	if p.plants != "" {
+		before, err := e.database(ctx, place{domain: p.domain, seed: p.seed, hidden: p.hidden})
+		if err != nil {
+			return nil, err
+		}
+		return e.engine.build(ctx, before, []string{p.plants})
+	}
+	d, err := find(p.domain)
+	if err != nil {
+		return nil, err
+	}
+	return e.engine.build(ctx, nil, d.statements(rand.New(rand.NewPCG(p.seed, 1+uint64(p.hidden)))))
 }
 
 // row is one line of the rows: it names the question.

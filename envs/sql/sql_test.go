@@ -229,6 +229,7 @@ func TestBad(t *testing.T) {
 
 // TestEveryQuestion makes rows until every kind of question of every domain was asked.
 func TestEveryQuestion(t *testing.T) {
+	many(t)
 	n := 0
 	for _, name := range []string{"shop", "library", "flights", "clinic"} {
 		e := open(t, sql.Config{Domains: []string{name}, Size: 72})
@@ -255,6 +256,7 @@ func unmarshal(text string, into any) error { return json.Unmarshal([]byte(text)
 // TestNearMutantsFail answers with the reference query in which one thing is wrong, as a
 // policy that guesses would: the boundary, a DISTINCT or a HAVING that is left out.
 func TestNearMutantsFail(t *testing.T) {
+	many(t)
 	e := open(t, sql.Config{})
 	flip := map[string]string{" > ": " >= ", " >= ": " > ", " < ": " <= ", " <= ": " < "}
 	tried, passed := 0, 0
@@ -294,6 +296,7 @@ func TestNearMutantsFail(t *testing.T) {
 
 // TestSplitsShareNoQuestion: no question of the evaluation occurs in training.
 func TestSplitsShareNoQuestion(t *testing.T) {
+	many(t)
 	e := open(t, sql.Config{})
 	seen := map[string]string{}
 	for _, split := range []envs.Split{envs.Train, envs.Eval} {
@@ -312,4 +315,16 @@ func TestSplitsShareNoQuestion(t *testing.T) {
 }
 
 // TestSplitsApart: no task of the evaluation occurs in training.
-func TestSplitsApart(t *testing.T) { envtest.Apart(t, open(t, sql.Config{Level: 3, MaxLevel: 4}), 200) }
+func TestSplitsApart(t *testing.T) {
+	many(t)
+	envtest.Apart(t, open(t, sql.Config{Level: 3, MaxLevel: 4}), 200)
+}
+
+// many leaves a test of many rows out of the short form, in which the race detector runs: SQLite
+// is a hundred times slower under it, and rows are made by one goroutine.
+func many(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many rows, made by one goroutine")
+	}
+}

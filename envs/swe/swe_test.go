@@ -220,6 +220,7 @@ func TestNobodyVoids(t *testing.T) {
 			},
 		} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
+				t.Parallel() // most of the time is waiting for a bound
 				e, row := e, row
 				if strings.HasSuffix(name, "never ends") {
 					e, row = tinyWithin(t, 5*time.Second, nil)

@@ -6,6 +6,7 @@ import (
 
 	"hermes/internal/exit"
 	"hermes/internal/settings"
+	"hermes/rollout"
 	"hermes/rollout/play"
 	"hermes/trajectory"
 )
@@ -36,7 +37,7 @@ func NewPlayer(ctx context.Context, h Host, env *Env, f settings.ToolFlags, seed
 		return nil, exit.Usage(errors.Join(err, boxes.Close()))
 	}
 	return &Player{boxes: boxes, Isolated: boxes.Backend.Traits().Isolated, Player: play.Player{Backend: boxes.Backend, Plan: tools.Plan, Toolsets: tools.Sets, Seed: seed,
-		Image: f.Image, Verify: f.Verify, VerifyImage: f.VerifyImage}}, nil
+		Image: f.Image, Verify: f.Verify, VerifyImage: f.VerifyImage, Images: &rollout.Images{}}}, nil
 }
 
 // Close gives the boxes back.

@@ -180,10 +180,11 @@ type finder struct {
 
 // next returns the first such place that is not before from, or limit.
 func (f *finder) next(from int64) (int64, error) {
-	const window = 1 << 20
 	for from < f.limit {
 		if from < f.at || from >= f.at+int64(len(f.buf)) {
-			f.buf, f.at = slices.Grow(f.buf[:0], window)[:min(window, f.limit-from)], from
+			window := int(min(1<<20, f.limit-from))
+			f.buf = slices.Grow(f.buf[:0], window)[:window]
+			f.at = from
 			if err := readFull(f.r, f.buf, from); err != nil {
 				return 0, err
 			}

@@ -37,6 +37,8 @@ type Player struct {
 	// Keep gets what the scorer saw while the box is still there; may be nil.
 	Keep     func(ctx context.Context, s artifact.Scene) error
 	KeepTime time.Duration // for Keep; 0: 2 minutes
+	// Images spares the players of many rows to look at the programs of every box; may be nil.
+	Images *rollout.Images
 }
 
 // Play takes sample number sample of a row through the loop; turns are what the model
@@ -48,7 +50,8 @@ func (p Player) Play(ctx context.Context, env envs.Env, row datasets.Row, sample
 		limit = len(turns) + 20
 	}
 	r, err := rollout.NewRunner(rollout.Options{Env: env, Policy: script(turns), Backend: p.Backend, Plan: p.Plan, Judge: p.Judge, Judges: p.Judges, Keep: p.Keep,
-		Image: p.Image, Verify: p.Verify, VerifyImage: p.VerifyImage, Limits: rollout.Limits{Turns: limit}, Faults: rollout.Show, Deadlines: rollout.Deadlines{Keep: p.KeepTime}})
+		Image: p.Image, Verify: p.Verify, VerifyImage: p.VerifyImage, Limits: rollout.Limits{Turns: limit}, Faults: rollout.Show, Deadlines: rollout.Deadlines{Keep: p.KeepTime},
+		Images: p.Images})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"hermes/backends"
 	"hermes/backends/local"
+	"hermes/rollout"
 	"hermes/rollout/play"
 	"hermes/rollout/tool"
 	"hermes/rollout/tool/box"
@@ -39,5 +40,5 @@ func With(t testing.TB, b backends.Backend) play.Player {
 		p, err := catalog.Plan(ctx, names, tool.MissingFail)
 		return p.Defs, nil, err
 	}
-	return play.Player{Backend: b, Plan: plan, Toolsets: []string{"terminal", "file"}}
+	return play.Player{Backend: b, Plan: plan, Toolsets: []string{"terminal", "file"}, Images: &rollout.Images{}}
 }
