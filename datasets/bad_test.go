@@ -24,8 +24,8 @@ func TestBadRows(t *testing.T) {
 		{"null", `null`, "null, not a JSON object"},
 		{"behind the object", `{"prompt":"a"} x`, "'x' behind the object"},
 		{"two objects", `{"prompt":"a"}{"prompt":"b"}`, "'{' behind the object"},
-		{"key twice", `{"prompt":"a","prompt":"b"}`, `"prompt" stands twice`},
-		{"escaped key twice", `{"id":"a","\u0069d":"b","prompt":"c"}`, `"id" stands twice`},
+		{"key twice", `{"prompt":"a","prompt":"b"}`, `"prompt" is given twice`},
+		{"escaped key twice", `{"id":"a","\u0069d":"b","prompt":"c"}`, `"id" is given twice`},
 		{"comma at the end", `{"prompt":"a",}`, "quoted key"},
 		{"single quotes", `{'prompt':'a'}`, "quoted key"},
 		{"NaN", `{"prompt":"a","x":NaN}`, "NaN and Infinity"},
@@ -110,7 +110,7 @@ func TestBadFiles(t *testing.T) {
 			"doubled id",
 			"a.jsonl",
 			`{"id":"x","prompt":"a"}` + "\n" + `{"id":"y","prompt":"a"}` + "\n" + `{"id":"x","prompt":"b"}`,
-			`a.jsonl:3: id "x" stands twice, first at`,
+			`a.jsonl:3: id "x" is given twice, first at`,
 		},
 	}
 	for _, tt := range tests {
