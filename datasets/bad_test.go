@@ -103,7 +103,7 @@ func TestBadFiles(t *testing.T) {
 		{"array without comma", "a.json", `[{"prompt":"a"} {"prompt":"b"}]`, "where a comma should stand"},
 		{"array with a tail", "a.json", `[{"prompt":"a"}] x`, "behind the end of the list"},
 		{"CSV cells", "a.csv", "prompt,id\na\n", "1 cells, the header has 2"},
-		{"CSV header twice", "a.csv", "prompt,prompt\na,b\n", "stands twice"},
+		{"CSV header twice", "a.csv", "prompt,prompt\na,b\n", "is given twice"},
 		{"CSV quote", "a.csv", "prompt\n\"a\n", "quote"},
 		{"CSV no UTF-8", "a.csv", "prompt\n\xff\n", "not valid UTF-8"},
 		{
