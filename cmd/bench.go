@@ -68,11 +68,7 @@ func (c *benchCmd) Run(h *host) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(h.Stdio.Out, f)
-	}
-	_, err = fmt.Fprint(h.Stdio.Out, f.Lines())
-	return err
+	return h.result(c.JSON, f, "%s", f.Lines())
 }
 
 // server starts a server of hermes, which says its address first, and returns that.

@@ -32,7 +32,7 @@ func TestBadConfiguration(t *testing.T) {
 		{name: "nothing", run: "log-format:\n", want: "log-format: want text, got nothing"},
 		{name: "enum", run: "log-format: jsno\n", want: `log-format: "jsno" is none of text, logfmt, json (did you mean json?)`},
 		{name: "level", run: "log-level: loud\n", want: "run.yaml:1: log-level:"},
-		{name: "duplicate", run: "log-format: json\nlog-format: text\n", want: "run.yaml:2: key log-format stands twice"},
+		{name: "duplicate", run: "log-format: json\nlog-format: text\n", want: "run.yaml:2: key log-format is given twice"},
 		{name: "tab", run: "backends:\n\tx: 1\n", want: "run.yaml:2: a tab"},
 		{name: "two documents", run: "log-format: json\n---\n{}\n", want: "second document"},
 		{name: "byte order mark", run: "\ufefflog-format: json\n", want: "run.yaml:1: begins with a byte order mark"},
@@ -46,7 +46,7 @@ func TestBadConfiguration(t *testing.T) {
 		{name: "variable level", env: []string{"HERMES_LOG_LEVEL=xml"}, want: "HERMES_LOG_LEVEL: log-level:"},
 		{name: "user file syntax", user: "a: [\n", want: "config.yaml"},
 		{name: "user file value", user: "x: 1\nlog-format: xml\n", want: `config.yaml:2: log-format: "xml" is none of`},
-		{name: "user file twice", user: "x: 1\nx: 2\n", want: "config.yaml:2: key x stands twice"},
+		{name: "user file twice", user: "x: 1\nx: 2\n", want: "config.yaml:2: key x is given twice"},
 		{name: "dotenv", dotenv: "A=1\nB\n", want: ".env:2: want NAME=value"},
 		{name: "dotenv quote", dotenv: "KEY='abcdefgh\n", want: ".env:1: KEY: the quote is not closed"},
 		{name: "dotenv setting", dotenv: "HERMES_LOG_FORMAT=xml\n", want: ".env:1: log-format:"},
@@ -74,7 +74,7 @@ func TestBadConfiguration(t *testing.T) {
 				t.Errorf("exit %d, stdout %q, stderr %q; want 2 and %q", code, stdout, stderr, tt.want)
 			}
 			if strings.Contains(stderr, "abcdefgh") {
-				t.Errorf("a secret was told: %q", stderr)
+				t.Errorf("a secret was shown: %q", stderr)
 			}
 		})
 	}

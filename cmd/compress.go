@@ -22,13 +22,13 @@ func (c *compressCmd) Run(h *host) error {
 	}
 	m, err := fit.Run(h.Ctx, h.build(), c.Compress)
 	if m.Rows > 0 || err == nil {
-		var told error
+		var printed error
 		if c.JSON {
-			told = printJSON(h.Stdio.Out, m)
+			printed = printJSON(h.Stdio.Out, m)
 		} else {
-			told = m.Write(h.Stdio.Out)
+			printed = m.Write(h.Stdio.Out)
 		}
-		err = errors.Join(err, told)
+		err = errors.Join(err, printed)
 	}
 	return exitOf(err)
 }
@@ -44,11 +44,7 @@ func (c *compressCmd) undo(h *host) error {
 	if err != nil {
 		return inputError(err)
 	}
-	if c.JSON {
-		err = printJSON(h.Stdio.Out, u)
-	} else {
-		_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d rows, %d restored\n", c.Into, u.Rows, u.Restored)
-	}
+	err = h.result(c.JSON, u, "%s: %d rows, %d restored\n", c.Into, u.Rows, u.Restored)
 	if u.Missing > 0 {
 		err = errors.Join(err, fmt.Errorf("%d compressed rows have no original in %s and stayed as they are", u.Missing, c.Originals))
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -85,12 +86,7 @@ func runFileOf(ctx *kong.Context) string {
 }
 
 func flagGiven(ctx *kong.Context, name string) bool {
-	for _, p := range ctx.Path {
-		if p.Flag != nil && p.Flag.Name == name && !p.Resolved {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name && !p.Resolved })
 }
 
 // findCommand walks down from n by names; none gives nil, which means all commands.
@@ -164,11 +160,7 @@ func (c *configPath) Run(h *host) error {
 		Config string `json:"config"`
 		Env    string `json:"env"`
 	}{h.Env.Home, filepath.Join(h.Env.Home, configs.UserFile), filepath.Join(h.Env.Home, ".env")}
-	if c.JSON {
-		return printJSON(h.Stdio.Out, places)
-	}
-	_, err := fmt.Fprintf(h.Stdio.Out, "home    %s\nconfig  %s\nenv     %s\n", places.Home, places.Config, places.Env)
-	return err
+	return h.result(c.JSON, places, "home    %s\nconfig  %s\nenv     %s\n", places.Home, places.Config, places.Env)
 }
 
 type configInit struct {

@@ -88,7 +88,8 @@ func (c *dataShow) Run(h *host) error {
 		case err != nil:
 			return inputError(err)
 		}
-		if err := printJSON(h.Stdio.Out, rowLine(row)); err != nil {
+		shown := shownRow{row.ID, row.Explicit, row.File, row.Line, row.Index, row.Task, row.Prompt, row.Hermes, row.Scoring, row.Extra}
+		if err := printJSON(h.Stdio.Out, shown); err != nil {
 			return err
 		}
 		left--
@@ -111,10 +112,6 @@ type shownRow struct {
 	Hermes   datasets.Overrides         `json:"hermes"`
 	Scoring  datasets.Scoring           `json:"scoring"`
 	Extra    map[string]json.RawMessage `json:"extra"`
-}
-
-func rowLine(r datasets.Row) shownRow {
-	return shownRow{r.ID, r.Explicit, r.File, r.Line, r.Index, r.Task, r.Prompt, r.Hermes, r.Scoring, r.Extra}
 }
 
 type dataValidate struct {
@@ -158,11 +155,8 @@ func (c *dataValidate) Run(h *host) error {
 		return inputError(err)
 	}
 	verdict := r.Err(datasets.BadRows(c.BadRows))
-	if c.JSON {
-		err = printJSON(h.Stdio.Out, jsonValidation(r, print, verdict == nil))
-	} else {
-		_, err = fmt.Fprintf(h.Stdio.Out, "%srows %d, bad %d, doubled ids %d\nfingerprint %s\n", r.Mapping, r.Rows, r.Bad, len(r.Duplicates), print)
-	}
+	err = h.result(c.JSON, jsonValidation(r, print, verdict == nil),
+		"%srows %d, bad %d, doubled ids %d\nfingerprint %s\n", r.Mapping, r.Rows, r.Bad, len(r.Duplicates), print)
 	if err != nil {
 		return err
 	}

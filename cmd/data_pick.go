@@ -86,7 +86,7 @@ func (c *dataFilter) Run(h *host) error {
 	if err != nil {
 		return err
 	}
-	return c.tell(h, map[string]any{"file": c.Into, "rows": rows[0], "left_out": left}, "%s: %d rows, %d left out\n", c.Into, rows[0], left)
+	return h.result(c.JSON, map[string]any{"file": c.Into, "rows": rows[0], "left_out": left}, "%s: %d rows, %d left out\n", c.Into, rows[0], left)
 }
 
 // pick opens the rows and writes them where choose says.
@@ -117,14 +117,6 @@ func keepsInputs(inputs []string, outputs ...string) error {
 		}
 	}
 	return nil
-}
-
-func (f *dataFlags) tell(h *host, object any, format string, a ...any) error {
-	if f.JSON {
-		return printJSON(h.Stdio.Out, object)
-	}
-	_, err := fmt.Fprintf(h.Stdio.Out, format, a...)
-	return err
 }
 
 type dataDedup struct {
@@ -160,7 +152,7 @@ func (c *dataDedup) Run(h *host) error {
 	if without > 0 {
 		fmt.Fprintf(h.Stdio.Err, "hermes: %d rows have no %s and are kept\n", without, c.By)
 	}
-	return c.tell(h, map[string]any{"file": c.Into, "rows": rows[0], "doubled": twice}, "%s: %d rows, %d doubled\n", c.Into, rows[0], twice)
+	return h.result(c.JSON, map[string]any{"file": c.Into, "rows": rows[0], "doubled": twice}, "%s: %d rows, %d doubled\n", c.Into, rows[0], twice)
 }
 
 // groupKey is the key's name in the library.
@@ -190,7 +182,7 @@ func (c *dataSplit) Run(h *host) error {
 			return Usage("--parts %q: want NAME=SHARE, a plain name and a number above 0", text)
 		}
 		if slices.ContainsFunc(shares, func(s datasets.Share) bool { return s.Name == name }) {
-			return Usage("--parts: %s stands twice", name)
+			return Usage("--parts: %s is given twice", name)
 		}
 		shares, paths = append(shares, datasets.Share{Name: name, Weight: w}), append(paths, filepath.Join(c.Into, name+".jsonl"))
 	}
@@ -222,5 +214,5 @@ func (c *dataSplit) Run(h *host) error {
 			fmt.Fprintf(h.Stdio.Err, "hermes: the part %s is empty: no group fell into its share (%s); another --seed, larger shares or more groups help\n", shares[i].Name, c.Parts[i])
 		}
 	}
-	return c.tell(h, map[string]any{"parts": list}, "%s", text)
+	return h.result(c.JSON, map[string]any{"parts": list}, "%s", text)
 }

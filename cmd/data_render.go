@@ -49,7 +49,7 @@ func (c *dataValidate) render(h *host) error {
 		return inputError(err)
 	}
 	name := cmp.Or(c.Template, c.ModelFiles)
-	err = c.tell(h, map[string]any{"ok": refused == 0, "template": name, "rows": good, "refused": refused, "longest_bytes": longest},
+	err = h.result(c.JSON, map[string]any{"ok": refused == 0, "template": name, "rows": good, "refused": refused, "longest_bytes": longest},
 		"template %s: %d rows rendered, %d refused\n", name, good, refused)
 	if err == nil && refused > 0 {
 		err = Usage("the template %s refuses %d of %d rows", name, refused, good+refused)

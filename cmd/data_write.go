@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,15 +41,11 @@ func (c *dataConvert) Run(h *host) error {
 	if len(blurred) > 0 {
 		fmt.Fprintf(h.Stdio.Err, "%s: texts such as \"5\" are beside other values: all are texts in the file\n", strings.Join(blurred, ", "))
 	}
-	if c.JSON {
-		out := map[string]any{"file": c.Into, "rows": n}
-		if len(blurred) > 0 {
-			out["blurred"] = blurred
-		}
-		return printJSON(h.Stdio.Out, out)
+	out := map[string]any{"file": c.Into, "rows": n}
+	if len(blurred) > 0 {
+		out["blurred"] = blurred
 	}
-	_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d rows\n", c.Into, n)
-	return err
+	return h.result(c.JSON, out, "%s: %d rows\n", c.Into, n)
 }
 
 type dataShard struct {
@@ -62,10 +59,7 @@ type dataShard struct {
 
 // Run writes the files and prints their paths.
 func (c *dataShard) Run(h *host) error {
-	stem := c.Stem
-	if stem == "" {
-		stem = stemOf(c.Datasets[0])
-	}
+	stem := cmp.Or(c.Stem, stemOf(c.Datasets[0]))
 	if stem != filepath.Base(stem) || stem == "." || stem == ".." {
 		return Usage("--stem %q: want a plain name", stem)
 	}
@@ -78,11 +72,7 @@ func (c *dataShard) Run(h *host) error {
 	if err != nil {
 		return inputError(err)
 	}
-	if c.JSON {
-		return printJSON(h.Stdio.Out, map[string]any{"files": paths})
-	}
-	_, err = fmt.Fprintln(h.Stdio.Out, strings.Join(paths, "\n"))
-	return err
+	return h.result(c.JSON, map[string]any{"files": paths}, "%s\n", strings.Join(paths, "\n"))
 }
 
 // stemOf names a dataset by its file: tasks.jsonl.gz is tasks, stdin is rows.
@@ -119,7 +109,7 @@ type mixedPart struct {
 // file in its place.
 func (c *dataMix) Run(h *host) error {
 	var parts []datasets.Part
-	var told []mixedPart
+	var mixed []mixedPart
 	for _, text := range c.Parts {
 		p, err := weighted(text)
 		if err != nil {
@@ -130,28 +120,28 @@ func (c *dataMix) Run(h *host) error {
 			return err
 		}
 		defer d.Close()
-		parts, told = append(parts, datasets.Part{Data: d, Weight: p.Weight}), append(told, p)
+		parts, mixed = append(parts, datasets.Part{Data: d, Weight: p.Weight}), append(mixed, p)
 	}
-	for _, p := range told {
+	for _, p := range mixed {
 		if err := keepsInputs([]string{p.Dataset}, c.Into); err != nil {
 			return err
 		}
 	}
-	total, err := c.write(h, parts, told)
+	total, err := c.write(h, parts, mixed)
 	if err != nil {
 		return inputError(err)
 	}
 	if c.JSON {
-		return printJSON(h.Stdio.Out, map[string]any{"file": c.Into, "rows": total, "parts": told})
+		return printJSON(h.Stdio.Out, map[string]any{"file": c.Into, "rows": total, "parts": mixed})
 	}
-	for _, p := range told {
+	for _, p := range mixed {
 		fmt.Fprintf(h.Stdio.Out, "%d\t%s\n", p.Rows, p.Dataset)
 	}
 	_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d rows\n", c.Into, total)
 	return err
 }
 
-func (c *dataMix) write(h *host, parts []datasets.Part, told []mixedPart) (total int64, err error) {
+func (c *dataMix) write(h *host, parts []datasets.Part, mixed []mixedPart) (total int64, err error) {
 	tmp := filepath.Join(filepath.Dir(c.Into), ".hermes-mix-"+filepath.Base(c.Into))
 	defer func() {
 		if e := os.Remove(tmp); e != nil && !errors.Is(e, fs.ErrNotExist) {
@@ -163,7 +153,7 @@ func (c *dataMix) write(h *host, parts []datasets.Part, told []mixedPart) (total
 		return 0, err
 	}
 	for i, n := range taken {
-		told[i].Rows = n
+		mixed[i].Rows = n
 		total += n
 	}
 	written, err := datasets.Open(h.Ctx, datasets.Options{PromptKey: c.PromptKey}, tmp)
@@ -173,7 +163,7 @@ func (c *dataMix) write(h *host, parts []datasets.Part, told []mixedPart) (total
 	defer written.Close()
 	r, err := written.Validate(h.Ctx)
 	for _, d := range r.Duplicates {
-		err = errors.Join(err, fmt.Errorf("id %q would stand twice in the mixture", d.ID))
+		err = errors.Join(err, fmt.Errorf("id %q would be twice in the mixture", d.ID))
 	}
 	if err != nil {
 		return 0, err

@@ -135,7 +135,7 @@ func (h *host) tellDetached(dir, log string, pid int) error {
 		}
 	}
 	_, err := fmt.Fprintf(h.Stdio.Out, `the run goes on as process %d
-  hermes runs ctl %[2]s status     how it stands; pause, resume, set concurrency=N, cancel ID, requeue ID
+  hermes runs ctl %[2]s status     how far it is; pause, resume, set concurrency=N, cancel ID, requeue ID
   hermes runs tail -f %[2]s        records as they come
   hermes runs view %[2]s           a page to look at it
   %[3]s                            what it says

@@ -139,11 +139,7 @@ func (c *evalScore) Run(h *host) error {
 	}
 	fmt.Fprintf(h.Stdio.Err, "%d scored, %d without anything to be judged by, %d failed by our fault, %d errors of the grader; %d played again in a box; %d rewards changed: %s\n",
 		r.Scored, r.Unscored, r.Kept, r.Errors, r.Replayed, r.Changed, r.File)
-	if c.JSON {
-		return errors.Join(exitOf(err), printJSON(h.Stdio.Out, r))
-	}
-	_, perr := fmt.Fprintf(h.Stdio.Out, "%s: %s\n", dir, r.Report.Line())
-	return errors.Join(exitOf(err), perr)
+	return errors.Join(exitOf(err), h.result(c.JSON, r, "%s: %s\n", dir, r.Report.Line()))
 }
 
 type evalCompare struct {
@@ -196,11 +192,7 @@ func (c *evalReport) Run(h *host) error {
 	if err != nil {
 		return runError(exitOf(err))
 	}
-	if c.JSON {
-		err = printJSON(h.Stdio.Out, r)
-	} else {
-		_, err = fmt.Fprintf(h.Stdio.Out, "%s: %s\n", dir, r.Line())
-	}
+	err = h.result(c.JSON, r, "%s: %s\n", dir, r.Line())
 	if err == nil && r.Refused != "" {
 		err = &Exit{Code: ExitFailures, Err: errors.New(r.Refused)}
 	}

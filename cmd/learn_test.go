@@ -121,7 +121,7 @@ func (p *pupil) choices(context []int32) (next []int32, weights []float64) {
 		}
 		return words[i : i+1], nil
 	}
-	switch _, told, ok := strings.Cut(text, "Press button "); {
+	switch _, button, ok := strings.Cut(text, "Press button "); {
 	case !ok || strings.Contains(text, "<tool_response>"):
 		return sure(p.done, n)
 	case n == 0:
@@ -129,7 +129,7 @@ func (p *pupil) choices(context []int32) (next []int32, weights []float64) {
 	case said[0] == p.no[0]:
 		return sure(p.no, n)
 	case n == len(p.before):
-		return p.digits, p.number[told[0]-'0'][:]
+		return p.digits, p.number[button[0]-'0'][:]
 	case n < len(p.before):
 		return sure(p.before, n)
 	}
@@ -189,8 +189,8 @@ func (p *pupil) expected() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	sum := 0.0
-	for told := range buttons {
-		sum += softmax(p.call[:])[0] * softmax(p.number[told][:])[told] / buttons
+	for button := range buttons {
+		sum += softmax(p.call[:])[0] * softmax(p.number[button][:])[button] / buttons
 	}
 	return sum
 }

@@ -88,9 +88,9 @@ func (c *modelFake) Run(h *host) (err error) {
 		return err
 	}
 	err = r.Wait()
-	told := s.Stats()
+	counts := s.Stats()
 	fmt.Fprintf(h.Stdio.Err, "hermes: %d requests, %d answers, %d refused, at most %d at once, /metrics read %d times\n",
-		told.Requests, told.Answers, told.Refused, told.MaxInFlight, told.Metrics)
+		counts.Requests, counts.Answers, counts.Refused, counts.MaxInFlight, counts.Metrics)
 	return err
 }
 

@@ -48,11 +48,7 @@ func (c *runsExport) toHub(h *host) error {
 	if err != nil {
 		return inputError(runError(err))
 	}
-	if c.JSON {
-		return printJSON(h.Stdio.Out, x)
-	}
-	_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d rows in %d files (%d accepted, %d filtered)\n", x.Dir, x.Rows, x.Files, x.Accepted, x.Filtered)
-	return err
+	return h.result(c.JSON, x, "%s: %d rows in %d files (%d accepted, %d filtered)\n", x.Dir, x.Rows, x.Files, x.Accepted, x.Filtered)
 }
 
 // runsPush is `hermes runs push`.
@@ -118,11 +114,7 @@ func (c *runsPush) Run(h *host) (err error) {
 	if err != nil {
 		return pushError(err)
 	}
-	if c.JSON {
-		return printJSON(h.Stdio.Out, done)
-	}
-	_, err = fmt.Fprintf(h.Stdio.Out, "%s: %d files, %d bytes, commit %s\n%s\n", c.Repo, done.Files, done.Bytes, done.Commit, done.URL)
-	return err
+	return h.result(c.JSON, done, "%s: %d files, %d bytes, commit %s\n%s\n", c.Repo, done.Files, done.Bytes, done.Commit, done.URL)
 }
 
 // isExport tells whether a path is a folder for the hub.

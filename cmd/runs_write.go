@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,9 +61,7 @@ func (c *runsExport) Run(h *host) error {
 	if err != nil {
 		return runError(err)
 	}
-	if c.Into == "" {
-		c.Into = dir
-	}
+	c.Into = cmp.Or(c.Into, dir)
 	return tellBooks(h, c.Into, s, c.JSON)
 }
 
@@ -135,7 +134,7 @@ func (c *runsMerge) Run(h *host) error {
 	}
 	for _, dir := range dirs {
 		if sameDir(dir, c.Into) {
-			return Usage("%s is one of the runs to merge; the result needs a directory of its own", c.Into)
+			return Usage("%s is one of the runs to merge; the result needs its own directory", c.Into)
 		}
 	}
 	s, err := runs.Merge(h.Ctx, c.Into, dirs)

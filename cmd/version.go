@@ -60,6 +60,15 @@ func (c *versionCmd) Run(h *host) error {
 	return err
 }
 
+// result prints what a command found: an object of JSON, or a text.
+func (h *host) result(asJSON bool, object any, format string, a ...any) error {
+	if asJSON {
+		return printJSON(h.Stdio.Out, object)
+	}
+	_, err := fmt.Fprintf(h.Stdio.Out, format, a...)
+	return err
+}
+
 // printJSON writes one value on one line, without HTML escapes.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

@@ -154,7 +154,7 @@ map: {prompt: question, id: name}
 		t.Errorf("map as text: %q", v)
 	}
 	if _, ok := l.Given("retries"); ok {
-		t.Error("retries was given by nobody")
+		t.Error("retries was not given")
 	}
 }
 
@@ -197,8 +197,8 @@ func TestBadRunFiles(t *testing.T) {
 		{"bad item", "ports: [80, x]\n", []string{"ports: item 2: want an integer"}},
 		{"item out of range", "ports: [80, 0]\n", []string{"item 2: 0 is out of range"}},
 		{"text for a mapping value", "map: {a: [1]}\n", []string{"map: a: want text, got a list"}},
-		{"twice", "model: a\nretries: 1\nmodel: b\n", []string{":3:", "key model stands twice (first in line 1)"}},
-		{"twice below", "backends:\n  docker: {}\n  docker: {}\n", []string{":3:", "docker stands twice"}},
+		{"twice", "model: a\nretries: 1\nmodel: b\n", []string{":3:", "key model is given twice (first in line 1)"}},
+		{"twice below", "backends:\n  docker: {}\n  docker: {}\n", []string{":3:", "docker is given twice"}},
 		{"twice by alias", "concurrency: 1\nin-flight: 2\n", []string{":2:", "concurrency and in-flight are the same setting"}},
 		{"tab", "backends:\n\tdocker: {}\n", []string{":2:", "tab"}},
 		{"bracket", "toolsets: [a, b\n", []string{"run.yaml:"}},

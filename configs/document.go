@@ -163,7 +163,7 @@ func (w *walker) keys(n *yaml.Node) error {
 			return &Error{File: w.file, Line: k.Line, Msg: "a key must be a word, got " + describe(k)}
 		}
 		if line, ok := first[k.Value]; ok {
-			return &Error{File: w.file, Line: k.Line, Msg: fmt.Sprintf("key %s stands twice (first in line %d)", k.Value, line)}
+			return &Error{File: w.file, Line: k.Line, Msg: fmt.Sprintf("key %s is given twice (first in line %d)", k.Value, line)}
 		}
 		first[k.Value] = k.Line
 	}

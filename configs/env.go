@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hermes/internal/late"
@@ -78,11 +80,7 @@ func (e Env) Source(name string) string {
 
 // Names lists the variables, in no order.
 func (e Env) Names() []string {
-	names := make([]string, 0, len(e.vars))
-	for n := range e.vars {
-		names = append(names, n)
-	}
-	return names
+	return slices.Collect(maps.Keys(e.vars))
 }
 
 // Entry is one line of a .env file.

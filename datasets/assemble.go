@@ -21,7 +21,6 @@ type assembler struct {
 // column is one node of the schema.
 type column struct {
 	key           string // quoted name and colon
-	node          parquet.Node
 	kids          []*column
 	first, last   int // leaves [first, last)
 	leaf          bool
@@ -59,7 +58,7 @@ func (b *columnMaker) column(path []string, node parquet.Node) (*column, error) 
 		return nil, fmt.Errorf("column %s is nested deeper than 64", name)
 	}
 	c := &column{
-		key: string(append(scan.Quote(nil, name), ':')), node: node, first: b.leafs, leaf: node.Leaf(),
+		key: string(append(scan.Quote(nil, name), ':')), first: b.leafs, leaf: node.Leaf(),
 		optional: node.Optional(), repeated: node.Repeated(), absent: b.absent[joined(path)],
 	}
 	if c.leaf {

@@ -24,8 +24,8 @@ func TestBadRows(t *testing.T) {
 		{"null", `null`, "null, not a JSON object"},
 		{"behind the object", `{"prompt":"a"} x`, "'x' behind the object"},
 		{"two objects", `{"prompt":"a"}{"prompt":"b"}`, "'{' behind the object"},
-		{"key twice", `{"prompt":"a","prompt":"b"}`, `"prompt" stands twice`},
-		{"escaped key twice", `{"id":"a","\u0069d":"b","prompt":"c"}`, `"id" stands twice`},
+		{"key twice", `{"prompt":"a","prompt":"b"}`, `"prompt" is given twice`},
+		{"escaped key twice", `{"id":"a","\u0069d":"b","prompt":"c"}`, `"id" is given twice`},
 		{"comma at the end", `{"prompt":"a",}`, "quoted key"},
 		{"single quotes", `{'prompt':'a'}`, "quoted key"},
 		{"NaN", `{"prompt":"a","x":NaN}`, "NaN and Infinity"},
@@ -103,14 +103,14 @@ func TestBadFiles(t *testing.T) {
 		{"array without comma", "a.json", `[{"prompt":"a"} {"prompt":"b"}]`, "where a comma should stand"},
 		{"array with a tail", "a.json", `[{"prompt":"a"}] x`, "behind the end of the list"},
 		{"CSV cells", "a.csv", "prompt,id\na\n", "1 cells, the header has 2"},
-		{"CSV header twice", "a.csv", "prompt,prompt\na,b\n", "stands twice"},
+		{"CSV header twice", "a.csv", "prompt,prompt\na,b\n", "is given twice"},
 		{"CSV quote", "a.csv", "prompt\n\"a\n", "quote"},
 		{"CSV no UTF-8", "a.csv", "prompt\n\xff\n", "not valid UTF-8"},
 		{
 			"doubled id",
 			"a.jsonl",
 			`{"id":"x","prompt":"a"}` + "\n" + `{"id":"y","prompt":"a"}` + "\n" + `{"id":"x","prompt":"b"}`,
-			`a.jsonl:3: id "x" stands twice, first at`,
+			`a.jsonl:3: id "x" is given twice, first at`,
 		},
 	}
 	for _, tt := range tests {

@@ -239,12 +239,12 @@ func writeParquet(out *output, each eachRow) (blurred []string, err error) {
 	columns := make([][]parquet.Value, top.number(0, 0))
 	var m marks
 	top.marks(nil, &m, &blurred)
-	told, err := json.Marshal(m)
+	marked, err := json.Marshal(m)
 	if err != nil {
 		return blurred, err
 	}
 	w := parquet.NewWriter(out, parquet.NewSchema("rows", top.group()), parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(parquetGroupRows),
-		parquet.KeyValueMetadata(marksKey, string(told)))
+		parquet.KeyValueMetadata(marksKey, string(marked)))
 	var row parquet.Row
 	err = each(func(fields []scan.Field, _ []byte) error {
 		for i := range columns {

@@ -91,7 +91,7 @@ func csvKeys(header []string) ([]string, error) {
 		case name == "":
 			return nil, fmt.Errorf("header: column %d has no name", i+1)
 		case seen[name]:
-			return nil, fmt.Errorf("header: column %q stands twice", name)
+			return nil, fmt.Errorf("header: column %q is given twice", name)
 		}
 		seen[name] = true
 		keys[i] = string(scan.Quote(nil, name))

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"hermes/datasets/scan"
@@ -22,12 +23,7 @@ func layOut(all []trajectory.Message, to Layout) (key string, value []byte) {
 }
 
 func onlyText(m trajectory.Message) bool {
-	for _, p := range m.Parts {
-		if p.Kind != trajectory.PartText {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Parts, func(p trajectory.Part) bool { return p.Kind != trajectory.PartText })
 }
 
 // openAI writes a list of chat messages.

@@ -1,8 +1,10 @@
 package datasets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"hermes/datasets/scan"
@@ -86,12 +88,9 @@ func opening(all []trajectory.Message) ([]trajectory.Message, error) {
 }
 
 func blank(m trajectory.Message) bool {
-	for _, p := range m.Parts {
-		if p.Kind != trajectory.PartText || strings.TrimSpace(p.Text) != "" {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Parts, func(p trajectory.Part) bool {
+		return p.Kind != trajectory.PartText || strings.TrimSpace(p.Text) != ""
+	})
 }
 
 // role maps the names in use to ours.
@@ -221,9 +220,7 @@ func call(v []byte) (trajectory.Call, error) {
 		case f.Key == "function" && scan.Kind(f.Value) == "an object":
 			id := c.ID
 			c, err = call(f.Value)
-			if c.ID == "" {
-				c.ID = id
-			}
+			c.ID = cmp.Or(c.ID, id)
 		case f.Key == "name":
 			c.Name, err = scan.Unquote(f.Value)
 		case f.Key == "arguments" || f.Key == "parameters" && c.Arguments == "":

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func ParseShard(text string) (Shard, error) {
 	return Shard{I: i, N: n}, nil
 }
 
-// Dataset is rows in files. It implements [Source]; every call of Rows reads again.
+// Dataset is rows in files. Every call of Rows reads again.
 // It is safe for concurrent use until Close.
 type Dataset struct {
 	files []file
@@ -102,16 +103,12 @@ func Inline(name, jsonl string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	f := file{name: name, inline: []byte(jsonl), format: o.Format, to: -1}
-	if f.format == "" {
-		f.format = JSONL
-	}
+	f.format = cmp.Or(f.format, JSONL)
 	return &Dataset{o: o, files: []file{f}}, nil
 }
 
 func (o Options) checked() (Options, error) {
-	if o.MaxLine == 0 {
-		o.MaxLine = 64 << 20
-	}
+	o.MaxLine = cmp.Or(o.MaxLine, 64<<20)
 	if o.MaxLine < 0 || o.Limit < 0 {
 		return o, fmt.Errorf("line length %d, limit %d: negative", o.MaxLine, o.Limit)
 	}

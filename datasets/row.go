@@ -3,10 +3,8 @@
 package datasets
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 
 	"hermes/trajectory"
 )
@@ -59,14 +57,6 @@ type Scoring struct {
 	Checker       json.RawMessage `json:"checker,omitempty"` // shell text or argv, run in the box: exit 0 passes
 	GroundTruth   json.RawMessage `json:"ground_truth,omitempty"`
 	Solution      json.RawMessage `json:"solution,omitempty"`
-}
-
-// Source yields the rows of a dataset in order, in constant memory. A bad row is an
-// error of type *RowError; the next row follows it.
-type Source interface {
-	Rows(ctx context.Context) iter.Seq2[Row, error]
-	// Fingerprint identifies the content without the path (SHA-256 in hex).
-	Fingerprint(ctx context.Context) (string, error)
 }
 
 // RowError is a row that cannot be used. The rows after it can.

@@ -19,7 +19,6 @@ type shape struct {
 	kids  map[string]*shape
 	item  *shape // of a list
 	large bool   // an integer that a double would round
-	texts bool   // some value is a text
 	other bool   // some text reads as another JSON value: a number, a list …
 	nulls bool   // null was written out, not just left out
 
@@ -54,7 +53,6 @@ func (s *shape) learn(v []byte, depth int) {
 	}
 	kind := kindOfValue(v)
 	if kind == textual {
-		s.texts = true
 		s.other = s.other || readsOther(v)
 	}
 	if s.kind == mixed {
@@ -121,14 +119,7 @@ func notText(b []byte) bool {
 	return len(t) > 0 && strings.IndexByte("{[-0123456789tfn", t[0]) >= 0 && json.Valid(t)
 }
 
-func isInteger(v []byte) bool {
-	for _, c := range v {
-		if c == '.' || c == 'e' || c == 'E' {
-			return false
-		}
-	}
-	return true
-}
+func isInteger(v []byte) bool { return !bytes.ContainsAny(v, ".eE") }
 
 func (s *shape) learnList(v []byte, depth int) {
 	items, err := scan.Array(v, nil)

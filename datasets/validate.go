@@ -46,7 +46,7 @@ type Duplicate struct {
 }
 
 func (d Duplicate) Error() string {
-	return fmt.Sprintf("%s: id %q stands twice, first at %s", where(d.File, d.Line, d.Row), d.ID, where(d.OtherFile, d.OtherLine, d.OtherIndex))
+	return fmt.Sprintf("%s: id %q is given twice, first at %s", where(d.File, d.Line, d.Row), d.ID, where(d.OtherFile, d.OtherLine, d.OtherIndex))
 }
 
 func where(file string, line, row int64) string {

@@ -1,6 +1,9 @@
 package parsers
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // clue ties a family to what its chat templates contain.
 type clue struct {
@@ -102,10 +105,5 @@ func (c clue) fits(template string) bool {
 			return false
 		}
 	}
-	for _, m := range c.none {
-		if strings.Contains(template, m) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.none, func(m string) bool { return strings.Contains(template, m) })
 }

@@ -1,6 +1,9 @@
 package parsers
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 func (g grammar) write(p Parsed) string {
 	var b strings.Builder
@@ -14,9 +17,7 @@ func (g grammar) write(p Parsed) string {
 // jsonText spells a call as an object.
 func jsonText(c Call, argsKey string) string {
 	args := c.Arguments
-	if args == "" {
-		args = "{}"
-	}
+	args = cmp.Or(args, "{}")
 	return `{"name": ` + quote(c.Name) + `, "` + argsKey + `": ` + args + "}"
 }
 

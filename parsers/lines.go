@@ -1,8 +1,6 @@
 package parsers
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,11 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"hermes/internal/lines"
 	"hermes/trajectory"
 )
-
-// maxLine bounds one request of [Lines], in bytes.
-const maxLine = 64 << 20
 
 // request is one line of the protocol.
 type request struct {
@@ -56,66 +52,20 @@ type answer struct {
 	Faults    []Fault         `json:"faults"`
 }
 
-type lineError struct {
-	ID    json.RawMessage `json:"id"`
-	Error string          `json:"error"`
-}
-
 // Lines reads one request a line from in and writes one answer a line to out, in
 // order. A line that cannot be read is answered with an error and the next goes on;
 // only an error of in or out ends it. d is the dialect of all requests.
 func Lines(in io.Reader, out io.Writer, set *Set, d Dialect) error {
-	r := bufio.NewReaderSize(in, 1<<16)
-	w := bufio.NewWriter(out)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	for n := 1; ; n++ {
-		line, err := readLine(r)
-		if text := bytes.TrimSpace(line); len(text) > 0 {
-			if err := enc.Encode(reply(text, set, d)); err != nil {
-				return fmt.Errorf("write answer %d: %w", n, err)
-			}
-		}
-		if err != nil || r.Buffered() == 0 {
-			if ferr := w.Flush(); ferr != nil {
-				return fmt.Errorf("write answer %d: %w", n, ferr)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read line %d: %w", n, err)
-		}
-	}
-}
-
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return nil, fmt.Errorf("line of more than %d bytes", maxLine)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
+	return lines.Answer(in, out, lines.Most, func(line []byte) any { return reply(line, set, d) })
 }
 
 func reply(line []byte, set *Set, d Dialect) any {
 	var q request
 	if err := json.Unmarshal(line, &q); err != nil {
-		var only struct {
-			ID json.RawMessage `json:"id"`
-		}
-		_ = json.Unmarshal(line, &only) // the id is copied if it can be read at all
-		return lineError{orNull(only.ID), "request: " + err.Error()}
+		return lines.Refuse(line, fmt.Errorf("request: %w", err))
 	}
-	q.ID = orNull(q.ID)
 	if q.Text == nil && q.Chunks == nil {
-		return lineError{q.ID, "request: text or chunks is missing"}
+		return lines.Refusal{ID: q.ID, Error: "request: text or chunks is missing"}
 	}
 	chunks := q.Chunks
 	if chunks == nil {
@@ -127,7 +77,7 @@ func reply(line []byte, set *Set, d Dialect) any {
 	} else {
 		f, err := q.family(set)
 		if err != nil {
-			return lineError{q.ID, err.Error()}
+			return lines.Refusal{ID: q.ID, Error: err.Error()}
 		}
 		s := f.New(q.options(d))
 		for _, c := range chunks {
@@ -154,13 +104,6 @@ func (q request) family(set *Set) (Family, error) {
 		return Family{}, errors.New("request: family is missing: one of hermes model parse --list, or auto")
 	}
 	return set.Get(q.Family)
-}
-
-func orNull(id json.RawMessage) json.RawMessage {
-	if len(id) == 0 {
-		return json.RawMessage("null")
-	}
-	return id
 }
 
 func orNil(s string) *string {

@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -57,9 +58,7 @@ func readPythonic(p *parse, open, close string) {
 		}
 		k := p.skipSpace(end)
 		tail := close
-		if tail == "" {
-			tail = "<|python_end|>"
-		}
+		tail = cmp.Or(tail, "<|python_end|>")
 		if p.at(tail, k) {
 			p.frame(end, k+len(tail))
 			k += len(tail)
@@ -103,9 +102,7 @@ func (p *parse) doubt() {
 
 // pyText is the text before a list; the opening tag in it is frame.
 func (p *parse) pyText(open string, a, b int) {
-	if open == "" {
-		open = "<|python_start|>"
-	}
+	open = cmp.Or(open, "<|python_start|>")
 	if i := p.index(open, a); i >= 0 && i < b {
 		p.content(a, i)
 		p.frame(i, i+len(open))

@@ -1,6 +1,7 @@
 package parsers
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -297,12 +298,8 @@ func (t *responseTemplate) value(p *parse, r region, body string) (string, State
 // lines reads KEY SEP VALUE, one a line.
 func (t *responseTemplate) lines(p *parse, r region, tool, body string) string {
 	lineSep, kvSep := r.f.args.LineSep, r.f.args.KVSep
-	if lineSep == "" {
-		lineSep = "\n"
-	}
-	if kvSep == "" {
-		kvSep = ":"
-	}
+	lineSep = cmp.Or(lineSep, "\n")
+	kvSep = cmp.Or(kvSep, ":")
 	var ps []pair
 	at := r.from
 	for _, line := range strings.Split(body, lineSep) {

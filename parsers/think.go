@@ -1,6 +1,9 @@
 package parsers
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // think is the block in which a family reasons.
 type think struct {
@@ -106,12 +109,7 @@ func (t think) insideCall(p *parse, at, end int) bool {
 	}
 	probe := &parse{text: p.text, opt: p.opt, k: p.k, cut: p.cut, tools: p.tools, seen: map[string]found{}, genuine: p.genuine, pos: m}
 	p.gram.read(probe)
-	for _, c := range probe.out.Calls {
-		if c.Start < end && end < c.End && c.State == Complete {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(probe.out.Calls, func(c Call) bool { return c.Start < end && end < c.End && c.State == Complete })
 }
 
 func (t think) marker(p *parse, from int) int {

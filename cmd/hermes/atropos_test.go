@@ -148,11 +148,11 @@ func TestAtroposServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	model, url := server(t, fakellm.Options{Tokenizer: fake, KeepTokens: true, Seed: 8, Faults: map[string]float64{fakellm.FaultAbort: 0.1}})
-	var told bytes.Buffer
+	var stderr bytes.Buffer
 	c := hermes(t, t.TempDir(), "env", "serve", "procedural", "--api", base, "--group-size", "2", "--model", "fake", "--base-url", url, "--send-scripts",
 		"--exact", "--wire", "sglang", "--tokenizer", "builtin:words", "--template", "builtin:chatml", "--max-tokens", "4000", "--max-turns", "4",
 		"--equal-scores", "send", "--backend", "local", "--concurrency", "8", "--poll", "2ms", "--run", "s", "--progress", "none", "--json")
-	c.Stderr = &told
+	c.Stderr = &stderr
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestAtroposServer(t *testing.T) {
 		if ask("GET", "/batch", "", &answer) != nil || len(answer.Batch) == 0 {
 			select {
 			case err := <-ended:
-				t.Fatalf("env serve ended at step %d: %v\n%s", step, err, &told)
+				t.Fatalf("env serve ended at step %d: %v\n%s", step, err, &stderr)
 			default:
 			}
 			continue
@@ -178,7 +178,7 @@ func TestAtroposServer(t *testing.T) {
 	}
 	<-ended
 	if code := c.ProcessState.ExitCode(); code != 143 {
-		t.Errorf("exit code %d\n%s", code, &told)
+		t.Errorf("exit code %d\n%s", code, &stderr)
 	}
 	truth, used := judged(model), map[string]int{}
 	for _, g := range all {

@@ -59,7 +59,7 @@ func TestEverythingBreaks(t *testing.T) {
 		t.Errorf("exit code %d with a full disk, want 1", code)
 	}
 	if text := said.String(); !strings.Contains(text, "the disk is full") || !strings.Contains(text, "make room, and the same command resumes") {
-		t.Errorf("a full disk is told as\n%s", text)
+		t.Errorf("a full disk is reported as\n%s", text)
 	}
 	first := balanced(t, out.Bytes(), n)
 	if first.Pending == 0 || first.Failed["sandbox"]+first.Failed["internal"]+first.Failed["environment"] > 0 {
@@ -195,7 +195,7 @@ func judge(t *testing.T, run string, n int) {
 	}
 	for i := range n {
 		if id := fmt.Sprint("task-", i); seen[id] != 1 {
-			t.Errorf("%s stands %d times in the run", id, seen[id])
+			t.Errorf("%s is %d times in the run", id, seen[id])
 		}
 	}
 }

@@ -257,7 +257,7 @@ func eachOnce(t *testing.T, name string, n int) {
 	}
 	for i := range n {
 		if c := seen[fmt.Sprintf("task-%d", i)]; c != 1 {
-			t.Errorf("task-%d stands %d times in %s", i, c, filepath.Base(name))
+			t.Errorf("task-%d is %d times in %s", i, c, filepath.Base(name))
 		}
 	}
 	if len(seen) != n {

@@ -223,12 +223,12 @@ func TestServeEndToEnd(t *testing.T) {
 	if err != nil || !bytes.Contains(raw, []byte(`procedural_0_eval/reward`)) && !bytes.Contains(raw, []byte(`terminal_test_0_eval/reward`)) {
 		t.Errorf("no evaluation in the metrics: %v\n%s", err, raw)
 	}
-	told, err := filepath.Glob(filepath.Join(dir, "runs", "s", "wandb", "offline-run-*", "*.wandb"))
-	if err != nil || len(told) != 3 {
-		t.Fatalf("%d starts, files for W&B %v (%v)", 3, told, err)
+	written, err := filepath.Glob(filepath.Join(dir, "runs", "s", "wandb", "offline-run-*", "*.wandb"))
+	if err != nil || len(written) != 3 {
+		t.Fatalf("%d starts, files for W&B %v (%v)", 3, written, err)
 	}
 	whole := 0
-	for _, name := range told { // the killed one may lack its last row, which was its only one
+	for _, name := range written { // the killed one may lack its last row, which was its only one
 		raw, err := os.ReadFile(name)
 		if err == nil && bytes.Contains(raw, []byte("staleness/mean")) && bytes.Contains(raw, []byte("train/completion_lengths")) &&
 			bytes.Contains(raw, []byte("trainer/step")) &&

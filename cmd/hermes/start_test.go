@@ -58,7 +58,7 @@ func TestStart(t *testing.T) {
 		}
 	}
 	if len(ours) < 10 {
-		t.Fatalf("the runtime told of %d packages of ours:\n%s", len(ours), errs.String())
+		t.Fatalf("the runtime listed %d packages of ours:\n%s", len(ours), errs.String())
 	}
 	for _, s := range ours {
 		if s.name == "hermes/cmd/hermes" {

@@ -106,7 +106,7 @@ func TestKeyIsRefusedLater(t *testing.T) {
 		t.Errorf("%v: the books of a run whose provider was down:\n%s", err, raw)
 	}
 	if text := c.Stderr.(*bytes.Buffer).String(); strings.Contains(text, "secretsecret") {
-		t.Errorf("the key is told:\n%s", text)
+		t.Errorf("the key is shown:\n%s", text)
 	}
 	revoked.Store(false)
 	wants(t, batch(), 0)
@@ -146,7 +146,7 @@ func TestContextOverflow(t *testing.T) {
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "runs", "r", "failed_trajectories.jsonl"))
 	if err != nil || strings.Count(string(raw), "maximum context length is 4096") != 3 {
-		t.Errorf("the reason is not told (%v): %.500s", err, raw)
+		t.Errorf("the reason is not shown (%v): %.500s", err, raw)
 	}
 }
 

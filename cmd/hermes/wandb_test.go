@@ -30,7 +30,7 @@ func TestWandbHearsOfRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(out), wandbKey) {
-			t.Errorf("the key is told: %s", out)
+			t.Errorf("the key is shown: %s", out)
 		}
 		return string(out), c.ProcessState.ExitCode()
 	}

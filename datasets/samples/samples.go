@@ -9,11 +9,7 @@
 package samples
 
 import (
-	"bufio"
-	"bytes"
 	_ "embed"
-	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -30,23 +26,6 @@ func WithoutCode() []byte {
 		if !strings.HasPrefix(line, `{"id": "code-`) {
 			out = append(out, line...)
 		}
-	}
-	return out
-}
-
-// Names returns the tasks' ids in the order of the rows.
-func Names() []string {
-	var out []string
-	in := bufio.NewScanner(bytes.NewReader(Tasks()))
-	in.Buffer(nil, len(tasks)+1)
-	for in.Scan() {
-		var row struct {
-			ID string `json:"id"`
-		}
-		if err := json.Unmarshal(in.Bytes(), &row); err != nil { // the file is ours and tested
-			panic(fmt.Sprintf("samples: row %d: %v", len(out)+1, err))
-		}
-		out = append(out, row.ID)
 	}
 	return out
 }

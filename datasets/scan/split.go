@@ -102,7 +102,7 @@ func member(b []byte, i int, intern func([]byte) (string, bool)) (Field, int, er
 func unlike(fields []Field, key string) error {
 	for i := range fields {
 		if fields[i].Key == key {
-			return fmt.Errorf("key %q stands twice in one object", key)
+			return fmt.Errorf("key %q is given twice in one object", key)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func distinct(fields []Field) error {
 	seen := make(map[string]struct{}, len(fields))
 	for _, f := range fields {
 		if _, twice := seen[f.Key]; twice {
-			return fmt.Errorf("key %q stands twice in one object", f.Key)
+			return fmt.Errorf("key %q is given twice in one object", f.Key)
 		}
 		seen[f.Key] = struct{}{}
 	}

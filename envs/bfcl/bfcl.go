@@ -113,7 +113,7 @@ func (e *Env) read(r datasets.Row) (task, error) {
 	seen := map[string]bool{abstain: e.c.Abstain}
 	for _, f := range t.functions {
 		if f.Name == "" || seen[dotless(f.Name)] {
-			return t, fmt.Errorf("function %q: want a name of its own", f.Name)
+			return t, fmt.Errorf("function %q: want its own name", f.Name)
 		}
 		seen[dotless(f.Name)] = true
 	}

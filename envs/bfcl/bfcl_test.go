@@ -247,7 +247,7 @@ func TestBad(t *testing.T) {
 		`{"id":"x_0",` + q + `,"function":[],"ground_truth":[]}`:                              "function",
 		`{"id":"x_0",` + q + `,` + f + `,"ground_truth":[{"g":{}}]}`:                          "no function g",
 		`{"id":"x_0",` + q + `,` + f + `,"ground_truth":{"g":{}}}`:                            "ground_truth",
-		`{"id":"x_0",` + q + `,"function":[{"name":"a.b"},{"name":"a_b"}],"ground_truth":[]}`: "name of its own",
+		`{"id":"x_0",` + q + `,"function":[{"name":"a.b"},{"name":"a_b"}],"ground_truth":[]}`: "its own name",
 	} {
 		e, err := read(t, text)
 		if err != nil {

@@ -53,7 +53,7 @@ func load(names []string, apis string) ([]made, error) {
 		}
 		for _, m := range list {
 			if at, twice := seen[m.ID]; twice {
-				return nil, fmt.Errorf("%s: the id %s stands in %s too", file, m.ID, at)
+				return nil, fmt.Errorf("%s: the id %s is in %s too", file, m.ID, at)
 			}
 			seen[m.ID] = file
 		}

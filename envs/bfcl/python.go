@@ -1,10 +1,12 @@
 package bfcl
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"hermes/internal/pyvalue"
 )
 
 // pythonCall is a call written as Python text, its values as JSON decodes them.
@@ -17,179 +19,65 @@ type pythonCall struct {
 // parseCall reads name(1, key='text', list=[…]) with literals alone.
 func parseCall(text string) (pythonCall, error) {
 	c := pythonCall{args: map[string]any{}}
-	p := &literals{s: strings.TrimSpace(text)}
-	c.name = p.word()
-	if c.name == "" || !p.take("(") {
+	name, rest := word(text)
+	rest, ok := strings.CutPrefix(rest, "(")
+	if name == "" || !ok {
 		return c, errors.New("want NAME(arguments)")
 	}
-	for !p.take(")") {
-		if key, after := p.peekWord(); key != "" && strings.HasPrefix(after, "=") {
-			p.s = after[1:]
-			v, err := p.value(0)
-			if err != nil {
-				return c, err
-			}
-			if _, twice := c.args[key]; twice {
-				return c, fmt.Errorf("%s is given twice", key)
-			}
-			c.args[key] = v
-		} else {
-			v, err := p.value(0)
-			if err != nil {
-				return c, err
-			}
-			c.positional = append(c.positional, v)
+	c.name = name
+	for {
+		key, after := word(rest)
+		if end, ok := strings.CutPrefix(after, ")"); ok && key == "" {
+			rest = end
+			break
 		}
-		if !p.take(",") && !p.at(")") {
-			return c, fmt.Errorf("want , or ) before %.20q", p.s)
+		after, named := strings.CutPrefix(after, "=")
+		if key == "" || !named {
+			after = rest
+		}
+		v, n, err := literal(after)
+		if err != nil {
+			return c, fmt.Errorf("%.20q: %w", after, err)
+		}
+		_, twice := c.args[key]
+		switch {
+		case !named:
+			c.positional = append(c.positional, v)
+		case twice:
+			return c, fmt.Errorf("%s is given twice", key)
+		default:
+			c.args[key] = v
+		}
+		rest = strings.TrimLeft(after[n:], blanks)
+		if comma, ok := strings.CutPrefix(rest, ","); ok {
+			rest = comma
+		} else if !strings.HasPrefix(rest, ")") {
+			return c, fmt.Errorf("want , or ) before %.20q", rest)
 		}
 	}
-	if p.skip(); p.s != "" {
-		return c, fmt.Errorf("%.20q stands behind the call", p.s)
+	if rest := strings.TrimSpace(rest); rest != "" {
+		return c, fmt.Errorf("%.20q is behind the call", rest)
 	}
 	return c, nil
 }
 
-// literals reads Python's literals off the front of s.
-type literals struct{ s string }
+const blanks = " \t\n\r"
 
-func (p *literals) skip() { p.s = strings.TrimLeft(p.s, " \t\n\r") }
-
-func (p *literals) at(mark string) bool { p.skip(); return strings.HasPrefix(p.s, mark) }
-
-func (p *literals) take(mark string) bool {
-	if !p.at(mark) {
-		return false
-	}
-	p.s = p.s[len(mark):]
-	return true
-}
-
-func wordEnd(s string) int {
+// word is the name at the beginning of a text, if there is one, and what follows it.
+func word(s string) (name, rest string) {
+	s = strings.TrimLeft(s, blanks)
 	n := 0
 	for n < len(s) && (s[n] == '_' || s[n] == '.' || s[n] >= '0' && s[n] <= '9' || s[n]|0x20 >= 'a' && s[n]|0x20 <= 'z') {
 		n++
 	}
-	return n
+	return s[:n], strings.TrimLeft(s[n:], blanks)
 }
 
-func (p *literals) word() string {
-	p.skip()
-	n := wordEnd(p.s)
-	w := p.s[:n]
-	p.s = p.s[n:]
-	return w
-}
-
-// peekWord is the next word and what follows it.
-func (p *literals) peekWord() (string, string) {
-	p.skip()
-	n := wordEnd(p.s)
-	return p.s[:n], strings.TrimLeft(p.s[n:], " \t\n\r")
-}
-
-const deepest = 50
-
-func (p *literals) value(depth int) (any, error) {
-	if depth > deepest {
-		return nil, errors.New("too deep")
+// literal reads the literal at the beginning of a text, n bytes long.
+func literal(s string) (v any, n int, err error) {
+	raw, n, err := pyvalue.Read(s, pyvalue.Options{PythonOnly: true, RawNewlines: true})
+	if err == nil {
+		err = json.Unmarshal([]byte(raw), &v)
 	}
-	p.skip()
-	switch {
-	case p.s == "":
-		return nil, errors.New("a value is missing")
-	case p.s[0] == '\'' || p.s[0] == '"':
-		return p.text()
-	case p.s[0] == '[' || p.s[0] == '(':
-		end := map[byte]string{'[': "]", '(': ")"}[p.s[0]]
-		p.s = p.s[1:]
-		return p.list(end, depth)
-	case p.s[0] == '{':
-		p.s = p.s[1:]
-		return p.dict(depth)
-	}
-	sign := ""
-	if p.take("-") {
-		sign = "-"
-	}
-	w := p.word()
-	switch w {
-	case "True", "False":
-		return w == "True", nil
-	case "None":
-		return nil, nil
-	}
-	f, err := strconv.ParseFloat(sign+strings.ReplaceAll(w, "_", ""), 64)
-	if err != nil {
-		return nil, fmt.Errorf("%.20q is no literal", sign+w)
-	}
-	return f, nil
-}
-
-func (p *literals) list(end string, depth int) (any, error) {
-	out := []any{}
-	for !p.take(end) {
-		v, err := p.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-		if !p.take(",") && !p.at(end) {
-			return nil, fmt.Errorf("want , or %s before %.20q", end, p.s)
-		}
-	}
-	return out, nil
-}
-
-func (p *literals) dict(depth int) (any, error) {
-	out := map[string]any{}
-	for !p.take("}") {
-		k, err := p.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		key, ok := k.(string)
-		if !ok || !p.take(":") {
-			return nil, fmt.Errorf("want 'key': value before %.20q", p.s)
-		}
-		out[key], err = p.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		if !p.take(",") && !p.at("}") {
-			return nil, fmt.Errorf("want , or } before %.20q", p.s)
-		}
-	}
-	return out, nil
-}
-
-// text reads a quoted text with the escapes that the data has.
-func (p *literals) text() (any, error) {
-	quote := p.s[0]
-	var b strings.Builder
-	for i := 1; i < len(p.s); i++ {
-		switch c := p.s[i]; {
-		case c == quote:
-			p.s = p.s[i+1:]
-			return b.String(), nil
-		case c == '\\' && i+1 < len(p.s):
-			i++
-			switch p.s[i] {
-			case 'n':
-				b.WriteByte('\n')
-			case 't':
-				b.WriteByte('\t')
-			case 'r':
-				b.WriteByte('\r')
-			case '\\', '\'', '"':
-				b.WriteByte(p.s[i])
-			default:
-				b.WriteByte('\\')
-				b.WriteByte(p.s[i])
-			}
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return nil, errors.New("a text is not closed")
+	return v, n, err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"hermes/envs"
@@ -210,10 +211,7 @@ func (c pythonCall) same(arguments string, list []function) bool {
 	if arguments != "" && json.Unmarshal([]byte(arguments), &given) != nil {
 		return false
 	}
-	want := map[string]any{}
-	for k, v := range c.args {
-		want[k] = v
-	}
+	want := maps.Clone(c.args)
 	for _, f := range list {
 		if f.Name != c.name {
 			continue

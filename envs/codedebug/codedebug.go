@@ -113,8 +113,7 @@ type program struct {
 // module is one file of lib/.
 type module struct {
 	base
-	bug   string // its kind; "": none
-	wrong string // the source with the mistake
+	bug string // its kind; "": none
 }
 
 // call is a test: a function, its arguments, and what it must return as JSON decodes it.
@@ -145,7 +144,6 @@ func (e *Env) program(p row) program {
 			for _, c := range mutants(m.source) {
 				if c.name == want {
 					m.bug = c.kind
-					m.wrong = c.source
 					text = c.source
 				}
 			}

@@ -161,7 +161,7 @@ func TestCheats(t *testing.T) {
 	}
 	helped := append([]trajectory.Message{shell("echo x >notes.txt; mkdir -p lib/more; python3 tests/run.py")}, fix...)
 	if s := played(t, p, e, row, helped...).Score; s.Reward != 1 {
-		t.Errorf("repaired, with files of its own: %+v", s)
+		t.Errorf("repaired, with its own files: %+v", s)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write good.json anew")
+var update = flag.Bool("update", false, "write good.json again")
 
 // judge runs sources on calls of their function, in one Python: which pass, and did it end
 // in time?

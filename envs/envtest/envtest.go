@@ -61,7 +61,7 @@ func (s skip) Error() string { return string(s) }
 
 func checks() []check {
 	return []check{
-		{"rows", "the rows are there, each with an id of its own, and the same when they are read again", rowsAgain},
+		{"rows", "the rows are there, each with its own id, and the same when they are read again", rowsAgain},
 		{"tasks", "a row always gives the same task", tasksAgain},
 		{"oracle", "a perfect player earns 1", oracle},
 		{"null", "doing nothing earns 0", null},

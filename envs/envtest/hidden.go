@@ -54,7 +54,7 @@ func hidden(ctx context.Context, s *suite) error {
 			continue
 		}
 		looked++
-		if err := told(t, find); err != nil {
+		if err := shown(t, find); err != nil {
 			return fmt.Errorf("row %s: %w", row.ID, err)
 		}
 		look := &searching{wrapper: wrapper{s.env}, find: find, isolated: s.o.Isolated}
@@ -77,8 +77,8 @@ func hidden(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// told looks for the secrets in the messages to the model and in the variables of its commands.
-func told(t envs.Task, find []string) error {
+// shown looks for the secrets in the messages to the model and in the variables of its commands.
+func shown(t envs.Task, find []string) error {
 	for _, m := range t.Messages {
 		if at := within(m.Content(), find); at != "" {
 			return fmt.Errorf("the %s message tells %s", m.Role, at)

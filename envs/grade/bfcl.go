@@ -116,9 +116,7 @@ func (o *functionCalls) score(gold []goldCall, schemas map[string]function, call
 	why := ""
 	fits := func(i, j int) bool {
 		w := misfit(gold[i], schemas[dotless(gold[i].name)], calls[j].Name, args[j])
-		if why == "" {
-			why = w
-		}
+		why = cmp.Or(why, w)
 		return w == ""
 	}
 	hits := 0
@@ -240,15 +238,7 @@ func equalValue(accepted, v any) bool {
 		return ok && sameNumber(a, n)
 	case []any:
 		list, ok := v.([]any)
-		if !ok || len(list) != len(a) {
-			return false
-		}
-		for i := range a {
-			if !equalValue(a[i], list[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, list, equalValue)
 	case map[string]any:
 		m, ok := v.(map[string]any)
 		return ok && equalObject(a, m)

@@ -117,9 +117,7 @@ func (o *wantedCalls) read(made []trajectory.Call, tools []trajectory.ToolSpec) 
 }
 
 func object(text string) map[string]any {
-	if text == "" {
-		text = "{}"
-	}
+	text = cmp.Or(text, "{}")
 	v, err := readJSON([]byte(text))
 	if err != nil {
 		return nil

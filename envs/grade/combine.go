@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,9 +60,7 @@ func (c *combined) names() []string {
 	out := make([]string, len(c.Of))
 	for i, s := range c.Of {
 		name := s.Name
-		if name == "" {
-			name = s.Kind
-		}
+		name = cmp.Or(name, s.Kind)
 		seen[name]++
 		if seen[name] > 1 {
 			name = fmt.Sprintf("%s_%d", name, seen[name])

@@ -19,9 +19,7 @@ import (
 func Command(c backends.Cmd) Grader { return checkedBy(c, nil) }
 
 func checkedBy(c backends.Cmd, in span) Grader {
-	if c.Timeout == 0 {
-		c.Timeout = time.Minute
-	}
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
 	c.MaxOutput = outputKept
 	c.Keep = backends.KeepBoth
 	c.Report = rewardVariable

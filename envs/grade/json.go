@@ -146,7 +146,7 @@ func readJSON(raw []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something stands behind the JSON")
+		return nil, fmt.Errorf("something follows the JSON")
 	}
 	if doubled(raw) {
 		return nil, errTwice

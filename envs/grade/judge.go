@@ -69,14 +69,10 @@ func criterion(raw json.RawMessage) (Criterion, error) {
 			return c, fmt.Errorf("%.80s: want text or an object: %w", raw, err)
 		}
 		for _, s := range []string{o.Criterion, o.Description, o.Text, o.Requirement, o.Name} {
-			if c.Text == "" {
-				c.Text = s
-			}
+			c.Text = cmp.Or(c.Text, s)
 		}
 		c.Weight = o.Weight
-		if c.Weight == 0 {
-			c.Weight = o.Points
-		}
+		c.Weight = cmp.Or(c.Weight, o.Points)
 	}
 	c.Text = strings.TrimSpace(c.Text)
 	if c.Text == "" {
@@ -106,9 +102,7 @@ func Rubric(criteria []Criterion, o RubricOptions) (Grader, error) {
 	if len(criteria) == 0 {
 		return nil, errors.New("grader rubric: no criteria")
 	}
-	if o.Account == 0 {
-		o.Account = 12_000
-	}
+	o.Account = cmp.Or(o.Account, 12_000)
 	return Func(func(ctx context.Context, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 		if w.Judge == nil {
 			return trajectory.Score{}, errors.New("grader rubric: this run has no judge; give --model-role judge=MODEL")
@@ -141,9 +135,7 @@ func question(criteria []Criterion, o RubricOptions, w envs.World, ep envs.Episo
 	section("reference", o.Reference)
 	section("work", account)
 	answer := Answer(ep)
-	if answer == "" {
-		answer = "(the assistant gave no answer)"
-	}
+	answer = cmp.Or(answer, "(the assistant gave no answer)")
 	section("answer", answer)
 	b.WriteString("\nThe rubric:\n")
 	for i, c := range criteria {
@@ -214,9 +206,7 @@ func readVerdict(raw json.RawMessage, criteria []Criterion) (trajectory.Score, e
 			return trajectory.Score{}, fmt.Errorf("the judge's score for criterion %d is not between 0 and 1: %.200s", i+1, raw)
 		}
 		weight := criteria[i].Weight
-		if weight == 0 {
-			weight = 1
-		}
+		weight = cmp.Or(weight, 1)
 		sum, weights = sum+weight**m.Score, weights+weight
 		if len(criteria) > 1 {
 			s.Parts["criterion_"+strconv.Itoa(i+1)] = *m.Score

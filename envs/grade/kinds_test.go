@@ -113,7 +113,7 @@ func TestSimilarity(t *testing.T) {
 	}
 	s := score(t, `[exact, {kind: similarity}]`, `{"answer":"kitten"}`, "sitting")
 	if s.Reward != 0 || s.Parts["similarity"] < 0.57 {
-		t.Errorf("likeness counts, or is not told: %+v", s)
+		t.Errorf("likeness counts, or is not reported: %+v", s)
 	}
 	table(t, []graded{{`{kind: similarity, measure: f1}`, `{"answer":"the gunman"}`, "a gunman", 1}})
 }

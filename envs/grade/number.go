@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -341,9 +342,7 @@ func spelt(text string) string {
 	if strings.Contains(text, "^") || strings.Contains(text, "**") {
 		text = tens.ReplaceAllStringFunc(text, func(s string) string {
 			m := tens.FindStringSubmatch(s)
-			if m[1] == "" {
-				m[1] = "1"
-			}
+			m[1] = cmp.Or(m[1], "1")
 			return m[1] + "e" + strings.Replace(m[2], "−", "-", 1)
 		})
 	}

@@ -46,7 +46,7 @@ func (o *panel) check() error {
 	}
 	for i, name := range o.Judges {
 		if name == "" || slices.Contains(o.Judges[:i], name) {
-			return fmt.Errorf("judges: %q is no name, or stands there twice", name)
+			return fmt.Errorf("judges: %q is no name, or is given twice", name)
 		}
 	}
 	if slices.ContainsFunc(o.Of, func(s Spec) bool { return s.Gate }) {

@@ -152,7 +152,7 @@ func TestPanelOfJudges(t *testing.T) {
 	}
 	for bad, why := range map[string]string{
 		"{kind: panel, judges: [a]}":                 "one vote is no panel",
-		"{kind: panel, judges: [a, a]}":              "stands there twice",
+		"{kind: panel, judges: [a, a]}":              "is given twice",
 		"{kind: panel, judges: [a, b], quorum: 3}":   "quorum 3",
 		"{kind: panel, judges: [a, b], rule: most}":  "have mean, majority, min",
 		"{kind: panel, judges: [a, b, c], votes: 9}": "at most 25",

@@ -93,7 +93,7 @@ func expected(raw json.RawMessage) (Grader, error) {
 	var gs []Grader
 	for _, text := range list {
 		if strings.TrimSpace(text) == "" {
-			return nil, fmt.Errorf("expected %s: an empty text stands in every answer", clip(raw))
+			return nil, fmt.Errorf("expected %s: an empty text is in every answer", clip(raw))
 		}
 		if len(text) > 2 && strings.HasPrefix(text, "/") && strings.HasSuffix(text, "/") {
 			g, err := Regexp(text[1 : len(text)-1])

@@ -161,7 +161,7 @@ func (s *Spec) mapping(n *yaml.Node) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if seen[key.Value] {
-			return fmt.Errorf("grader, line %d: %s stands there twice", key.Line, key.Value)
+			return fmt.Errorf("grader, line %d: %s is given twice", key.Line, key.Value)
 		}
 		seen[key.Value] = true
 		if into, ok := own[key.Value]; ok {

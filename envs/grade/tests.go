@@ -43,9 +43,7 @@ func (o *unitTests) bind(row datasets.Row) (Grader, error) {
 	files := o.Files
 	if files == nil {
 		name := o.Field
-		if name == "" {
-			name = "tests"
-		}
+		name = cmp.Or(name, "tests")
 		raw, _, err := field(row, name)
 		if err != nil {
 			return nil, err
@@ -55,9 +53,7 @@ func (o *unitTests) bind(row datasets.Row) (Grader, error) {
 		}
 	}
 	c := backends.Cmd{Shell: o.Command, Dir: o.Dir, Timeout: o.Timeout}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Minute
-	}
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Minute)
 	if o.Command == "" {
 		raw, name, err := field(row, "test_command")
 		if err != nil {

@@ -76,7 +76,7 @@ func verdictOf(w envs.World, res backends.Result, in span) (trajectory.Score, er
 		return s, lineErr
 	case line == nil:
 		if near := nearMiss(res); near != "" {
-			return s, envs.Unjudged("checker: %q: want a line of its own like reward: 0.5 on stdout", near)
+			return s, envs.Unjudged("checker: %q: want a separate line like reward: 0.5 on stdout", near)
 		}
 		return s, nil
 	}
@@ -307,7 +307,7 @@ func onceEach(raw []byte) error {
 		name, _ := key.(string)
 		fold := strings.ToLower(name)
 		if seen[fold] {
-			return fmt.Errorf("%s stands there twice", name)
+			return fmt.Errorf("%s is given twice", name)
 		}
 		seen[fold] = true
 		var skip json.RawMessage

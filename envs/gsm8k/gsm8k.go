@@ -7,6 +7,7 @@
 package gsm8k
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,12 +44,8 @@ type Env struct {
 
 // New checks the config.
 func New(c Config) (*Env, error) {
-	if c.Size == 0 {
-		c.Size = 200
-	}
-	if c.Steps == 0 {
-		c.Steps = 3
-	}
+	c.Size = cmp.Or(c.Size, 200)
+	c.Steps = cmp.Or(c.Steps, 3)
 	if c.Size < 0 || c.Size > 100_000 || c.Steps < 1 || c.Steps > 6 {
 		return nil, fmt.Errorf("size %d, steps %d: want 1 to 100000 rows and 1 to 6 steps", c.Size, c.Steps)
 	}

@@ -12,6 +12,7 @@
 package longhorizon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,15 +40,9 @@ type Env struct{ c Config }
 
 // New checks the config.
 func New(c Config) (*Env, error) {
-	if c.Size == 0 {
-		c.Size = 200
-	}
-	if c.Level == 0 {
-		c.Level = 3
-	}
-	if c.Days == 0 {
-		c.Days = 60
-	}
+	c.Size = cmp.Or(c.Size, 200)
+	c.Level = cmp.Or(c.Level, 3)
+	c.Days = cmp.Or(c.Days, 60)
 	if c.Size < 0 || c.Size > 100_000 {
 		return nil, fmt.Errorf("size %d: want 1 to 100000", c.Size)
 	}

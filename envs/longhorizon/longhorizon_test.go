@@ -211,26 +211,26 @@ func TestTools(t *testing.T) {
 	if err != nil || rec.Score == nil {
 		t.Fatal(err, rec.Reason)
 	}
-	var told []string
+	var answers []string
 	for _, m := range rec.Trace.Visible() {
 		if m.Role == trajectory.Tool {
-			told = append(told, m.Content())
+			answers = append(answers, m.Content())
 		}
 	}
 	for i, b := range bad {
 		ok := false
 		for _, s := range strings.Split(b.says, "|") {
-			ok = ok || strings.Contains(told[i], s)
+			ok = ok || strings.Contains(answers[i], s)
 		}
 		if !ok {
-			t.Errorf("%s %s: %s, want %q", b.name, b.args, told[i], b.says)
+			t.Errorf("%s %s: %s, want %q", b.name, b.args, answers[i], b.says)
 		}
 	}
 	if rec.Score.Reward != 0 || rec.Score.Parts["valid"] != 0 || rec.Score.Metrics["refused"] != 7 || rec.Score.Metrics["days_used"] != 0 {
 		t.Errorf("%+v", rec.Score)
 	}
 	for _, secret := range []string{"elastic", "swing", "phase", "delay"} {
-		if strings.Contains(strings.Join(told, "\n"), secret) {
+		if strings.Contains(strings.Join(answers, "\n"), secret) {
 			t.Errorf("the tools tell %s", secret)
 		}
 	}

@@ -46,7 +46,7 @@ func newPlan(seed uint64, days, level int) *plan {
 func (p *plan) announce(r *rand.Rand, level int) {
 	for i, g := range p.goods {
 		for day := 5 + r.IntN(15); day < p.days; day += 12 + r.IntN(60/level) {
-			e := event{good: i, from: day, to: day + 1 + r.IntN(5), told: max(1, day-1-r.IntN(7)), factor: 2 + 2*r.Float64(), text: "A fair comes: many more people than usual will want %s from day %d to day %d."}
+			e := event{good: i, from: day, to: day + 1 + r.IntN(5), known: max(1, day-1-r.IntN(7)), factor: 2 + 2*r.Float64(), text: "A fair comes: many more people than usual will want %s from day %d to day %d."}
 			if r.IntN(3) == 0 {
 				e.factor, e.text = 0.1+0.3*r.Float64(), "Roadworks: far fewer people than usual will want %s from day %d to day %d."
 			}

@@ -31,9 +31,9 @@ type supplier struct {
 
 // event changes the demand for a good over some days. It is announced some days before.
 type event struct {
-	good, told, from, to int
-	factor               float64
-	text                 string
+	good, known, from, to int
+	factor                float64
+	text                  string
 }
 
 // plan is all that a seed and a level decide before the first day.
@@ -113,7 +113,7 @@ func (p *plan) tabulate() {
 		for day := e.from; day <= min(e.to, p.days); day++ {
 			p.means[e.good][day] *= e.factor
 		}
-		for day := e.told - 1; day < min(e.to, p.days+1); day++ {
+		for day := e.known - 1; day < min(e.to, p.days+1); day++ {
 			p.news[day] = append(p.news[day], e.text)
 		}
 	}

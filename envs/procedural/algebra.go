@@ -3,6 +3,7 @@ package procedural
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -130,11 +131,7 @@ func polynomialEquations(r *rand.Rand, level int) Puzzle {
 		b := r.IntN(5) - 2
 		poly = times(poly, []int{b*b/4 + 1 + r.IntN(level), b, 1})
 	}
-	var want []int
-	for root := range roots {
-		want = append(want, root)
-	}
-	slices.Sort(want)
+	want := slices.Sorted(maps.Keys(roots))
 	return Puzzle{
 		Question: fmt.Sprintf("Find all real solutions of the equation %s = 0. They are whole numbers. Give each of them once, separated by commas.", polynomial(poly)),
 		Answer:   join(want, ", "),

@@ -38,10 +38,10 @@ func caesarCipher(r *rand.Rand, level int) Puzzle {
 		words = append(words, all[r.IntN(len(all))])
 	}
 	shift := 1 + r.IntN(25)
-	told := fmt.Sprintf("Each letter was replaced by the one %d places later in the alphabet (z is followed by a).", shift)
+	rule := fmt.Sprintf("Each letter was replaced by the one %d places later in the alphabet (z is followed by a).", shift)
 	if level > 3 {
 		words = append([]string{"secret"}, words...)
-		told = `Each letter was replaced by the one a fixed number of places later in the alphabet (z is followed by a). The first word of the text is "secret".`
+		rule = `Each letter was replaced by the one a fixed number of places later in the alphabet (z is followed by a). The first word of the text is "secret".`
 	}
 	plain := strings.Join(words, " ")
 	secret := strings.Map(func(c rune) rune {
@@ -50,7 +50,7 @@ func caesarCipher(r *rand.Rand, level int) Puzzle {
 		}
 		return 'a' + (c-'a'+rune(shift))%26
 	}, plain)
-	return Puzzle{Question: told + " What was the text?\n\n" + secret, Answer: plain, Check: func(answer string) error {
+	return Puzzle{Question: rule + " What was the text?\n\n" + secret, Answer: plain, Check: func(answer string) error {
 		letters := strings.FieldsFunc(strings.ToLower(answer), func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'“”.", c) })
 		if strings.Join(letters, " ") != plain {
 			return fmt.Errorf("%q is not the text", clip(answer))

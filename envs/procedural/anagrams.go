@@ -28,10 +28,7 @@ func groupAnagrams(r *rand.Rand, level int) Puzzle {
 	} else {
 		groups = scrambled(r, level)
 	}
-	var words []string
-	for _, g := range groups {
-		words = append(words, g...)
-	}
+	words := slices.Concat(groups...)
 	r.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
 	var gold []string
 	for _, g := range groups {

@@ -2,6 +2,7 @@ package procedural
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -35,14 +36,10 @@ func familyRelationships(r *rand.Rand, level int) Puzzle {
 				}
 			}
 		}
-		words := make([]string, 0, len(byWord))
-		for w := range byWord {
-			words = append(words, w)
-		}
+		words := slices.Sorted(maps.Keys(byWord))
 		if len(words) == 0 {
 			continue
 		}
-		slices.Sort(words)
 		word := words[r.IntN(len(words))]
 		pair := byWord[word][r.IntN(len(byWord[word]))]
 		r.Shuffle(len(text), func(i, j int) { text[i], text[j] = text[j], text[i] })

@@ -8,6 +8,7 @@
 package procedural
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -75,15 +76,9 @@ type Env struct {
 // New checks the config.
 func New(c Config) (*Env, error) {
 	e := &Env{c: c, gens: Builtin()}
-	if e.c.Level == 0 {
-		e.c.Level = 3
-	}
-	if e.c.MaxLevel == 0 {
-		e.c.MaxLevel = e.c.Level
-	}
-	if e.c.Size == 0 {
-		e.c.Size = 1000
-	}
+	e.c.Level = cmp.Or(e.c.Level, 3)
+	e.c.MaxLevel = cmp.Or(e.c.MaxLevel, e.c.Level)
+	e.c.Size = cmp.Or(e.c.Size, 1000)
 	if e.c.Level < 1 || e.c.MaxLevel > 10 || e.c.MaxLevel < e.c.Level {
 		return nil, fmt.Errorf("level %d to max-level %d: want 1 to 10, the smaller first", e.c.Level, e.c.MaxLevel)
 	}

@@ -132,7 +132,7 @@ func TestSplitsAndSeeds(t *testing.T) {
 	other := ids(1, envs.Train)
 	for id := range train {
 		if eval[id] || other[id] {
-			t.Fatalf("%s stands in two sets", id)
+			t.Fatalf("%s is in two sets", id)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func pairs(answer string, names []string) (map[string]string, error) {
 		}
 		name, value := answer[m[2]:m[3]], strings.Trim(strings.TrimSuffix(strings.TrimSpace(answer[m[1]:end]), " and"), between)
 		if _, twice := out[name]; twice || !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%q is not asked for, or stands twice", clip(name))
+			return nil, fmt.Errorf("%q is not asked for, or is given twice", clip(name))
 		}
 		out[name] = value
 	}

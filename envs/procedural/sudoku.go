@@ -80,7 +80,7 @@ func sudokuCheck(puzzle []int, h, w int) func(string) error {
 			}
 			y, x, z := b.groups(at)
 			if bit := 1 << v; (rows[y]|cols[x]|blocks[z])&bit != 0 {
-				return fmt.Errorf("row %d, column %d: %d stands there already", y+1, x+1, v)
+				return fmt.Errorf("row %d, column %d: %d is there already", y+1, x+1, v)
 			} else {
 				rows[y], cols[x], blocks[z] = rows[y]|bit, cols[x]|bit, blocks[z]|bit
 			}

@@ -26,7 +26,7 @@ type checker struct {
 	*rows.Env
 	c      Config
 	places chan struct{}
-	told   *console
+	log    *console
 	over   context.Context // ends when the environment is closed
 	close  context.CancelFunc
 	live   sync.WaitGroup
@@ -43,7 +43,7 @@ func newChecker(c Config) (*checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &checker{Env: plain, c: c, places: make(chan struct{}, c.Workers), told: &console{}}
+	k := &checker{Env: plain, c: c, places: make(chan struct{}, c.Workers), log: &console{}}
 	k.over, k.close = context.WithCancel(context.Background())
 	return k, nil
 }
@@ -104,7 +104,7 @@ func (k *checker) Score(ctx context.Context, t envs.Task, _ envs.World, ep envs.
 func (k *checker) run(ctx context.Context, in []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.c.Timeout, broken("the checker did not end within %v and was killed", k.c.Timeout))
 	defer cancel()
-	p, err := startProcess(k.c, k.c.Checker, func(line string) { k.told.line(1, line) })
+	p, err := startProcess(k.c, k.c.Checker, func(line string) { k.log.line(1, line) })
 	if err != nil {
 		return nil, broken("%w", err)
 	}

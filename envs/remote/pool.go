@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +20,7 @@ const tries = 3
 // pool shares requests out among workers, which are started as they are needed.
 type pool struct {
 	c      Config
-	told   *console
+	log    *console
 	slots  []*slot
 	places chan struct{} // made by begin: requests that may be with workers at once
 
@@ -37,11 +38,11 @@ type slot struct {
 	n  int
 }
 
-func newPool(c Config, told *console) (*pool, error) {
+func newPool(c Config, log *console) (*pool, error) {
 	if _, err := exec.LookPath(c.Command[0]); err != nil {
 		return nil, fmt.Errorf("command %q: %w", c.Command[0], err)
 	}
-	p := &pool{c: c, told: told}
+	p := &pool{c: c, log: log}
 	for i := range c.Workers {
 		p.slots = append(p.slots, &slot{n: i + 1})
 	}
@@ -82,7 +83,7 @@ func (p *pool) call(ctx context.Context, method string, params any, s *scene) (j
 		if err == nil || try == tries || !errors.Is(err, errLost) || !safe(method) || ctx.Err() != nil {
 			return res, err
 		}
-		p.told.warn(fmt.Sprintf("%s is asked again: %v", method, err))
+		p.log.warn(fmt.Sprintf("%s is asked again: %v", method, err))
 	}
 }
 
@@ -142,12 +143,12 @@ func (s *slot) get(ctx context.Context, p *pool) (*worker, error) {
 			return s.w, nil
 		}
 		s.w.running.Wait()
-		p.told.warn(fmt.Sprintf("worker %d is started again: %v", s.n, err))
+		p.log.warn(fmt.Sprintf("worker %d is started again: %v", s.n, err))
 	}
 	if err := p.open(); err != nil {
 		return nil, err
 	}
-	w, err := startWorker(s.n, p.c, p.told)
+	w, err := startWorker(s.n, p.c, p.log)
 	if err != nil {
 		return nil, broken("%w", err)
 	}
@@ -237,8 +238,6 @@ func readGreeting(raw json.RawMessage) (greeting, error) {
 	if err := g.checked(); err != nil {
 		return g, broken("%w", err)
 	}
-	if g.Concurrency == 0 {
-		g.Concurrency = 1
-	}
+	g.Concurrency = cmp.Or(g.Concurrency, 1)
 	return g, nil
 }

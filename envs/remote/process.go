@@ -36,7 +36,7 @@ type process struct {
 
 // startProcess starts argv in the folder of hermes, with the environment variables that the
 // settings let through and more. The callback gets each line of its stderr.
-func startProcess(c Config, argv []string, told func(string), more ...string) (*process, error) {
+func startProcess(c Config, argv []string, stderr func(string), more ...string) (*process, error) {
 	p := &process{cmd: exec.Command(argv[0], argv[1:]...), exit: make(chan struct{}), tail: &tail{}}
 	vars, err := c.variables(p.cmd.Environ())
 	if err != nil {
@@ -101,18 +101,18 @@ func startProcess(c Config, argv []string, told func(string), more ...string) (*
 	if err != nil {
 		return fail(err, in, out, errs)
 	}
-	p.said.Go(func() { p.listen(told) })
+	p.said.Go(func() { p.listen(stderr) })
 	return p, nil
 }
 
 // listen reads stderr. It keeps the end for errors and calls the callback with each line.
-func (p *process) listen(told func(string)) {
+func (p *process) listen(stderr func(string)) {
 	r := bufio.NewReaderSize(p.err, 4096)
 	for {
 		line, err := r.ReadSlice('\n') // a longer line comes in pieces
 		p.tail.add(line)
 		if text := strings.TrimRight(string(line), "\r\n"); text != "" {
-			told(strings.ToValidUTF8(text, "�"))
+			stderr(strings.ToValidUTF8(text, "�"))
 		}
 		if err != nil && err != bufio.ErrBufferFull {
 			return

@@ -13,6 +13,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -83,12 +84,8 @@ func (c Config) checked() (Config, error) {
 	if c.Workers == 0 {
 		c.Workers = runtime.GOMAXPROCS(0)
 	}
-	if c.Timeout == 0 {
-		c.Timeout = 2 * time.Minute
-	}
-	if c.MaxMessage == 0 {
-		c.MaxMessage = 16 << 20
-	}
+	c.Timeout = cmp.Or(c.Timeout, 2*time.Minute)
+	c.MaxMessage = cmp.Or(c.MaxMessage, 16<<20)
 	return c, nil
 }
 
@@ -109,7 +106,7 @@ type Env struct {
 	link     link
 	hello    greeting
 	plain    *rows.Env // makes the tasks of a program that makes none
-	told     *console
+	log      *console
 	episodes atomic.Int64
 }
 
@@ -136,11 +133,11 @@ func Open(ctx context.Context, c Config) (envs.Bundled, error) {
 	if len(c.Checker) > 0 {
 		return newChecker(c)
 	}
-	e := &Env{c: c, told: &console{}}
+	e := &Env{c: c, log: &console{}}
 	if c.URL != "" {
 		e.link, err = newWeb(c)
 	} else {
-		e.link, err = newPool(c, e.told)
+		e.link, err = newPool(c, e.log)
 	}
 	if err != nil {
 		return nil, err
@@ -173,7 +170,7 @@ func (e *Env) dressed() envs.Bundled {
 func (e *Env) Close() error { return e.link.close() }
 
 // LogTo has what the program writes to stderr logged, also what it has written before.
-func (e *Env) LogTo(l *slog.Logger) { e.told.logTo(l) }
+func (e *Env) LogTo(l *slog.Logger) { e.log.logTo(l) }
 
 // Identity is the program's name and version with a hash of the config, for run.yaml. The
 // number of workers, their time limit and the limit of a message do not change it.

@@ -318,7 +318,7 @@ func TestCrashIsMended(t *testing.T) {
 	e.(interface{ LogTo(*slog.Logger) }).LogTo(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	defer func() {
 		if !strings.Contains(log.String(), "worker 1 is started again") {
-			t.Errorf("nobody was told: %q", &log)
+			t.Errorf("nothing was logged: %q", &log)
 		}
 	}()
 	if s, err := scoreOnce(t, e, "x"); err != nil || s.Reward != 1 {

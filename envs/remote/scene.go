@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -157,9 +158,7 @@ func (s *scene) readFile(ctx context.Context, p fileParams) (any, error) {
 	if p.Path == "" || p.Limit < 0 || p.Limit > maxFile {
 		return nil, wrong("path %q, limit %d: want a path and a limit of at most %d bytes", p.Path, p.Limit, maxFile)
 	}
-	if p.Limit == 0 {
-		p.Limit = 1 << 20
-	}
+	p.Limit = cmp.Or(p.Limit, 1<<20)
 	box, err := s.opened(ctx)
 	if err != nil {
 		return nil, err
@@ -190,9 +189,7 @@ func (s *scene) writeFile(ctx context.Context, p fileParams) (any, error) {
 			return nil, wrong("base64: %w", err)
 		}
 	}
-	if p.Mode == 0 {
-		p.Mode = 0o644
-	}
+	p.Mode = cmp.Or(p.Mode, 0o644)
 	box, err := s.opened(ctx)
 	if err != nil {
 		return nil, err

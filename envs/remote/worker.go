@@ -61,8 +61,8 @@ const doubt = time.Millisecond
 const errands = 256
 
 // startWorker starts the program. The process is gone when close returns.
-func startWorker(n int, c Config, told *console) (*worker, error) {
-	proc, err := startProcess(c, c.Command, func(line string) { told.line(n, line) }, "HERMES_ENVIRONMENT=1")
+func startWorker(n int, c Config, log *console) (*worker, error) {
+	proc, err := startProcess(c, c.Command, func(line string) { log.line(n, line) }, "HERMES_ENVIRONMENT=1")
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,6 @@ type Options struct {
 	Ephemeral string               // seen by the model, never in the data
 	Prefill   []trajectory.Message // seen by the model, never in the data
 	Image     string               // the run's, when the row names none
-	Toolsets  []string             // nil: drawn by the run
 	Judge     bool                 // the run has a model that judges rubrics
 	Grader    grade.Spec           // zero: as the package says
 }

@@ -3,6 +3,7 @@
 package skeleton
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,9 +21,7 @@ type Config struct {
 
 // Kind is the environment of this package for run files.
 var Kind = envs.NewKind("skeleton", "repeat a word", func(_ context.Context, c Config) (envs.Bundled, error) {
-	if c.Size == 0 {
-		c.Size = 10
-	}
+	c.Size = cmp.Or(c.Size, 10)
 	if c.Size < 0 {
 		return nil, fmt.Errorf("size %d: want 1 or more", c.Size)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // tolerance is how far numbers may differ, relative to the larger one; near zero, where two
@@ -56,17 +57,7 @@ func take(w []any, rows [][]any, used []bool, near int) int {
 	return -1
 }
 
-func sameRow(a, b []any) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !sameValue(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
-}
+func sameRow(a, b []any) bool { return slices.EqualFunc(a, b, sameValue) }
 
 // sameValue compares as SQL's IS does, with tolerance for numbers: NULL equals NULL alone,
 // and a number equals no text.

@@ -1,6 +1,8 @@
 package swe
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"hermes/internal/late"
@@ -33,9 +35,7 @@ func Parse(output string) Results {
 			r.add(m[2], map[string]string{"FAIL": "FAILED", "ERROR": "ERROR"}[m[1]])
 		} else if m := unittest.FindStringSubmatch(line); m != nil {
 			state := map[string]string{"ok": "PASSED", "FAIL": "FAILED", "ERROR": "ERROR", "expected failure": "XFAIL"}[m[2]]
-			if state == "" {
-				state = "SKIPPED"
-			}
+			state = cmp.Or(state, "SKIPPED")
 			r.add(m[1], state)
 		}
 	}
@@ -61,14 +61,7 @@ func (r Results) failed() bool {
 // passed tells whether a test passed, or has one of the other states. Names that were cut
 // in the middle of a parameter match by their beginning, if all that match agree.
 func (r Results) passed(name string, also ...string) bool {
-	good := func(state string) bool {
-		for _, s := range append([]string{"PASSED", "XFAIL"}, also...) {
-			if s == state {
-				return true
-			}
-		}
-		return false
-	}
+	good := func(state string) bool { return slices.Contains(append([]string{"PASSED", "XFAIL"}, also...), state) }
 	if s, ok := r[name]; ok {
 		return good(s)
 	}

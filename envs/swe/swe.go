@@ -16,6 +16,7 @@ package swe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,15 +57,9 @@ func New(c Config) (*Env, error) {
 	if c.Dataset == "" {
 		return nil, errors.New("no rows: set dataset to a file or hf:owner/name")
 	}
-	if c.Dir == "" {
-		c.Dir = "/testbed"
-	}
-	if c.Test == "" {
-		c.Test = "python3 -m pytest -rA {files}"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 4 * time.Minute
-	}
+	c.Dir = cmp.Or(c.Dir, "/testbed")
+	c.Test = cmp.Or(c.Test, "python3 -m pytest -rA {files}")
+	c.Timeout = cmp.Or(c.Timeout, 4*time.Minute)
 	if c.Timeout < 0 {
 		return nil, fmt.Errorf("timeout %v: want more than 0", c.Timeout)
 	}
@@ -365,9 +360,7 @@ func (e *Env) Solve(ctx context.Context, t envs.Task, w envs.World) error {
 // run runs the tests and reads their names.
 func (e *Env) run(ctx context.Context, x row, w envs.World, s trajectory.Score) (trajectory.Score, error) {
 	command := x.test
-	if command == "" {
-		command = e.c.Test
-	}
+	command = cmp.Or(command, e.c.Test)
 	var quoted []string
 	for _, f := range x.tests {
 		quoted = append(quoted, "'"+strings.ReplaceAll(f, "'", `'\''`)+"'")

@@ -17,6 +17,7 @@ package terminalbench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,20 +66,14 @@ func New(c Config) (*Env, error) {
 	if len(c.Dataset) == 0 {
 		return nil, errors.New("no tasks: set dataset to task folders, or folders of them")
 	}
-	if c.Image == "" {
-		c.Image = "auto"
-	}
-	if c.TestDir == "" {
-		c.TestDir = "/tests"
-	}
-	if c.Reward == "" {
-		c.Reward = "resolved"
-	}
+	c.Image = cmp.Or(c.Image, "auto")
+	c.TestDir = cmp.Or(c.TestDir, "/tests")
+	c.Reward = cmp.Or(c.Reward, "resolved")
 	if c.Reward != "resolved" && c.Reward != "share" {
 		return nil, fmt.Errorf("reward %q: have resolved, share", c.Reward)
 	}
 	if clean := path.Clean(c.TestDir); clean == "/" || clean == "." || strings.HasPrefix(clean, "..") {
-		return nil, fmt.Errorf("test-dir %q: want a folder of its own, it is removed after the tests", c.TestDir)
+		return nil, fmt.Errorf("test-dir %q: want its own folder, it is removed after the tests", c.TestDir)
 	}
 	return &Env{c: c, staged: map[string]string{}}, nil
 }

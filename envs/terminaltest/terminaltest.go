@@ -9,10 +9,12 @@ package terminaltest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"hermes/datasets"
@@ -45,12 +47,8 @@ type Env struct{ c Config }
 
 // New checks the config.
 func New(c Config) (*Env, error) {
-	if c.Size == 0 {
-		c.Size = 200
-	}
-	if c.Level == 0 {
-		c.Level = 3
-	}
+	c.Size = cmp.Or(c.Size, 200)
+	c.Level = cmp.Or(c.Level, 3)
 	if c.Size < 0 || c.Size > 100_000 || c.Level < 1 || c.Level > 10 {
 		return nil, fmt.Errorf("size %d, level %d: want 1 to 100000 rows and a level of 1 to 10", c.Size, c.Level)
 	}
@@ -75,9 +73,7 @@ type row struct {
 
 func read(r datasets.Row) (row, error) {
 	w := row{files: map[string]string{}}
-	for path, text := range r.Hermes.Files {
-		w.files[path] = text
-	}
+	maps.Copy(w.files, r.Hermes.Files)
 	if raw, ok := r.Extra["files"]; ok {
 		if err := json.Unmarshal(raw, &w.files); err != nil {
 			return w, fmt.Errorf("files: want {path: text}: %w", err)
@@ -117,9 +113,7 @@ func (e *Env) Task(r datasets.Row) (envs.Task, error) {
 		return envs.Task{}, fmt.Errorf("row %s: %w", r.ID, err)
 	}
 	image := r.Hermes.Image
-	if image == "" {
-		image = e.c.Image
-	}
+	image = cmp.Or(image, e.c.Image)
 	return envs.Task{Row: r, Messages: r.Prompt, Image: image, Dir: r.Hermes.Cwd, Env: r.Hermes.Env, Files: w.files, Toolsets: r.Hermes.Toolsets,
 		Artifacts: r.Hermes.Artifacts, Hidden: w, Verify: envs.VerifyOf(r, ""), Processes: r.Hermes.Processes == "keep"}, nil
 }
@@ -149,13 +143,13 @@ func (e *Env) Oracle(t envs.Task) ([]trajectory.Message, error) {
 // Hidden are the solution and what files must hold, unless the prompt tells it.
 func (e *Env) Hidden(t envs.Task) []string {
 	x := t.Hidden.(row)
-	var told strings.Builder
+	var prompt strings.Builder
 	for _, m := range t.Messages {
-		told.WriteString(m.Content())
+		prompt.WriteString(m.Content())
 	}
 	var out []string
 	for _, text := range append([]string{x.solution}, texts(x.checks)...) {
-		if text != "" && !strings.Contains(told.String(), text) {
+		if text != "" && !strings.Contains(prompt.String(), text) {
 			out = append(out, text)
 		}
 	}

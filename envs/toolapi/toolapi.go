@@ -13,6 +13,7 @@
 package toolapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,12 +41,8 @@ type Env struct{ c Config }
 
 // New checks the config.
 func New(c Config) (*Env, error) {
-	if c.Size == 0 {
-		c.Size = 200
-	}
-	if c.Level == 0 {
-		c.Level = 2
-	}
+	c.Size = cmp.Or(c.Size, 200)
+	c.Level = cmp.Or(c.Level, 2)
 	if c.Size < 0 || c.Size > 100_000 || c.Level < 1 || c.Level > 5 {
 		return nil, fmt.Errorf("size %d, level %d: want 1 to 100000 rows and 1 to 5 wishes", c.Size, c.Level)
 	}
@@ -132,7 +129,7 @@ func (e *Env) Tools(_ context.Context, t envs.Task, w envs.World) ([]tool.Def, e
 // Score compares the database with the one that the reference calls leave.
 func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episode) (trajectory.Score, error) {
 	c, state := t.Hidden.(*scene), stateOf(t, w)
-	missing, guessed := c.told(ep.Trace)
+	missing, guessed := c.prices(ep.Trace)
 	s := trajectory.Score{Parts: map[string]float64{"db": 0, "communicate": 0, "rules": 0}}
 	if state.shop.same(c.end) {
 		s.Parts["db"] = 1
@@ -145,15 +142,15 @@ func (e *Env) Score(_ context.Context, t envs.Task, w envs.World, ep envs.Episod
 	}
 	s.Reward = s.Parts["db"] * s.Parts["communicate"] * s.Parts["rules"]
 	if s.Reward == 0 {
-		s.Detail = fmt.Sprintf("database as wanted: %v; not told: %d; prices of other goods told: %d; changed before the customer was found: %v", s.Parts["db"] == 1, missing, guessed, state.early)
+		s.Detail = fmt.Sprintf("database as wanted: %v; not said: %d; prices of other goods said: %d; changed before the customer was found: %v", s.Parts["db"] == 1, missing, guessed, state.early)
 	}
 	return s, nil
 }
 
-// told counts the prices that the user asked for and the model did not say. Where they asked
+// prices counts the prices that the user asked for and the model did not say. Where they asked
 // for any, it also counts the prices said of goods that are not in the orders they spoke of:
 // a model that says all prices knows none.
-func (c *scene) told(t *trajectory.Trace) (missing, guessed int) {
+func (c *scene) prices(t *trajectory.Trace) (missing, guessed int) {
 	if len(c.tell) == 0 {
 		return 0, 0
 	}
@@ -224,7 +221,7 @@ func (e *Env) Respond(_ context.Context, t envs.Task, w envs.World, ep envs.Epis
 			spoke++
 		}
 	}
-	missing, _ := c.told(ep.Trace)
+	missing, _ := c.prices(ep.Trace)
 	fulfilled := stateOf(t, w).shop.same(c.end) && missing == 0
 	if strings.Contains(said, strings.ToLower(stop)) || spoke >= patience || fulfilled && spoke > 1 {
 		return nil, nil

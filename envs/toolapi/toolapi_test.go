@@ -41,7 +41,7 @@ func TestWhatCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := 0
+	asked := 0
 	for row, err := range d.Rows(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestWhatCounts(t *testing.T) {
 			t.Errorf("row %s with a call that is refused the second time: %+v", row.ID, r.Score)
 		}
 		if len(e.Hidden(task)) > 0 {
-			told++
+			asked++
 			mute := append(append([]trajectory.Message{}, gold[:len(gold)-1]...), trajectory.Text(trajectory.Assistant, "Done."))
 			if r := reward(mute); r.Score.Reward != 0 || r.Score.Parts["db"] != 1 {
 				t.Errorf("row %s without telling: %+v", row.ID, r.Score)
@@ -113,7 +113,7 @@ func TestWhatCounts(t *testing.T) {
 			t.Errorf("%q tells 1380.00: %v", said, got)
 		}
 	}
-	if told == 0 {
+	if asked == 0 {
 		t.Error("no row asks for a fact")
 	}
 }

@@ -12,6 +12,7 @@
 package webresearch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -53,15 +54,9 @@ type Env struct {
 
 // New checks the config and reads the corpus.
 func New(c Config) (*Env, error) {
-	if c.Size == 0 {
-		c.Size = 200
-	}
-	if c.Level == 0 {
-		c.Level = 3
-	}
-	if c.Extra == 0 {
-		c.Extra = 10 * c.Level
-	}
+	c.Size = cmp.Or(c.Size, 200)
+	c.Level = cmp.Or(c.Level, 3)
+	c.Extra = cmp.Or(c.Extra, 10*c.Level)
 	if c.Size < 0 || c.Size > 100_000 || c.Level < 1 || c.Level > 6 || c.Extra < 0 || c.Extra > 10_000 {
 		return nil, fmt.Errorf("size %d, level %d, extra-pages %d: want 1 to 100000 rows, a level of 1 to 6 and at most 10000 pages", c.Size, c.Level, c.Extra)
 	}

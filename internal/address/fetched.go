@@ -1,6 +1,7 @@
 package address
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -30,9 +31,7 @@ func secretFetched(text string, deep int) string {
 		return what
 	}
 	if what := Secret(base); what != "" || query != "" && strings.ContainsAny(base, " \t\r\n") {
-		if what == "" {
-			what = "a space before its query"
-		}
+		what = cmp.Or(what, "a space before its query")
 		return what
 	}
 	for _, field := range strings.FieldsFunc(query, func(r rune) bool { return strings.ContainsRune("?&#;", r) }) {

@@ -124,10 +124,5 @@ func Origin(base string) string {
 
 // ours reports whether all of bases are servers of the run itself.
 func (m *Model) ours(bases []string) bool {
-	for _, base := range bases {
-		if !slices.Contains(m.origins, Origin(base)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(bases, func(base string) bool { return !slices.Contains(m.origins, Origin(base)) })
 }

@@ -22,20 +22,20 @@ import (
 
 // run records the calls that it gets.
 type run struct {
-	mu   sync.Mutex
-	told []string
+	mu    sync.Mutex
+	texts []string
 }
 
 func (r *run) tell(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, text)
+	r.texts = append(r.texts, text)
 }
 
 func (r *run) list() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return strings.Join(r.told, ", ")
+	return strings.Join(r.texts, ", ")
 }
 
 func (r *run) Status() control.Status {
@@ -111,7 +111,7 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	if want := "pause, resume, set 9, cancel a/0, requeue a"; r.list() != want {
-		t.Errorf("told %q, want %q", r.list(), want)
+		t.Errorf("texts %q, want %q", r.list(), want)
 	}
 	for _, q := range []control.Request{{Do: "explode"}, {Do: "set"}, {Do: "cancel", ID: "b"}} {
 		var no *control.Refusal

@@ -12,6 +12,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -58,9 +59,7 @@ type Guard struct {
 // New refuses an address beyond the loopback without a token, allowed addresses or
 // Insecure.
 func New(o Options) (*Guard, error) {
-	if o.Host == "" {
-		o.Host = "127.0.0.1"
-	}
+	o.Host = cmp.Or(o.Host, "127.0.0.1")
 	if o.MaxBody <= 0 {
 		o.MaxBody = 64 << 20
 	}
@@ -144,9 +143,7 @@ func (g *Guard) Wrap(h http.Handler) http.Handler {
 		if path {
 			prefix := "/t/" + g.opt.Token
 			rest := strings.TrimPrefix(r.URL.Path, prefix)
-			if rest == "" {
-				rest = "/"
-			}
+			rest = cmp.Or(rest, "/")
 			u := *r.URL
 			u.Path, u.RawPath = rest, ""
 			r = r.WithContext(context.WithValue(r.Context(), outside{}, prefix))

@@ -10,11 +10,11 @@
 package hfhub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +31,6 @@ type Options struct {
 	Token    string       // sent to the endpoint only, never to where it redirects
 	Cache    string       // the folder with datasets--… and models--…; required
 	Offline  bool         // use what the cache has, send no request
-	Client   *http.Client // nil means http.DefaultClient's transport
 	Log      func(string) // called with a line for each download and upload; may be nil
 }
 
@@ -79,9 +78,7 @@ func Open(kind Kind, name string, o Options) (*Repo, error) {
 			return nil, fmt.Errorf("hub: %q is no repository (want owner/name)", name)
 		}
 	}
-	if o.Endpoint == "" {
-		o.Endpoint = "https://huggingface.co"
-	}
+	o.Endpoint = cmp.Or(o.Endpoint, "https://huggingface.co")
 	o.Endpoint = strings.TrimRight(o.Endpoint, "/")
 	if err := address.CheckURL("HF_ENDPOINT", o.Endpoint); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)

@@ -1,6 +1,7 @@
 package hfhub
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -142,23 +143,17 @@ func (r *Repo) get(ctx context.Context, address string, from int64) (*http.Respo
 	}
 	defer resp.Body.Close()
 	text := resp.Header.Get("X-Error-Message")
-	if text == "" {
-		text = resp.Status
-	}
+	text = cmp.Or(text, resp.Status)
 	return nil, &StatusError{Status: resp.StatusCode, Repo: r.name, Text: text}
 }
 
 // http returns a client that drops the token when a redirect leaves the endpoint.
 func (r *Repo) http() *http.Client {
-	base := http.Client{}
-	if r.o.Client != nil {
-		base = *r.o.Client
-	}
 	home := ""
 	if u, err := url.Parse(r.o.Endpoint); err == nil {
 		home = u.Host
 	}
-	base.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+	return &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > 10 {
 			return errors.New("more than 10 redirects")
 		}
@@ -166,8 +161,7 @@ func (r *Repo) http() *http.Client {
 			req.Header.Del("Authorization")
 		}
 		return nil
-	}
-	return &base
+	}}
 }
 
 // download brings one file into blobs/ and returns its path there.

@@ -2,6 +2,7 @@ package hfhub
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -61,9 +63,7 @@ func Push(ctx context.Context, kind Kind, name string, files []Upload, o Options
 	if err := safe(r.o.Endpoint); err != nil {
 		return Pushed{}, err
 	}
-	if p.Revision == "" {
-		p.Revision = Main
-	}
+	p.Revision = cmp.Or(p.Revision, Main)
 	if !IsRevision(p.Revision) {
 		return Pushed{}, fmt.Errorf("revision %q is no branch", p.Revision)
 	}
@@ -287,9 +287,7 @@ func (w *pusher) send(ctx context.Context, method, address string, header http.H
 			return nil, err
 		}
 		req.ContentLength = size
-		for k, v := range header {
-			req.Header[k] = v
-		}
+		maps.Copy(req.Header, header)
 		req.Header.Set("User-Agent", "hermes")
 		if token && u.Host == home.Host && u.Scheme == home.Scheme {
 			req.Header.Set("Authorization", "Bearer "+w.r.o.Token)
@@ -304,9 +302,7 @@ func (w *pusher) send(ctx context.Context, method, address string, header http.H
 		}
 		if err == nil {
 			text := resp.Header.Get("X-Error-Message")
-			if text == "" {
-				text = resp.Status
-			}
+			text = cmp.Or(text, resp.Status)
 			err = errors.Join(&StatusError{Status: resp.StatusCode, Repo: w.r.name, Text: text}, resp.Body.Close())
 		}
 		if try >= tries || ctx.Err() != nil || !again(err) {

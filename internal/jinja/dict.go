@@ -3,6 +3,7 @@ package jinja
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -202,12 +203,7 @@ func fromGo(v any) any {
 		return d
 	case map[string]any:
 		d := NewDict()
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			d.Set(k, v[k])
 		}
 		return d

@@ -42,8 +42,7 @@ func (e *Error) Error() string {
 
 // Options tune [Parse]. The zero value is usable.
 type Options struct {
-	KeepBlanks bool // switch trim_blocks and lstrip_blocks off
-	MaxSource  int  // bytes of source; 0 means 4 MiB
+	MaxSource int // bytes of source; 0 means 4 MiB
 }
 
 // RenderOptions bound one rendering. The zero value is usable.
@@ -87,7 +86,7 @@ func Parse(source string, o Options) (t *Template, err error) {
 	if len(source) > o.MaxSource {
 		return nil, limitf("source of %d bytes exceeds %d", len(source), o.MaxSource)
 	}
-	tokens := lex(source, !o.KeepBlanks)
+	tokens := lex(source)
 	p := &parser{tokens: tokens}
 	return compile(p.template()), nil
 }

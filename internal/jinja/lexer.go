@@ -53,7 +53,6 @@ type lexer struct {
 	at         int
 	mark       int
 	markPos    pos
-	trim       bool
 	lineStarts bool // the last match ended with a newline
 	tokens     []token
 }
@@ -62,8 +61,8 @@ func syntaxf(at pos, format string, args ...any) *Error {
 	return &Error{Class: ClassSyntax, Kind: "TemplateSyntaxError", Message: fmt.Sprintf(format, args...), Line: at.line, Column: at.col}
 }
 
-func lex(source string, trim bool) []token {
-	l := &lexer{src: unixNewlines(source), trim: trim, markPos: pos{1, 1}, lineStarts: true}
+func lex(source string) []token {
+	l := &lexer{src: unixNewlines(source), markPos: pos{1, 1}, lineStarts: true}
 	l.src = strings.TrimSuffix(l.src, "\n")
 	for l.data() {
 	}
@@ -158,7 +157,7 @@ func (l *lexer) beforeTag(text string, sign, kind byte) string {
 	if sign == '-' {
 		return strings.TrimRightFunc(text, isSpace)
 	}
-	if sign == '+' || !l.trim || kind == '{' {
+	if sign == '+' || kind == '{' {
 		return text
 	}
 	line := strings.LastIndexByte(text, '\n') + 1
@@ -179,7 +178,7 @@ func (l *lexer) closeTag(mark string, trims bool) bool {
 		l.at += 1 + len(mark)
 	case strings.HasPrefix(rest, mark):
 		l.at += len(mark)
-		if trims && l.trim && strings.HasPrefix(l.src[l.at:], "\n") {
+		if trims && strings.HasPrefix(l.src[l.at:], "\n") {
 			l.at++
 		}
 	default:

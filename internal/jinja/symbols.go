@@ -1,5 +1,7 @@
 package jinja
 
+import "maps"
+
 // The rules by which Jinja2 decides what a name means, ported from its
 // idtracking: every frame (root, loop turn, macro, set block ...) first learns
 // which names it stores and loads, and only then is compiled.
@@ -54,13 +56,8 @@ func (s *symbols) copy() *symbols {
 	if *s.budget < 0 {
 		panic(limitf("the template has too many names and branches"))
 	}
-	c.loads, c.stores = make(map[string]load, len(s.loads)), make(map[string]bool, len(s.stores))
-	for k, v := range s.loads {
-		c.loads[k] = v
-	}
-	for k := range s.stores {
-		c.stores[k] = true
-	}
+	c.loads = maps.Clone(s.loads)
+	c.stores = maps.Clone(s.stores)
 	return &c
 }
 
@@ -116,12 +113,8 @@ func (s *symbols) branches(all ...*symbols) {
 		}
 	}
 	for _, b := range all {
-		for name, l := range b.loads {
-			s.loads[name] = l
-		}
-		for name := range b.stores {
-			s.stores[name] = true
-		}
+		maps.Copy(s.loads, b.loads)
+		maps.Copy(s.stores, b.stores)
 	}
 	for _, name := range stored {
 		if o := s.outer(name); o != nil {

@@ -1,6 +1,7 @@
 package pyvalue
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 )
@@ -103,13 +104,9 @@ func decimal(s string) (string, bool) {
 		}
 		whole = trimmed
 	}
-	if whole == "" {
-		whole = "0"
-	}
+	whole = cmp.Or(whole, "0")
 	if dot {
-		if frac == "" {
-			frac = "0"
-		}
+		frac = cmp.Or(frac, "0")
 		whole += "." + frac
 	}
 	return whole + exp, true

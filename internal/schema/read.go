@@ -9,7 +9,7 @@ import (
 )
 
 // ErrTwice says that an object has a member twice, so that readers disagree about it.
-var ErrTwice = errors.New("a member stands there twice")
+var ErrTwice = errors.New("a member is given twice")
 
 // Read decodes one JSON value that is all of raw. Members that differ in case alone count
 // as the same: the decoders of Go and of others disagree about them.
@@ -21,7 +21,7 @@ func Read(raw []byte) (any, error) {
 		return nil, err
 	}
 	if d.More() || len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
-		return nil, errors.New("something stands behind the JSON")
+		return nil, errors.New("something follows the JSON")
 	}
 	return v, nil
 }

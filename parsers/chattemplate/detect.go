@@ -12,25 +12,10 @@ import (
 	"hermes/trajectory"
 )
 
-// Detected is what a template's source says by itself.
-type Detected struct {
-	Family string // name of the parser; plain if there is no sign of calls
-	Sign   string // what it was recognised by
-}
-
-// Detect recognises the family of calls by the markers in a template's source, see
-// [parsers.DetectFamily].
-func Detect(source string) Detected {
-	family, sign, ok := parsers.DetectFamily(source)
-	if !ok {
-		return Detected{Family: parsers.Plain.Name}
-	}
-	return Detected{family, sign}
-}
-
 // guess is the family before anything is rendered.
 func (o Options) guess() (parsers.Family, error) {
-	return parsers.Standard().Get(cmp.Or(o.Family, Detect(o.Source).Family))
+	family, _, _ := parsers.DetectFamily(o.Source)
+	return parsers.Standard().Get(cmp.Or(o.Family, family, parsers.Plain.Name))
 }
 
 // readBack is the family whose parser reads a call as this template writes it: the
@@ -100,10 +85,5 @@ func sameJSON(a, b string) bool {
 // InReasoning reports whether a rendered prompt ends inside an open think block.
 func InReasoning(prompt string) bool {
 	prompt = strings.TrimRightFunc(prompt, unicode.IsSpace)
-	for _, tag := range thinkTags {
-		if strings.HasSuffix(prompt, tag[0]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(thinkTags, func(tag [2]string) bool { return strings.HasSuffix(prompt, tag[0]) })
 }

@@ -1,8 +1,7 @@
 package chattemplate
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"hermes/internal/jinja"
+	"hermes/internal/lines"
 )
 
 // LineOptions are what [RenderLines] needs from outside. All fields are optional.
@@ -54,63 +54,15 @@ type liner struct {
 // order, the id copied. A line that cannot be rendered is answered with an error
 // and the next one goes on. The error returned is one of reading or writing.
 func RenderLines(in io.Reader, out io.Writer, o LineOptions) error {
-	if o.MaxLine == 0 {
-		o.MaxLine = 64 << 20
-	}
+	o.MaxLine = cmp.Or(o.MaxLine, lines.Most)
 	l := &liner{o, map[string]*jinja.Template{}}
-	w := bufio.NewWriter(out)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	r := bufio.NewReaderSize(in, 64<<10)
-	for {
-		line, tooLong, err := readLine(r, o.MaxLine)
-		if len(bytes.TrimSpace(line)) > 0 || tooLong {
-			a := answer{Error: fmt.Sprintf("the line is longer than %d bytes", o.MaxLine)}
-			if !tooLong {
-				a = l.answer(line)
-			}
-			if err := enc.Encode(a); err != nil {
-				return fmt.Errorf("write an answer: %w", err)
-			}
-			if r.Buffered() == 0 { // nothing waits: let the other side see its answers
-				if err := w.Flush(); err != nil {
-					return fmt.Errorf("write an answer: %w", err)
-				}
-			}
-		}
-		if err == io.EOF {
-			return w.Flush()
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("read a line: %w", err), w.Flush())
-		}
-	}
+	return lines.Answer(in, out, o.MaxLine, func(line []byte) any { return l.answer(line) })
 }
 
-// readLine reads up to the next newline; what exceeds limit is read and dropped.
-func readLine(r *bufio.Reader, limit int) (line []byte, tooLong bool, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		if !tooLong {
-			line = append(line, part...)
-		}
-		if len(line) > limit {
-			line, tooLong = nil, true
-		}
-		if err != bufio.ErrBufferFull {
-			return line, tooLong, err
-		}
-	}
-}
-
-func (l *liner) answer(line []byte) answer {
+func (l *liner) answer(line []byte) any {
 	var req request
 	if err := json.Unmarshal(line, &req); err != nil {
-		var only struct {
-			ID json.RawMessage `json:"id"`
-		}
-		_ = json.Unmarshal(line, &only) // the id, if at least that can be read
-		return answer{ID: only.ID, Error: "read the line: " + err.Error()}
+		return lines.Refuse(line, fmt.Errorf("read the line: %w", err))
 	}
 	text, err := l.render(req)
 	if err == nil {

@@ -37,12 +37,9 @@ var errCounts = fmt.Errorf("%w: a message is rendered by how many questions came
 
 // toolFree reports whether tail is rendered the same without the list of tools.
 func (p *probe) toolFree(tail []trajectory.Message) bool {
-	for _, m := range tail {
-		if m.Role == trajectory.Tool && !p.freeResults || m.Role != trajectory.Tool && !p.freeUser {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(tail, func(m trajectory.Message) bool {
+		return m.Role == trajectory.Tool && !p.freeResults || m.Role != trajectory.Tool && !p.freeUser
+	})
 }
 
 // Verdict says what a template can do in a rollout.

@@ -201,12 +201,9 @@ func (r *rendering) disown(spare map[string]bool, msgs []trajectory.Message, too
 		look(string(s.Parameters))
 	}
 	r.special = slices.DeleteFunc(r.special, func(s [2]int) bool {
-		for _, p := range places[r.text[s[0]:s[1]]] {
-			if strings.HasSuffix(r.text[:s[0]], p.before) && strings.HasPrefix(r.text[s[1]:], p.after) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(places[r.text[s[0]:s[1]]], func(p place) bool {
+			return strings.HasSuffix(r.text[:s[0]], p.before) && strings.HasPrefix(r.text[s[1]:], p.after)
+		})
 	})
 }
 

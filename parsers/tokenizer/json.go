@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -345,9 +346,7 @@ func (c *component) metaspace() (metaspace, error) {
 	if utf8.RuneCountInString(m.mark) != 1 {
 		return m, malformed("Metaspace replacement %q", m.mark)
 	}
-	if m.scheme == "" {
-		m.scheme = "always"
-	}
+	m.scheme = cmp.Or(m.scheme, "always")
 	if m.scheme != "always" && m.scheme != "first" && m.scheme != "never" {
 		return m, unsupported("prepend_scheme %q", m.scheme)
 	}

@@ -1,17 +1,14 @@
 package tokenizer
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"hermes/internal/lines"
 	"hermes/trajectory"
 )
-
-const maxLine = 64 << 20 // bytes of a line
 
 type lineIn struct {
 	ID      json.RawMessage     `json:"id"`
@@ -22,10 +19,9 @@ type lineIn struct {
 }
 
 type lineOut struct {
-	ID    json.RawMessage    `json:"id"`
-	IDs   []trajectory.Token `json:"ids,omitzero"`
-	Text  *string            `json:"text,omitempty"`
-	Error string             `json:"error,omitempty"`
+	ID   json.RawMessage    `json:"id"`
+	IDs  []trajectory.Token `json:"ids,omitzero"`
+	Text *string            `json:"text,omitempty"`
 }
 
 // ServeLines answers one JSON object a line with one JSON object a line, in order: text
@@ -34,64 +30,14 @@ type lineOut struct {
 // special tokens out of the text. A bad line is answered with an error and the next goes
 // on. The error is the reader's or writer's.
 func ServeLines(t Tokenizer, in io.Reader, out io.Writer) error {
-	r := bufio.NewReaderSize(in, 1<<16)
-	w := bufio.NewWriter(out)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	for {
-		line, long, err := readLine(r)
-		if len(bytes.TrimSpace(line)) > 0 || long {
-			answer := lineOut{ID: json.RawMessage("null"), Error: fmt.Sprintf("line longer than %d bytes", maxLine)}
-			if !long {
-				answer = answerLine(t, line)
-			}
-			if err := enc.Encode(answer); err != nil {
-				return fmt.Errorf("write answer: %w", err)
-			}
-		}
-		if r.Buffered() == 0 || err != nil {
-			if err := w.Flush(); err != nil {
-				return fmt.Errorf("write answer: %w", err)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read line: %w", err)
-		}
-	}
+	return lines.Answer(in, out, lines.Most, func(line []byte) any { return answerLine(t, line) })
 }
 
-// readLine reads to the end of the line; of one that is too long nothing is kept.
-func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		if !long {
-			line = append(line, part...)
-		}
-		if len(line) > maxLine {
-			line, long = nil, true
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, long, err
-		}
-	}
-}
-
-func answerLine(t Tokenizer, line []byte) lineOut {
+func answerLine(t Tokenizer, line []byte) any {
 	var in lineIn
-	fail := func(err error) lineOut {
-		if !json.Valid(in.ID) {
-			in.ID = json.RawMessage("null")
-		}
-		return lineOut{ID: in.ID, Error: err.Error()}
-	}
+	fail := func(err error) any { return lines.Refuse(line, err) }
 	if err := json.Unmarshal(line, &in); err != nil {
 		return fail(fmt.Errorf("read line: %w", err))
-	}
-	if in.ID == nil {
-		in.ID = json.RawMessage("null")
 	}
 	switch {
 	case (in.Text == nil) == (in.IDs == nil):

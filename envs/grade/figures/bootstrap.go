@@ -38,7 +38,7 @@ func bca(gs []group, o Options) Range {
 		}
 		return percentile(draws, q)
 	}
-	tail := (1 - o.level()) / 2
+	tail := (1 - level) / 2
 	return Range{at(tail), at(1 - tail)}
 }
 

@@ -46,18 +46,13 @@ const (
 	manyTasks = 1000 // from there on the mean is normal whatever the rewards look like
 )
 
+// level is that of every interval.
+const level = 0.95
+
 // Options of an estimate. The zero value is usable.
 type Options struct {
-	Level float64 // 0: 0.95
-	Draws int     // of a bootstrap; 0: 10,000, fewer (at least 1,000) above 5,000 tasks
+	Draws int // of a bootstrap; 0: 10,000, fewer (at least 1,000) above 5,000 tasks
 	Seed  uint64
-}
-
-func (o Options) level() float64 {
-	if o.Level == 0 {
-		return 0.95
-	}
-	return o.Level
 }
 
 // draws keeps the work within 50 million steps: with that many tasks the means of the
@@ -139,11 +134,11 @@ func estimate(gs []group, s shape, o Options) (e Estimate, ok bool) {
 	if s.n == 0 {
 		return Estimate{}, false
 	}
-	e = Estimate{Value: ratio(gs), Level: o.level(), N: s.n, Tasks: len(gs)}
+	e = Estimate{Value: ratio(gs), Level: level, N: s.n, Tasks: len(gs)}
 	se := clusterError(gs)
 	switch {
 	case s.single && s.binary:
-		e.set(Wilson, wilson(e.Value, float64(s.n), o.level()))
+		e.set(Wilson, wilson(e.Value, float64(s.n), level))
 	case len(gs) == 1 && s.n > 1:
 		e.Note = "one task: the interval is about this task alone"
 		e.oneTask(s, o)
@@ -152,7 +147,7 @@ func estimate(gs []group, s shape, o Options) (e Estimate, ok bool) {
 	case s.single && len(gs) < manyTasks:
 		e.set(BCa, bca(gs, o))
 	default:
-		half := tQuantile(0.5+o.level()/2, float64(len(gs)-1)) * se
+		half := tQuantile(0.5+level/2, float64(len(gs)-1)) * se
 		e.set(Clustered, Range{e.Value - half, e.Value + half})
 		if len(gs) < fewTasks {
 			r := bca(gs, o)
@@ -180,7 +175,7 @@ func (e *Estimate) clip(low, high float64) {
 // samples of the task.
 func (e *Estimate) oneTask(s shape, o Options) {
 	if s.low >= 0 && s.high <= 1 { // the variance of values in [0,1] is at most p(1-p)
-		e.set(Wilson, wilson(e.Value, float64(s.n), o.level()))
+		e.set(Wilson, wilson(e.Value, float64(s.n), level))
 		return
 	}
 	e.Method = None
@@ -190,7 +185,7 @@ func (e *Estimate) oneTask(s shape, o Options) {
 // flat is for values that do not vary, from which no spread can be read.
 func (e *Estimate) flat(s shape, n float64, o Options) {
 	if s.low >= 0 && s.high <= 1 {
-		e.set(Wilson, wilson(e.Value, n, o.level()))
+		e.set(Wilson, wilson(e.Value, n, level))
 		return
 	}
 	e.Method, e.Note = None, "the rewards do not vary and lie outside of 0 to 1: no interval"

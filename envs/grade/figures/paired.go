@@ -13,17 +13,17 @@ func Difference(tasks [][]Pair, o Options) (e Estimate, ok bool) {
 	if n == 0 {
 		return e, false
 	}
-	e = Estimate{Value: ratio(gs), Level: o.level(), N: n, Tasks: len(gs)}
+	e = Estimate{Value: ratio(gs), Level: level, N: n, Tasks: len(gs)}
 	se := clusterError(gs)
 	switch {
 	case se > 0:
-		half := tQuantile(0.5+o.level()/2, float64(len(gs)-1)) * se
+		half := tQuantile(0.5+level/2, float64(len(gs)-1)) * se
 		e.set(Clustered, Range{e.Value - half, e.Value + half})
 		if flips {
 			e.clip(-1, 1)
 		}
 	case flips && math.Abs(e.Value) <= 1:
-		r := wilson(math.Abs(e.Value), float64(len(gs)), o.level())
+		r := wilson(math.Abs(e.Value), float64(len(gs)), level)
 		switch { // |A−B| is at most the share of pairs that differ
 		case e.Value == 0:
 			r = Range{-r.High, r.High}

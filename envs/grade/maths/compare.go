@@ -65,15 +65,9 @@ func (c *comparer) same(a, b *node) bool {
 
 // rows compares a matrix with the list of its rows: [[1, 2], [3, 4]].
 func (c *comparer) rows(matrix, list *node) bool {
-	if list.name != "[]" || len(matrix.kids) != len(list.kids) {
-		return false
-	}
-	for i, row := range list.kids {
-		if row.op != oTuple || row.name != "[]" || !c.each(matrix.kids[i].kids, row.kids) {
-			return false
-		}
-	}
-	return true
+	return list.name == "[]" && slices.EqualFunc(matrix.kids, list.kids, func(want, row *node) bool {
+		return row.op == oTuple && row.name == "[]" && c.each(want.kids, row.kids)
+	})
 }
 
 // union compares "x < 1 or x > 2" with a union of intervals.
@@ -140,15 +134,7 @@ func elements(n *node) ([]*node, bool) {
 }
 
 func (c *comparer) each(as, bs []*node) bool {
-	if len(as) != len(bs) {
-		return false
-	}
-	for i := range as {
-		if !c.same(as[i], bs[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(as, bs, c.same)
 }
 
 // match pairs the elements in any order.

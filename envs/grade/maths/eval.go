@@ -1,6 +1,7 @@
 package maths
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -18,9 +19,7 @@ func at(name string, point int) *big.Rat {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%d", name, point)
 	n := int64(h.Sum64()%359) - 179
-	if n == 0 {
-		n = 180
-	}
+	n = cmp.Or(n, 180)
 	return big.NewRat(n, 61)
 }
 
@@ -197,35 +196,23 @@ func power(base, exp complex128) complex128 {
 	return cmplx.Pow(base, exp)
 }
 
+// elementary are the functions of one argument that have a value everywhere.
+var elementary = map[string]func(complex128) complex128{
+	"sin": cmplx.Sin, "cos": cmplx.Cos, "tan": cmplx.Tan,
+	"arcsin": cmplx.Asin, "arccos": cmplx.Acos, "arctan": cmplx.Atan,
+	"sinh": cmplx.Sinh, "cosh": cmplx.Cosh, "tanh": cmplx.Tanh, "exp": cmplx.Exp,
+	"cot": func(x complex128) complex128 { return 1 / cmplx.Tan(x) },
+	"sec": func(x complex128) complex128 { return 1 / cmplx.Cos(x) },
+	"csc": func(x complex128) complex128 { return 1 / cmplx.Sin(x) },
+	"abs": func(x complex128) complex128 { return complex(cmplx.Abs(x), 0) },
+}
+
 func apply(name string, a []complex128) complex128 {
 	x := a[0]
+	if f := elementary[name]; f != nil {
+		return f(x)
+	}
 	switch name {
-	case "sin":
-		return cmplx.Sin(x)
-	case "cos":
-		return cmplx.Cos(x)
-	case "tan":
-		return cmplx.Tan(x)
-	case "cot":
-		return 1 / cmplx.Tan(x)
-	case "sec":
-		return 1 / cmplx.Cos(x)
-	case "csc":
-		return 1 / cmplx.Sin(x)
-	case "arcsin":
-		return cmplx.Asin(x)
-	case "arccos":
-		return cmplx.Acos(x)
-	case "arctan":
-		return cmplx.Atan(x)
-	case "sinh":
-		return cmplx.Sinh(x)
-	case "cosh":
-		return cmplx.Cosh(x)
-	case "tanh":
-		return cmplx.Tanh(x)
-	case "exp":
-		return cmplx.Exp(x)
 	case "ln", "log", "lg":
 		switch {
 		case x == 0:
@@ -236,8 +223,6 @@ func apply(name string, a []complex128) complex128 {
 			return cmplx.Log10(x)
 		}
 		return cmplx.Log(x)
-	case "abs":
-		return complex(cmplx.Abs(x), 0)
 	case "floor", "ceil", "!", "binom":
 		return discrete(name, a)
 	}

@@ -51,9 +51,7 @@ func extract(text string, targets Targets) string {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[len(text)-maxText:], "")
 	}
-	if targets == 0 {
-		targets = Latex | Expr
-	}
+	targets = cmp.Or(targets, Latex|Expr)
 	text = written.Final(written.Fold(text))
 	text = inDigits(written.Plain(text))
 	if strings.Contains(text, `\blacksquare`) || strings.Contains(text, `\square`) || strings.Contains(text, "∎") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"math"
 	"strings"
 
@@ -153,9 +154,7 @@ func (c *Cell) name() string {
 func (m *Matrix) metrics() []string {
 	all := &Report{Metrics: map[string]figures.Estimate{}}
 	for _, c := range m.Cells {
-		for name, e := range c.Metrics {
-			all.Metrics[name] = e
-		}
+		maps.Copy(all.Metrics, c.Metrics)
 	}
 	return all.names()
 }

@@ -9,6 +9,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,9 +51,7 @@ func (o *Options) fill() error {
 		if *d.value < 0 {
 			return fmt.Errorf("%s: %d is negative", d.name, *d.value)
 		}
-		if *d.value == 0 {
-			*d.value = d.std
-		}
+		*d.value = cmp.Or(*d.value, d.std)
 	}
 	if o.Patience <= 0 {
 		o.Patience = 30 * time.Second

@@ -141,7 +141,7 @@ func TestNobodyThere(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Info(ctx); err == nil {
-		t.Error("an answer from nobody")
+		t.Error("an answer without a server")
 	}
 }
 

@@ -139,7 +139,7 @@ func (s *scan) text() (escaped bool, err error) {
 				return false, s.bad("an escape is not valid")
 			}
 		case c < 0x20:
-			return false, s.bad("a control character stands in a string")
+			return false, s.bad("a control character is in a string")
 		default:
 			foreign |= uint64(c) & 0x80
 			s.i++

@@ -356,7 +356,7 @@ func TestLostBatches(t *testing.T) {
 		then   func(s *ledger.State) error
 		want   int64
 	}{
-		{"it begins anew", 3, 1, again(0), 1},
+		{"it begins again", 3, 1, again(0), 1},
 		{"its checkpoint is older", 3, 2, again(1), 1},
 		{"its checkpoint has the batch", 3, 2, again(2), 0},
 		{"all are formed, not all handed out", 10, 2, again(0), 1},

@@ -4,7 +4,10 @@
 // functions are pure; the rules are Atropos' (api/utils.py), found again by our own tests.
 package pack
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Item is what packing looks at in a queued group.
 type Item struct {
@@ -235,10 +238,7 @@ func packsByEnv(queue []Item, left []int) map[int64][]int {
 }
 
 func inOrder(packs map[int64][]int) []int {
-	var all []int
-	for _, list := range packs {
-		all = append(all, list...)
-	}
+	all := slices.Concat(slices.Collect(maps.Values(packs))...)
 	slices.Sort(all)
 	return all
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,9 +108,7 @@ func (s *Server) register(ctx context.Context) (err error) {
 	s.batch = info.BatchSize
 	s.maxLen = info.MaxTokenLen
 	s.total = s.o.TotalSteps
-	if s.total == 0 {
-		s.total = total
-	}
+	s.total = cmp.Or(s.total, total)
 	return nil
 }
 

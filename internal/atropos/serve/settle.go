@@ -155,9 +155,7 @@ func (s *Server) finished(ctx context.Context, g *group, recs []*trajectory.Reco
 // wire is the group as it is sent, but for the number of its environment.
 func (s *Server) wire(g *group, recs []*trajectory.Record, list []encode.Sequence, fin Finished, samples []shape.Sample, out shape.Result) (w encode.ScoredDataGroup, err error) {
 	w.GroupOverrides = map[string]any{"group_size": len(out.Samples), "row": g.row.ID, "epoch": g.at.Epoch}
-	for k, v := range fin.Group {
-		w.GroupOverrides[k] = v
-	}
+	maps.Copy(w.GroupOverrides, fin.Group)
 	w.GenerationParams = s.o.Generation
 	notes := make([]Annotation, len(recs))
 	copy(notes, fin.Notes)
@@ -174,9 +172,7 @@ func (s *Server) wire(g *group, recs []*trajectory.Record, list []encode.Sequenc
 			return w, fmt.Errorf("sample %d: %w", recs[x.Index].Sample, err)
 		}
 		hints := map[string]any{}
-		for k, v := range n.Overrides {
-			hints[k] = v
-		}
+		maps.Copy(hints, n.Overrides)
 		hints["raw_score"] = samples[x.Index].Reward
 		if o.Versions != nil {
 			hints["weight_versions"] = o.Versions
@@ -329,10 +325,10 @@ func (s *Server) deliver(ctx context.Context, g *group, w encode.ScoredDataGroup
 			s.sent(ctx, g, w, raw, out, samples, "sent")
 			return
 		case client.FateOf(err) == client.Unknown && s.c.Keyed():
-			s.o.Log.Info("nobody knows whether a group arrived: it is sent again under its key", "group", g.name, "err", err)
+			s.o.Log.Info("it is not known whether a group arrived: it is sent again under its key", "group", g.name, "err", err)
 			unsure = true
 		case client.FateOf(err) == client.Unknown:
-			s.o.Log.Warn("nobody knows whether a group arrived: it is not sent again", "group", g.name, "err", err)
+			s.o.Log.Warn("it is not known whether a group arrived: it is not sent again", "group", g.name, "err", err)
 			s.suspect()
 			s.sent(ctx, g, w, raw, out, samples, "unknown")
 			return

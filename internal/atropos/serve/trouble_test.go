@@ -67,7 +67,7 @@ func TestPostsThatFail(t *testing.T) {
 			}
 			return 0
 		}},
-		{name: "an error of its own, twice", answer: func(n int32) int {
+		{name: "another error, twice", answer: func(n int32) int {
 			if n == 2 || n == 3 {
 				return 500
 			}

@@ -187,7 +187,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = s.Answer(r)
 	}
 	if status > 0 {
-		http.Error(w, "told to", status)
+		http.Error(w, "as asked", status)
 		return
 	}
 	body, err := s.body(r)

@@ -150,7 +150,7 @@ func TestGroup(t *testing.T) {
 		},
 		{name: "equal, again", rules: shape.Rules{EqualScores: "resample"}, in: rewards(1, 1), size: 2, left: all, verdict: shape.Resample, why: "equal"},
 		{name: "equal, again and again", rules: shape.Rules{EqualScores: "resample"}, in: rewards(1, 1), size: 2, verdict: shape.Drop, why: "equal"},
-		{name: "one alone equals nobody", in: rewards(1), size: 1, verdict: shape.Send, scores: []float64{1}},
+		{name: "one alone equals no other", in: rewards(1), size: 1, verdict: shape.Send, scores: []float64{1}},
 		{
 			name:    "too many, in order",
 			rules:   shape.Rules{Oversample: 2},

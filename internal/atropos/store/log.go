@@ -53,7 +53,7 @@ func Open(dir string, o Options, replay func(frame []byte) error) (_ *Store, fou
 		}
 	}()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, found, fmt.Errorf("data directory %s is in use by another process: give each server a directory of its own (%w)", dir, err)
+		return nil, found, fmt.Errorf("data directory %s is in use by another process: give each server its own directory (%w)", dir, err)
 	}
 	if err := s.segments(); err != nil {
 		return nil, found, err

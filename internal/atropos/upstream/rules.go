@@ -54,7 +54,7 @@ func ignored() map[string]string {
 	return map[string]string{
 		"batch_size": "the trainer's counts", "num_rollouts_to_keep": "every rollout is in the run directory", "num_rollouts_per_group_for_logging": "every rollout is in the run directory",
 		"data_dir_to_save_evals": "evaluations are in metrics.jsonl of the run directory", "tool_pool_size": "tools run in their rollout's own goroutine",
-		"terminal_timeout": "tools have time-outs of their own", "terminal_lifetime": "boxes live as long as their rollouts",
+		"terminal_timeout": "tools have their own time-outs", "terminal_lifetime": "boxes live as long as their rollouts",
 		"max_num_workers_per_node": "--concurrency bounds all servers together",
 	}
 }
@@ -172,7 +172,7 @@ func (w *writer) truths(key string, s setting) error {
 	case key == "include_messages" && yes:
 		return w.give("send-messages", "true", s.from)
 	case key == "use_wandb" && yes:
-		w.note("%s: metrics are written under Atropos' names to metrics.jsonl of the run directory and to --metrics; W&B is told with --wandb online or offline", s.from)
+		w.note("%s: metrics are written under Atropos' names to metrics.jsonl of the run directory and to --metrics; W&B gets them with --wandb online or offline", s.from)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func TestAutoFindsALocalServer(t *testing.T) {
 		t.Errorf("%+v, %v, %d answers", books, err, s.Stats().Answers)
 	}
 	if got := g.keys(); got != "" {
-		t.Errorf("a server that nobody named was shown %q", got)
+		t.Errorf("a server that no one named was shown %q", got)
 	}
 	if !strings.Contains(said.String(), "model server: "+at+", found on this machine") {
 		t.Errorf("said %q", said.String())

@@ -76,12 +76,7 @@ func inParallel(workers, n int, do func() error) error {
 // postStream sends a request and reads the events of its answer to their end. Of the events
 // no more is decoded than the text that they bring.
 func postStream(ctx context.Context, c *http.Client, url string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(req)
+	resp, err := send(ctx, c, http.MethodPost, url, body)
 	if err != nil {
 		return err
 	}

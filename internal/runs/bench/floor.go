@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"hermes/internal/build"
 	"hermes/internal/fakellm"
@@ -25,28 +24,7 @@ func (b Bench) floor(ctx context.Context) error {
 	}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: b.InFlight}}
 	defer client.CloseIdleConnections()
-	work := make(chan struct{})
-	errs := make(chan error, b.InFlight)
-	var all sync.WaitGroup
-	for range b.InFlight {
-		all.Go(func() {
-			for range work {
-				if err := post(ctx, client, url, body); err != nil {
-					errs <- err
-					for range work { // let the sender end
-					}
-					return
-				}
-			}
-		})
-	}
-	for range b.Rollouts * b.Turns {
-		work <- struct{}{}
-	}
-	close(work)
-	all.Wait()
-	close(errs)
-	return <-errs
+	return inParallel(b.InFlight, b.Rollouts*b.Turns, func() error { return post(ctx, client, url, body) })
 }
 
 // request is the one in the middle of a rollout, and where it goes.
@@ -77,12 +55,7 @@ func (b Bench) request() (url string, body []byte, err error) {
 }
 
 func post(ctx context.Context, c *http.Client, url string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(req)
+	resp, err := send(ctx, c, http.MethodPost, url, body)
 	if err != nil {
 		return err
 	}
@@ -99,4 +72,14 @@ func post(ctx context.Context, c *http.Client, url string, body []byte) error {
 		err = fmt.Errorf("%s: no answer in %.200s", resp.Status, raw)
 	}
 	return err
+}
+
+// send sends a body of JSON. The caller closes the answer's body.
+func send(ctx context.Context, c *http.Client, method, url string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return c.Do(req)
 }

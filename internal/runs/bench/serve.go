@@ -7,7 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -108,12 +107,7 @@ func (b Bench) trainer(ctx context.Context) error {
 	for _, call := range [][3]string{{http.MethodGet, "/reset_data", ""},
 		{http.MethodPost, "/register", `{"wandb_group":"","wandb_project":"","batch_size":1048576,"max_token_len":0,"checkpoint_dir":"","save_checkpoint_interval":0,"starting_step":0,"num_steps":-1}`},
 		{http.MethodGet, "/batch", ""}} {
-		req, err := http.NewRequestWithContext(ctx, call[0], b.API+call[1], strings.NewReader(call[2]))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := send(ctx, http.DefaultClient, call[0], b.API+call[1], []byte(call[2]))
 		if err != nil {
 			return err
 		}

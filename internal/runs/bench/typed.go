@@ -195,11 +195,7 @@ func todoCall(id, content string, merge bool) map[string]any {
 
 // serverStats are the counts of the model server.
 func (b Bench) serverStats(ctx context.Context) (s struct{ Requests, Bytes int64 }, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(b.Base, "/v1")+"/stats", nil)
-	if err != nil {
-		return s, err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := send(ctx, http.DefaultClient, http.MethodGet, strings.TrimSuffix(b.Base, "/v1")+"/stats", nil)
 	if err != nil {
 		return s, err
 	}

@@ -169,12 +169,12 @@ func TestChatApproval(t *testing.T) {
 	if err := <-k.done; err != nil {
 		t.Fatalf("%v; %s", err, k.err)
 	}
-	told := k.err.String()
-	if n := strings.Count(told, question); n != 4 {
-		t.Errorf("asked %d times, want 4; %s", n, told)
+	stderr := k.err.String()
+	if n := strings.Count(stderr, question); n != 4 {
+		t.Errorf("asked %d times, want 4; %s", n, stderr)
 	}
-	if strings.Count(told, "terminal failed") != 1 || strings.Count(told, "terminal done") != 3 || strings.Contains(told, "\u202e") {
-		t.Errorf("stderr %q", told)
+	if strings.Count(stderr, "terminal failed") != 1 || strings.Count(stderr, "terminal done") != 3 || strings.Contains(stderr, "\u202e") {
+		t.Errorf("stderr %q", stderr)
 	}
 	if got := k.out.String(); strings.Contains(got, "\x1b") || !strings.Contains(got, "fourth") {
 		t.Errorf("stdout %q", got)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,9 +52,7 @@ func (m ModelCheck) Run(ctx context.Context) (*CheckedModel, error) {
 		return out, err
 	}
 	defer w.Close()
-	if m.Model == "" {
-		m.Model = servers.Auto
-	}
+	m.Model = cmp.Or(m.Model, servers.Auto)
 	found, err := servers.Probe(ctx, w, m.Model)
 	if err != nil {
 		return out, err
@@ -139,9 +138,7 @@ func (m ModelCheck) load(ctx context.Context, o *modelcheck.Options, out *Checke
 
 func (m ModelCheck) loadTokenizer(files *modelfiles.Files, o *modelcheck.Options, say func(string, ...any)) error {
 	path := m.Tokenizer
-	if path == "" {
-		path = files.Tokenizer
-	}
+	path = cmp.Or(path, files.Tokenizer)
 	if path == "" || path == "server" {
 		return nil
 	}

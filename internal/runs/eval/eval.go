@@ -166,9 +166,7 @@ func (e *Eval) resolve(ctx context.Context, h build.Host) error {
 		if ev.Name == "" {
 			ev.Name = settings.Batch{Datasets: e.Datasets}.Name()
 		}
-		if e.RunFlags.Run == "" {
-			e.RunFlags.Run = ev.Name
-		}
+		e.RunFlags.Run = cmp.Or(e.RunFlags.Run, ev.Name)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,7 @@ func (s *rescoring) open(ctx context.Context) error {
 
 func (s *rescoring) openEnv(ctx context.Context, name string, config map[string]string, d datasets.Options) error {
 	if s.Grader != "" || len(s.Datasets) > 0 {
-		return fmt.Errorf("the environment %s has rows of its own and scores by itself: leave --grader and --dataset out", name)
+		return fmt.Errorf("the environment %s has its own rows and scores by itself: leave --grader and --dataset out", name)
 	}
 	var set []string
 	if config["env-set"] != "" {
@@ -98,9 +99,7 @@ func (s *rescoring) openRows(ctx context.Context, config map[string]string, d da
 // openGrader is --grader, else that of the run.
 func (s *rescoring) openGrader(ctx context.Context, was string, skip bool) error {
 	text := s.Grader
-	if text == "" {
-		text = was
-	}
+	text = cmp.Or(text, was)
 	all := func(yield func(datasets.Row, error) bool) {
 		for row, err := range s.data.Rows(ctx) {
 			var bad *datasets.RowError
