@@ -55,17 +55,31 @@ type Tree struct {
 	Files []*File
 }
 
-// skipped are folders that hold no source of ours.
-func skipped() []string { return []string{".git", "build", "runs", "vendor", "node_modules", "shared"} }
+// skipped reports whether a folder, named from the root, holds no source of ours. What runs and
+// builds leave lies at the root: packages deeper down have these names too.
+func skipped(rel string) bool {
+	switch rel {
+	case "build", "runs", "shared":
+		return true
+	}
+	name := path.Base(rel)
+	return name == ".git" || name == "vendor" || name == "node_modules"
+}
 
 // Load reads a repository from its root. A Go file that cannot be parsed is an error.
 func Load(root string) (*Tree, error) {
 	files := map[string][]byte{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case d.IsDir() && p != root && slices.Contains(skipped(), d.Name()):
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		switch {
+		case d.IsDir() && skipped(rel):
 			return filepath.SkipDir
 		case !d.Type().IsRegular() || d.Name() == ".git": // a file in linked checkouts
 			return nil
@@ -78,8 +92,7 @@ func Load(root string) (*Tree, error) {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, p)
-		files[filepath.ToSlash(rel)] = raw
+		files[rel] = raw
 		return err
 	})
 	if err != nil {
