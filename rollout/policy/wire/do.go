@@ -33,8 +33,6 @@ type Exchange func(ctx context.Context, d Doer) error
 type Answer struct {
 	Raw      []byte // as the server sent it: a JSON document or an event stream
 	Replayed bool   // from a tape or a cassette: nothing was bought
-	Attempts int
-	Base     string
 }
 
 // ErrNotTaped says that the answer is not stored, for a request with Taped.
@@ -49,7 +47,6 @@ func (c *Client) Do(ctx context.Context, r *Request, x Exchange) (*Answer, error
 		if err := x(ctx, replay(raw)); err != nil {
 			return nil, fmt.Errorf("stored answer of request %x: %w", r.Digest[:8], err)
 		}
-		c.stats.replays.Add(1)
 		return &Answer{Raw: raw, Replayed: true}, nil
 	}
 	if r.Taped {
@@ -117,7 +114,6 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 		tries.all++
 		if failed == nil {
 			at.worked()
-			a.Attempts = tries.all
 			return a, nil
 		}
 		wait, again := c.next(&tries, failed, rested, at)
@@ -190,7 +186,7 @@ func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) 
 	if failed != nil {
 		return nil, failed, false, nil
 	}
-	return &Answer{Raw: a.raw, Base: at.base}, nil, false, nil
+	return &Answer{Raw: a.raw}, nil, false, nil
 }
 
 // keyPause is how long a refused key rests.
@@ -260,7 +256,6 @@ func (c *Client) moved(r *Request, why string, e *Error) {
 	if why == "" {
 		return
 	}
-	c.stats.moves.Add(1)
 	if e != nil {
 		why += ": " + e.Err.Error()
 	}
