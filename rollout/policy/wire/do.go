@@ -126,10 +126,7 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 			level = slog.LevelDebug
 		}
 		c.opt.Log.Log(ctx, level, "model request failed and is sent again", "err", failed, "replica", at.base, "attempt", tries.all, "wait", wait)
-		at, err = c.move(r, at, failed, &tries)
-		if err != nil {
-			return nil, err
-		}
+		at = c.move(r, at, failed, &tries)
 		if tries.moved {
 			wait, tries.moved = 0, false
 		}
@@ -233,15 +230,15 @@ func (c *Client) next(t *tries, e *Error, rested bool, at *replica) (time.Durati
 
 // move leaves a replica that failed: at once when no process listens there, else after the
 // second failure in a row.
-func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, error) {
+func (c *Client) move(r *Request, at *replica, e *Error, t *tries) *replica {
 	if e.Kind != Unavailable {
 		next, why := c.fleet.pick(r.Route, nil) // the list may have changed
 		c.moved(r, why, e)
-		return next, nil
+		return next
 	}
 	t.here++
 	if !e.refused && t.here < 2 {
-		return at, nil
+		return at
 	}
 	at.failed(time.Now())
 	next, why := c.fleet.pick(r.Route, at)
@@ -249,7 +246,7 @@ func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, er
 	if next != at {
 		t.here, t.moved = 0, next.up(time.Now()) // where all are down, it waits as before
 	}
-	return next, nil
+	return next
 }
 
 func (c *Client) moved(r *Request, why string, e *Error) {
