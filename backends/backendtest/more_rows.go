@@ -285,14 +285,14 @@ func streamed(e *Env) {
 	}
 	done := make(chan answer, 1)
 	go func() {
-		r, err := s.Stream(e.ctx, backends.Cmd{Shell: `while read -r x; do echo "got $x"; done; echo bad >&2; exit 7`}, backends.Streams{In: in, Out: answers})
+		r, err := s.Stream(e.ctx, backends.Cmd{Shell: `while read -r x; do echo "said $x"; done; echo bad >&2; exit 7`}, backends.Streams{In: in, Out: answers})
 		answers.Close()
 		done <- answer{r, err}
 	}()
 	lines := bufio.NewReader(out)
 	for _, word := range []string{"one", "two"} {
 		go io.WriteString(feed, word+"\n")
-		if got, err := lines.ReadString('\n'); err != nil || got != "got "+word+"\n" {
+		if got, err := lines.ReadString('\n'); err != nil || got != "said "+word+"\n" {
 			e.Fatalf("answer to %s: %q, %v", word, got, err)
 		}
 	}
