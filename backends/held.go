@@ -21,8 +21,11 @@ type Held[T comparable] struct {
 
 // Begin announces that a box is being made; the caller calls end when it is in the books
 // by Add, or came to nothing. The context ends with ctx and, because of [ErrClosed], with
-// Shut. After Shut, Begin fails with ErrClosed.
+// Shut. Begin fails where ctx has ended, and with ErrClosed after Shut.
 func (h *Held[T]) Begin(ctx context.Context) (opening context.Context, end func(), err error) {
+	if ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("open a box: %w", context.Cause(ctx))
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.shut {

@@ -43,6 +43,15 @@ func ParseOwner(s string) (o Owner, err error) {
 	return o, nil
 }
 
+// BootID names this machine since its last start; empty where that is not known.
+func BootID() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
+
 // Near reports whether the owner lives, or lived, where its pid means something to this process.
 func (o Owner) Near() bool { return o.Space == pidNamespace() }
 

@@ -26,7 +26,7 @@ _replayed: contextvars.ContextVar[Any] = contextvars.ContextVar("replayed")
 
 
 class _Model:
-    """Stands where an Atropos environment has its server, and answers what the model of hermes has said."""
+    """Takes the place of the server of an Atropos environment, and answers what the model of hermes has said."""
 
     async def chat_completion(self, messages: list[dict[str, Any]], n: int = 1, **_: Any) -> Any:
         answers, strict = _replayed.get()
@@ -96,7 +96,7 @@ class Atropos(Env):
 
 
 def _plain(v: Any) -> Any:
-    """JSON of an item in which tuples and frozensets, which Atropos likes, can be told apart."""
+    """JSON of an item in which tuples and frozensets, which Atropos likes, can be distinguished."""
     if isinstance(v, (tuple, list, frozenset)):
         return [type(v).__name__, *(sorted(map(_plain, v), key=repr) if isinstance(v, frozenset) else map(_plain, v))]
     return {k: _plain(x) for k, x in v.items()} if isinstance(v, dict) else v

@@ -319,7 +319,7 @@ class _Server:
 
 
 def serve(env: Env) -> None:
-    """Answers hermes on stdin and stdout, or over HTTP after --http [HOST:]PORT, until it is told to end."""
+    """Answers hermes on stdin and stdout, or over HTTP after --http [HOST:]PORT, until it is asked to end."""
     if "--http" in sys.argv:
         host, _, port = sys.argv[sys.argv.index("--http") + 1].rpartition(":")
         return _http(_Server(env), host or "127.0.0.1", int(port))

@@ -134,8 +134,7 @@ func (e *judgeError) Is(target error) bool { return target == envs.ErrJudge && e
 
 // Unwrap returns the cause if it is a spent budget.
 func (e *judgeError) Unwrap() error {
-	var pe *policy.Error
-	if errors.As(e.err, &pe) && pe.Kind == policy.Budget {
+	if pe, ok := errors.AsType[*policy.Error](e.err); ok && pe.Kind == policy.Budget {
 		return pe
 	}
 	return nil

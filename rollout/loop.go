@@ -301,23 +301,12 @@ func (l *HermesAgentLoop) run(ctx context.Context, turn int, calls []trajectory.
 			results[i] = unrun(c)
 			continue
 		}
-		ok := true
-		reason := ""
-		err := error(nil)
-		if l.Hooks.Allow != nil {
-			ok, reason, err = l.Hooks.Allow(ctx, c)
-		}
-		switch {
-		case err != nil:
-			return nil, 0, err
-		case !ok:
-			results[i] = tool.Errorf("%s", reason)
-		case l.Tools == nil:
+		if l.Tools == nil {
 			results[i] = tool.Errorf("Unknown tool: %s", c.Name)
 			results[i].Fault = tool.FaultUnknown
-		default:
-			allowed, places = append(allowed, c), append(places, i)
+			continue
 		}
+		allowed, places = append(allowed, c), append(places, i)
 	}
 	if len(allowed) > 0 {
 		for _, c := range allowed {

@@ -343,9 +343,6 @@ func TestHooks(t *testing.T) {
 	b := &bench{}
 	steered := false
 	l := &rollout.HermesAgentLoop{Sampler: s, Tools: b, Hooks: rollout.Hooks{
-		Allow: func(_ context.Context, c trajectory.Call) (bool, string, error) {
-			return c.ID != "a", "not today", nil
-		},
 		Steer: func() []trajectory.Message {
 			if len(tr.Nodes) == 0 || steered {
 				return nil
@@ -357,13 +354,7 @@ func TestHooks(t *testing.T) {
 	if stop, err := l.Run(t.Context(), tr, []trajectory.Message{trajectory.Text(trajectory.User, "task")}); err != nil || stop.Reason != trajectory.StopAnswer {
 		t.Fatalf("stop %+v, error %v", stop, err)
 	}
-	if b.ran != 1 {
-		t.Errorf("%d calls ran, want 1", b.ran)
-	}
 	second := s.asked[1]
-	if got := second[2].Content(); !strings.Contains(got, "not today") {
-		t.Errorf("the refused call is answered %q", got)
-	}
 	if last := second[len(second)-1]; last.Role != trajectory.User || last.Content() != "hurry" {
 		t.Errorf("the last message is %s %q", last.Role, last.Content())
 	}

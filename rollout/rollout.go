@@ -43,8 +43,6 @@ const sameTurns = 5
 
 // Hooks let a caller take part. All may be nil.
 type Hooks struct {
-	// Allow is asked before a call runs. With ok false the call is answered with reason.
-	Allow func(ctx context.Context, c trajectory.Call) (ok bool, reason string, err error)
 	// Steer returns messages to add before the next question.
 	Steer func() []trajectory.Message
 	// Compact may return new opening messages when the context is full; the trace forks.

@@ -74,8 +74,6 @@ type Options struct {
 	// Verify says where tasks are scored that say nothing themselves: see [envs.Verify].
 	Verify      string
 	VerifyImage string // of separate, for tasks that name none
-	// Workspace bounds what is copied into another box to be scored; 0: 1 GiB.
-	Workspace int64
 	// SendScripts puts a row's script into the requests, for a scripted model server.
 	SendScripts bool
 	// Keep gets what the scorer saw, before the box goes away; it may read the box.

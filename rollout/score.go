@@ -42,7 +42,7 @@ func (a *attempt) score(ctx context.Context, errs []envs.ToolError) error {
 		ep.Stop, box = a.broke(err), nil
 		score, err = a.try(ctx, ep, nil)
 	case envs.IsNoVerdict(err) && box != nil:
-		return a.attribute(ctx, ep, box, err)
+		return a.attribute(ctx, box, err)
 	case len(others) > 0:
 		what := strings.Join(others, ", ")
 		a.broke(fmt.Errorf("the programs that judge are not those of the image: %s", what))

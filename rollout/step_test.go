@@ -50,7 +50,7 @@ func TestStepper(t *testing.T) {
 			step: func(context.Context, int, envs.World, envs.Episode) error { return nil }},
 		{name: "an error voids", asked: 1, outcome: trajectory.Environment, cause: "step", reason: "no eyes",
 			step: func(context.Context, int, envs.World, envs.Episode) error { return errors.New("no eyes") }},
-		{name: "a lost box is nobody's fault", asked: 1, outcome: trajectory.Sandbox, reason: "sandbox lost",
+		{name: "a lost box is no one's fault", asked: 1, outcome: trajectory.Sandbox, reason: "sandbox lost",
 			step: func(context.Context, int, envs.World, envs.Episode) error { return backends.ErrLost }},
 		{name: "a look that takes too long", asked: 1, outcome: trajectory.Environment, cause: "step", reason: "look after a turn took longer than 1m30s",
 			step: func(ctx context.Context, _ int, _ envs.World, _ envs.Episode) error { <-ctx.Done(); return ctx.Err() }},

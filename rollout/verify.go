@@ -116,7 +116,7 @@ var pulse = backends.Cmd{Argv: []string{"true"}, Dir: "/", Timeout: 10 * time.Se
 // box, with what the task starts with and no model's work. Where it judges there, the model
 // broke it: that is scored. The boxes of the sample are given back first, so that no rollout
 // waits for a place while it holds one.
-func (a *attempt) attribute(ctx context.Context, ep envs.Episode, box backends.Sandbox, none error) error {
+func (a *attempt) attribute(ctx context.Context, box backends.Sandbox, none error) error {
 	if box != nil {
 		// A box that goes away takes the scorer with it, which then ends by a signal as if the model had killed it.
 		if _, err := box.Exec(ctx, pulse); err != nil && !errors.Is(err, backends.ErrBroken) {

@@ -108,7 +108,7 @@ func (a *attempt) take(ctx context.Context, box backends.Sandbox, s *spool.Spool
 	if !ok {
 		return fmt.Errorf("verify %s: boxes of this back-end copy no folders: %w", a.mode(), backends.ErrUnavailable)
 	}
-	s.Left = cmp.Or(a.runner.o.Workspace, workspaceSize)
+	s.Left = workspaceSize
 	for _, p := range a.paths() {
 		if err := copies(ctx, box, p); err != nil {
 			return fmt.Errorf("take over %s: %w", cmp.Or(p, "the working folder"), err)

@@ -1,6 +1,8 @@
 package trajectory
 
 import (
+	"bytes"
+	"encoding/json"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -48,6 +50,17 @@ func AppendQuoted(b []byte, s string) []byte {
 		from = i
 	}
 	return append(append(b, s[from:]...), '"')
+}
+
+// AppendJSON appends v as encoding/json does, without the escapes of HTML and on one line.
+func AppendJSON(b []byte, v any) ([]byte, error) {
+	buf := bytes.NewBuffer(b)
+	e := json.NewEncoder(buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return b, err
+	}
+	return buf.Bytes()[:buf.Len()-1], nil // without the newline of the encoder
 }
 
 // plain is the length of what s begins with that is in JSON as it is, of ASCII. It looks

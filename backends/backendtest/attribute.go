@@ -36,7 +36,7 @@ type Deaths struct {
 func Attribute(t testing.TB, d Deaths) {
 	t.Helper()
 	var mu sync.Mutex
-	told := map[string]int{}
+	seen := map[string]int{}
 	ours, wrong := 0, 0
 	next := make(chan int)
 	var all sync.WaitGroup
@@ -66,11 +66,11 @@ func Attribute(t testing.TB, d Deaths) {
 					bad = said != "ours" && !(death.Survives && said == "a result")
 				}
 				mu.Lock()
-				told[name+": "+said]++
+				seen[name+": "+said]++
 				ours += i % 2
 				if bad {
 					wrong++
-					t.Logf("death %d, %s, was told as %s: %v", i, name, said, err)
+					t.Logf("death %d, %s, was reported as %s: %v", i, name, said, err)
 				}
 				mu.Unlock()
 				x.Close(context.Background())
@@ -82,9 +82,9 @@ func Attribute(t testing.TB, d Deaths) {
 	}
 	close(next)
 	all.Wait()
-	t.Logf("%d deaths, %d of them ours, %d told wrong: %v", d.Count, ours, wrong, told)
+	t.Logf("%d deaths, %d of them ours, %d reported wrong: %v", d.Count, ours, wrong, seen)
 	if wrong*1000 > d.Count {
-		t.Errorf("%d of %d deaths were told wrong", wrong, d.Count)
+		t.Errorf("%d of %d deaths were reported wrong", wrong, d.Count)
 	}
 }
 

@@ -204,7 +204,7 @@ func (e *Env) nowhere(text string) {
 		e.Errorf("nothing could be read from %s", where)
 	}
 	if bytes.Contains(r.Stdout, []byte(text)) {
-		e.Errorf("the secret stands in %s", where)
+		e.Errorf("the secret is in %s", where)
 	}
 }
 

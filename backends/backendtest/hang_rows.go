@@ -22,7 +22,7 @@ func hangRows() []Row {
 		{Number: 102, Name: "a file that grows", run: growingFile},
 		{Number: 103, Name: "files that become FIFOs", run: exchanged},
 		{Number: 104, Name: "a folder of many files", run: manyFiles},
-		{Number: 105, Name: "input that nobody reads", run: unreadInput},
+		{Number: 105, Name: "input that is not read", run: unreadInput},
 	}
 }
 

@@ -88,26 +88,6 @@ func lifeRows() []Row {
 				e.Errorf("error %v, stdout %q, runs %v", a.err, a.r.Stdout, e.pids(box))
 			}
 		}},
-		{Number: 67, Name: "engine restarted during exec", needs: func(e *Env) string {
-			if e.opt.Restart == nil {
-				return "there is no engine to restart"
-			}
-			return ""
-		}, run: func(e *Env) {
-			box := e.box()
-			done := make(chan error, 1)
-			go func() {
-				_, err := box.Exec(e.ctx, backends.Cmd{Shell: "echo $$ > pids; exec sleep 1000"})
-				done <- err
-			}()
-			e.until("start of the command", func() bool { return len(e.pids(box)) == 1 })
-			if err := e.opt.Restart(); err != nil {
-				e.Fatalf("restart: %v", err)
-			}
-			if err := <-done; !errors.Is(err, backends.ErrLost) {
-				e.Errorf("error %v", err)
-			}
-		}},
 		{Number: 70, Name: "unknown image", run: func(e *Env) {
 			box, err := e.back.Open(e.ctx, backends.Spec{Image: "hermes-no-such-image:none"})
 			if err == nil {
@@ -122,7 +102,7 @@ func lifeRows() []Row {
 
 func canKill(e *Env) string {
 	if e.opt.Kill == nil {
-		return "the box is not a thing of its own that could be killed"
+		return "the box is nothing that could be killed by itself"
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -130,9 +131,7 @@ func (m *Meddler) halfDone(w http.ResponseWriter, r *http.Request, kind string) 
 	if err != nil || kind == "no answer" {
 		panic(http.ErrAbortHandler)
 	}
-	for k, v := range head {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), head)
 	w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
 	w.WriteHeader(status)
 	if kind == "half answer" {

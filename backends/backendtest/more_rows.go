@@ -160,7 +160,7 @@ func forwarded(e *Env) {
 		if e.exec(backends.Cmd{Shell: "command -v python3"}).Code != 0 {
 			e.Logf("the box has no program that can listen: only the refusal is checked")
 			if _, err := f.Forward(e.ctx, port); err == nil {
-				e.Errorf("a port on which nobody listens was opened")
+				e.Errorf("a port without a listener was opened")
 			}
 			return
 		}
@@ -278,21 +278,21 @@ func searchNames(e *Env) {
 func streamed(e *Env) {
 	s := ability[backends.Streamer](e)
 	in, feed := io.Pipe()
-	out, told := io.Pipe()
+	out, answers := io.Pipe()
 	type answer struct {
 		r   backends.Result
 		err error
 	}
 	done := make(chan answer, 1)
 	go func() {
-		r, err := s.Stream(e.ctx, backends.Cmd{Shell: `while read -r x; do echo "told $x"; done; echo bad >&2; exit 7`}, backends.Streams{In: in, Out: told})
-		told.Close()
+		r, err := s.Stream(e.ctx, backends.Cmd{Shell: `while read -r x; do echo "said $x"; done; echo bad >&2; exit 7`}, backends.Streams{In: in, Out: answers})
+		answers.Close()
 		done <- answer{r, err}
 	}()
 	lines := bufio.NewReader(out)
 	for _, word := range []string{"one", "two"} {
 		go io.WriteString(feed, word+"\n")
-		if got, err := lines.ReadString('\n'); err != nil || got != "told "+word+"\n" {
+		if got, err := lines.ReadString('\n'); err != nil || got != "said "+word+"\n" {
 			e.Fatalf("answer to %s: %q, %v", word, got, err)
 		}
 	}
@@ -366,6 +366,7 @@ func leftRows() []Row {
 		return rows
 	}
 	rows := left("Spec has no key by which a box could be found again", map[int]string{59: "open with the same key twice"})
+	rows = append(rows, left("belongs to the driver's own test: it restarts an engine", map[int]string{67: "engine restarted during exec"})...)
 	rows = append(rows, left("belongs to the driver's own test: it needs a second process as owner", map[int]string{68: "owner killed", 69: "sweep spares living owners"})...)
 	return append(rows, left("belongs to slotd's own test: back-ends that lease slots use its lease table", map[int]string{71: "expired lease", 72: "renewed lease", 73: "second owner"})...)
 }

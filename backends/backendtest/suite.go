@@ -33,8 +33,6 @@ type Options struct {
 	// connections and leaves it alive.
 	Kill func(box backends.Sandbox) error
 	Cut  func(box backends.Sandbox) error
-	// Restart restarts the engine that runs the boxes, which do not outlive it.
-	Restart func() error
 	// Heavy asks for the long forms: a million files.
 	Heavy bool
 	// Shallow says that boxes are removed by an engine that cannot remove deep trees where it may

@@ -124,9 +124,6 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, err
 	}
 	defer end()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("open a box: %w", context.Cause(ctx))
-	}
 	limits, err := b.conf.Limits.with(s.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("open a box: %w", err)

@@ -192,7 +192,7 @@ func explain(err error, address string) error {
 	case errors.Is(cause, fs.ErrPermission):
 		return fmt.Errorf("no permission on the socket: join its group, or use a rootless engine: %w", cause)
 	case errors.Is(cause, fs.ErrNotExist), errors.Is(cause, unix.ECONNREFUSED):
-		return fmt.Errorf("nobody listens there; is the engine running? %w", cause)
+		return fmt.Errorf("no engine listens there; is it running? %w", cause)
 	}
 	return cause
 }

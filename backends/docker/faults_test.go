@@ -116,11 +116,11 @@ func TestRemovalFails(t *testing.T) {
 			t.Errorf("close: %v", err)
 		}
 		if _, err := x.Exec(t.Context(), backends.Cmd{Shell: "true"}); !errors.Is(err, backends.ErrClosed) {
-			t.Errorf("exec in a box that was closed in vain: %v", err)
+			t.Errorf("exec in a box whose close failed: %v", err)
 		}
 	}
 	if n, err := b.Sweep(t.Context()); n != 0 || err == nil {
-		t.Errorf("a sweep in vain: %d, %v", n, err)
+		t.Errorf("a sweep without success: %d, %v", n, err)
 	}
 	stubborn.Store(false)
 	if err := boxes[0].Close(t.Context()); err != nil {

@@ -169,7 +169,7 @@ type message struct {
 // the engine has answered 200 by then.
 func (i *images) follow(body io.Reader, name string) error {
 	layers := map[string][2]int64{}
-	told := time.Now()
+	shown := time.Now()
 	last := "" // of what a build printed, for its error
 	for d := json.NewDecoder(body); ; {
 		var m message
@@ -190,8 +190,8 @@ func (i *images) follow(body io.Reader, name string) error {
 		if m.Progress != nil && m.Progress.Total > 0 && len(layers) < 1000 {
 			layers[m.ID] = [2]int64{m.Progress.Current, m.Progress.Total}
 		}
-		if time.Since(told) > 2*time.Second && len(layers) > 0 {
-			told = time.Now()
+		if time.Since(shown) > 2*time.Second && len(layers) > 0 {
+			shown = time.Now()
 			var have, all int64
 			for _, l := range layers {
 				have, all = have+l[0], all+l[1]

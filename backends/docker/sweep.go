@@ -44,18 +44,9 @@ func (b *Backend) labels(more map[string]string) map[string]string {
 	for k, v := range more {
 		l[labelUser+k] = v
 	}
-	maps.Copy(l, map[string]string{labelKind: "box", labelOwner: b.owner.String(), labelBoot: bootID(),
+	maps.Copy(l, map[string]string{labelKind: "box", labelOwner: b.owner.String(), labelBoot: backends.BootID(),
 		labelExpires: strconv.FormatInt(time.Now().Add(lifetime).Unix(), 10)})
 	return l
-}
-
-// bootID names this machine since its last start.
-func bootID() string {
-	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
 }
 
 // Sweep implements [backends.Sweeper]: it removes what dead owners left in the engine and
@@ -73,7 +64,7 @@ func (e *engine) sweep(ctx context.Context) (removed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("sweep: list containers: %w", err)
 	}
-	boot := bootID()
+	boot := backends.BootID()
 	var mu sync.Mutex
 	var errs []error
 	var done sync.WaitGroup

@@ -26,19 +26,19 @@ type BoxProxy struct {
 	allowed atomic.Int64
 	refused atomic.Int64
 
-	mu    sync.Mutex
-	shut  bool
-	open  map[*guest]bool
-	told  map[string]bool // what the log has of this box
-	guest sync.WaitGroup  // of open
+	mu     sync.Mutex
+	shut   bool
+	open   map[*guest]bool
+	logged map[string]bool // what the log has of this box
+	guest  sync.WaitGroup  // of open
 }
 
-// maxTold bounds the lines of the log that one box can cause.
-const maxTold = 256
+// maxLogged bounds the lines of the log that one box can cause.
+const maxLogged = 256
 
 // Serve answers on l, which lies inside the box, until Close. It takes l over.
 func (p *Proxy) Serve(box string, l net.Listener) *BoxProxy {
-	d := &BoxProxy{proxy: p, box: box, open: map[*guest]bool{}, told: map[string]bool{}}
+	d := &BoxProxy{proxy: p, box: box, open: map[*guest]bool{}, logged: map[string]bool{}}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.left.Store(p.conf.Bytes)
 	d.web = &http.Server{
@@ -90,9 +90,9 @@ func (d *BoxProxy) tell(event, target, reason string) {
 	all.Add(1)
 	key := event + " " + target + " " + reason
 	d.mu.Lock()
-	known := d.told[key] || len(d.told) >= maxTold
+	known := d.logged[key] || len(d.logged) >= maxLogged
 	if !known {
-		d.told[key] = true
+		d.logged[key] = true
 	}
 	d.mu.Unlock()
 	if !known {

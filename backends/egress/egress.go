@@ -239,8 +239,7 @@ func (p *Proxy) admit(ctx context.Context, host string, port uint16) ([]netip.Ad
 
 // dnsCause leaves out which server was asked.
 func dnsCause(err error) string {
-	var d *net.DNSError
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*net.DNSError](err); ok {
 		return d.Err
 	}
 	return err.Error()

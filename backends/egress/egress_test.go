@@ -353,7 +353,7 @@ func wait(t *testing.T, what string, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-time.After(60 * time.Second):
-		t.Fatal("in vain: ", what)
+		t.Fatal("without success: ", what)
 	}
 }
 

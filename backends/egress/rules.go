@@ -61,7 +61,7 @@ func parseRule(text string) (r rule, err error) {
 				return r, errors.New("a bracket is not closed")
 			}
 			if _, ok := parseNet(host); !ok {
-				return r, errors.New("in brackets stands an address of IPv6 or a network")
+				return r, errors.New("only an address of IPv6 or a network may be in brackets")
 			}
 		}
 	}

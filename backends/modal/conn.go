@@ -197,7 +197,7 @@ type greeting struct {
 	mu   sync.Mutex
 	head []byte
 	ok   bool
-	told bool
+	sent bool
 }
 
 func (g *greeting) heard() bool {
@@ -214,8 +214,8 @@ func (g *greeting) fail(err error) {
 }
 
 func (g *greeting) tell(err error) {
-	if !g.told {
-		g.told = true
+	if !g.sent {
+		g.sent = true
 		g.done <- err
 	}
 }

@@ -83,11 +83,11 @@ const (
 func surroundings(t testing.TB) modal.Surroundings {
 	vars := map[string]string{"MODAL_TOKEN_ID": tokenID, "MODAL_TOKEN_SECRET": tokenSecret, "OTHER_ID": "ak-other", "OTHER_SECRET": "as-other-secret",
 		"REG_USER": "me", "REG_PASSWORD": "pass-of-registry"}
-	return modal.Surroundings{Env: func(name string) string { return vars[name] }, Tell: func(text string) { told(t, text) }}
+	return modal.Surroundings{Env: func(name string) string { return vars[name] }, Tell: func(text string) { noSecret(t, text) }}
 }
 
-// told fails the test when a text holds a secret.
-func told(t testing.TB, text string) {
+// noSecret fails the test when a text holds a secret.
+func noSecret(t testing.TB, text string) {
 	t.Helper()
 	for _, secret := range []string{tokenSecret, "as-other-secret", "pass-of-registry", "Bearer"} {
 		if strings.Contains(text, secret) {
@@ -149,7 +149,7 @@ func start(t testing.TB, f *modaltest.Fake, c modal.Config) (*modal.Backend, err
 	c.Server, c.Slotd = f.Address(), slotdFor(t)
 	b, err := modal.Open(t.Context(), c, surroundings(t))
 	if err != nil {
-		told(t, err.Error())
+		noSecret(t, err.Error())
 	}
 	return b, err
 }

@@ -76,8 +76,7 @@ func failed(call string, err error, hide ...string) error {
 
 // codeOf is the code of a call's error; OK where it is none of ours.
 func codeOf(err error) codes.Code {
-	var e *callError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*callError](err); ok {
 		return e.code
 	}
 	return codes.OK

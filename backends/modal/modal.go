@@ -49,7 +49,6 @@ func Kind(at Surroundings) backends.Kind {
 // Backend makes boxes of sandboxes.
 type Backend struct {
 	conf     Config
-	at       Surroundings
 	profiles []*profile // by name
 	accounts []*api
 	upload   upload
@@ -74,7 +73,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		return nil, err
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &Backend{conf: c, at: at, owner: backends.Self(), boot: bootID(), tag: slotd.NewID()[:6], token: newToken, stop: stop,
+	b := &Backend{conf: c, owner: backends.Self(), boot: backends.BootID(), tag: slotd.NewID()[:6], token: newToken, stop: stop,
 		freed: make(chan struct{}), upload: upload{configured: c.Slotd}}
 	b.profiles, b.accounts, err = profiles(life, c, at)
 	if err != nil {
@@ -109,9 +108,6 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, err
 	}
 	defer end()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("open a box: %w", context.Cause(ctx))
-	}
 	among, image, err := b.wanted(s.Image)
 	if err != nil {
 		return nil, fmt.Errorf("open a box: image %q: %w: %w", s.Image, backends.ErrImage, err)

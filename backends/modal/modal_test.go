@@ -32,7 +32,7 @@ func boxOf(t testing.TB, b *modal.Backend, s backends.Spec) backends.Sandbox {
 	t.Helper()
 	x, err := b.Open(t.Context(), s)
 	if err != nil {
-		told(t, err.Error())
+		noSecret(t, err.Error())
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -47,7 +47,7 @@ func sh(t testing.TB, x backends.Sandbox, script string) (code int, out string) 
 	t.Helper()
 	r, err := x.Exec(t.Context(), backends.Cmd{Shell: script, Merge: true})
 	if err != nil {
-		told(t, err.Error())
+		noSecret(t, err.Error())
 		t.Fatal(err)
 	}
 	return r.Code, strings.TrimSpace(string(r.Stdout))
@@ -195,7 +195,7 @@ func TestEnds(t *testing.T) {
 				t.Errorf("both the model's fault and ours: %v", err)
 			}
 			if err != nil {
-				told(t, err.Error())
+				noSecret(t, err.Error())
 			}
 		})
 	}
@@ -278,7 +278,7 @@ func TestImages(t *testing.T) {
 		if err == nil {
 			x.Close(context.Background())
 		} else {
-			told(t, err.Error())
+			noSecret(t, err.Error())
 		}
 		switch {
 		case tt.want == "" && err != nil:

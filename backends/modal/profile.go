@@ -151,8 +151,7 @@ func (p *profile) note(err error) (spills bool) {
 		return false
 	case errors.Is(err, ErrQuota):
 		rest = quotaRest
-		var c *callError
-		if errors.As(err, &c) && c.after > 0 {
+		if c, ok := errors.AsType[*callError](err); ok && c.after > 0 {
 			rest = min(c.after, maxRest)
 		}
 	case errors.Is(err, ErrAuth):

@@ -99,7 +99,7 @@ func TestAuth(t *testing.T) {
 	if !errors.Is(err, backends.ErrUnavailable) || !errors.Is(err, modal.ErrAuth) || !strings.Contains(err.Error(), "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET") {
 		t.Errorf("error %v", err)
 	}
-	told(t, err.Error())
+	noSecret(t, err.Error())
 	if code, out := sh(t, x, "echo lives"); code != 0 || out != "lives" {
 		t.Errorf("%d %q", code, out)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,15 +52,6 @@ func clean(s string) string {
 		return '-'
 	}, s)
 	return s[:min(len(s), maxTag)]
-}
-
-// bootID names this machine since its last start.
-func bootID() string {
-	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
 }
 
 // Sweep implements [backends.Sweeper]: it ends the sandboxes of dead owners in the apps

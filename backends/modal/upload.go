@@ -130,19 +130,19 @@ func (x *box) bring(ctx context.Context, argv []string, setup, plain, packed []b
 	}
 	form, asks := io.Pipe()
 	var complaint said
-	var all, told sync.WaitGroup
+	var all, complained sync.WaitGroup
 	defer all.Wait()
-	defer told.Wait()
+	defer complained.Wait()
 	defer cancel()
 	all.Go(func() { asks.CloseWithError(c.read(ctx, wire.Stdout, asks)) })
-	told.Go(func() { c.read(ctx, wire.Stderr, &complaint) })
+	complained.Go(func() { c.read(ctx, wire.Stderr, &complaint) })
 	all.Go(func() {
 		c.write(ctx, io.MultiReader(bytes.NewReader(append(setup, '\n')), &asked{form: form, plain: plain, packed: packed}))
 		io.Copy(io.Discard, form)
 	})
 	code, err := c.wait(ctx)
 	if err == nil && code != 0 {
-		told.Wait()
+		complained.Wait()
 	}
 	return x.brought(code, complaint.String(), err)
 }

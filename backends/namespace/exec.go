@@ -141,7 +141,7 @@ func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 	defer late.Stop()
 	select {
 	case end, ok := <-r.child.Ended:
-		return x.told(ctx, r, end, ok)
+		return x.reported(ctx, r, end, ok)
 	case <-over:
 	case <-ctx.Done():
 		x.leave(r)
@@ -154,7 +154,7 @@ func (x *box) follow(ctx context.Context, r *run) (backends.Result, error) {
 	}
 	select {
 	case end, ok := <-r.child.Ended: // before slotd was there
-		return x.told(ctx, r, end, ok)
+		return x.reported(ctx, r, end, ok)
 	default:
 	}
 	defer x.runs.Delete(r.child)
@@ -181,8 +181,8 @@ func (x *box) allLeft() {
 	defer x.leaving.Unlock()
 }
 
-// told returns the result of a command whose end pid 1 has reported.
-func (x *box) told(ctx context.Context, r *run, end pid1.Report, ok bool) (backends.Result, error) {
+// reported returns the result of a command whose end pid 1 has reported.
+func (x *box) reported(ctx context.Context, r *run, end pid1.Report, ok bool) (backends.Result, error) {
 	x.runs.Delete(r.child)
 	if !ok {
 		return backends.Result{}, x.client.Lost(ctx, "exec", pid1.ErrGone)

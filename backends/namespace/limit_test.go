@@ -245,7 +245,7 @@ func TestCgroupThatStays(t *testing.T) {
 		t.Errorf("close, when a cgroup cannot be removed: %v", err)
 	}
 	if _, err := x.Exec(t.Context(), backends.Cmd{Shell: "true"}); !errors.Is(err, backends.ErrClosed) {
-		t.Errorf("exec in a box that was closed in vain: %v", err)
+		t.Errorf("exec in a box whose close failed: %v", err)
 	}
 	if err := os.Remove(held); err != nil {
 		t.Fatal(err)

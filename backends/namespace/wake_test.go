@@ -31,7 +31,7 @@ func TestCommandsNeedNoServer(t *testing.T) {
 		{"one stream", backends.Cmd{Shell: "echo out; echo err >&2", Merge: true}, "0 0 out\nerr\n|"},
 		{"a signal", backends.Cmd{Shell: "kill -TERM $$"}, "143 15 |"},
 		{"input", backends.Cmd{Argv: []string{"cat"}, Stdin: []byte("text")}, "0 0 text|"},
-		{"input that nobody reads", backends.Cmd{Argv: []string{"true"}, Stdin: make([]byte, 1<<20)}, "0 0 |"},
+		{"input that is not read", backends.Cmd{Argv: []string{"true"}, Stdin: make([]byte, 1<<20)}, "0 0 |"},
 		{"no input", backends.Cmd{Argv: []string{"cat"}}, "0 0 |"},
 		{"folders", backends.Cmd{Shell: "pwd; cd ..; pwd"}, "0 0 /srv/work\n/srv\n|"},
 		{"another folder", backends.Cmd{Shell: "pwd", Dir: "/usr"}, "0 0 /usr\n|"},

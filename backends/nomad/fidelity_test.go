@@ -249,7 +249,7 @@ func (p *play) gone(job string) {
 	p.until("end of "+job, func() bool { return len(p.f.Running()) == 0 })
 }
 
-const nobody = "00000000-1111-2222-3333-444444444444"
+const unknownID = "00000000-1111-2222-3333-444444444444"
 
 func (p *play) nothing() {
 	_, _, err := p.web.Jobs().Info("nope", nil)
@@ -263,13 +263,13 @@ func (p *play) nothing() {
 	p.answer("scale it", p.scale("nope", 1))
 	_, _, err = p.web.Jobs().Deregister("nope", true, nil)
 	p.answer("remove it", err)
-	_, _, err = p.web.Allocations().Info(nobody, nil)
+	_, _, err = p.web.Allocations().Info(unknownID, nil)
 	p.answer("allocation", err)
-	_, err = p.web.Allocations().Stop(&api.Allocation{ID: nobody}, nil)
+	_, err = p.web.Allocations().Stop(&api.Allocation{ID: unknownID}, nil)
 	p.answer("stop it", err)
-	_, _, err = p.web.Nodes().Info(nobody, nil)
+	_, _, err = p.web.Nodes().Info(unknownID, nil)
 	p.answer("node", err)
-	_, err = p.web.Nodes().UpdateDrain(nobody, &api.DrainSpec{Deadline: time.Hour}, false, nil)
+	_, err = p.web.Nodes().UpdateDrain(unknownID, &api.DrainSpec{Deadline: time.Hour}, false, nil)
 	p.answer("drain it", err)
 }
 
@@ -451,7 +451,7 @@ func (p *play) node(what, id string) {
 func (p *play) drain() {
 	p.register(p.job("drain", 2, p.idle("never")))
 	old := p.running("drain", 2)
-	p.say("on nodes of their own %v", old[0].NodeID != old[1].NodeID)
+	p.say("on different nodes %v", old[0].NodeID != old[1].NodeID)
 	if err := p.f.DrainNode(old[0].NodeID); err != nil {
 		p.t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func Open(ctx context.Context, c Config, at Surroundings) (*Backend, error) {
 		at.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &Backend{conf: c, at: at, web: web, hangUp: hangUp, owner: backends.Self(), boot: bootID(), tag: wire.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
+	b := &Backend{conf: c, at: at, web: web, hangUp: hangUp, owner: backends.Self(), boot: backends.BootID(), tag: wire.NewID()[:6], groups: map[shape]*group{}, life: life, stop: stop}
 	var leader string
 	if _, err := web.Raw().Query("/v1/status/leader", &leader, b.query(ctx)); err != nil {
 		stop()
@@ -154,15 +154,6 @@ func (b *Backend) write(ctx context.Context) *api.WriteOptions {
 	return (&api.WriteOptions{Namespace: b.conf.Namespace, Region: b.conf.Region}).WithContext(ctx)
 }
 
-// bootID names this machine since its last start.
-func bootID() string {
-	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
-}
-
 // shape is the kind of slot that a box needs.
 func (b *Backend) shape(s backends.Spec) shape {
 	h := shape{image: cmp.Or(s.Image, b.conf.Image), memory: b.conf.Memory, cpu: b.conf.CPU}
@@ -181,9 +172,6 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, err
 	}
 	defer end()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("open a box: %w", context.Cause(ctx))
-	}
 	if b.conf.Driver == driverRaw && s.Image != "" {
 		return nil, fmt.Errorf("open a box: image %q: slots of driver raw_exec have no images: %w", s.Image, backends.ErrImage)
 	}

@@ -61,7 +61,7 @@ func TestRealAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := start(t, a, nomad.Config{}); !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), "ACL token") {
-		t.Errorf("with a token of nobody: %v", err)
+		t.Errorf("with an unknown token: %v", err)
 	}
 	a.conf.TokenFile, a.conf.TLS.ClientCert, a.conf.TLS.ClientKey = token, "", ""
 	if _, err := start(t, a, nomad.Config{}); !errors.Is(err, backends.ErrUnavailable) || !strings.Contains(err.Error(), "certificate required") {

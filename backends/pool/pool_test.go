@@ -669,7 +669,7 @@ func TestWarmBoxes(t *testing.T) {
 		b.Close(t.Context())
 		time.Sleep(5 * time.Minute)
 		if s := p.Status(); s.Idle != 0 || s.Used != 0 {
-			t.Errorf("nobody asks for them any more: %+v", s)
+			t.Errorf("no one asks for them any more: %+v", s)
 		}
 	}))
 }

@@ -81,8 +81,7 @@ func (x *box) start(ctx context.Context, image string, s backends.Spec, l Limits
 		return err
 	}
 	if err := x.back.program.start(ctx, x.startArgs(image, l)...); err != nil {
-		var f *failure
-		if errors.As(err, &f) {
+		if _, ok := errors.AsType[*failure](err); ok {
 			return fmt.Errorf("%w: %w", backends.ErrUnavailable, err)
 		}
 		return err

@@ -202,8 +202,7 @@ func (p *singular) stop(ctx context.Context, name string) error {
 
 // pullError sorts what the program says of an image.
 func pullError(image string, err error) error {
-	var f *failure
-	if errors.As(err, &f) {
+	if _, ok := errors.AsType[*failure](err); ok {
 		return fmt.Errorf("image %q: %w: %w", image, backends.ErrImage, err)
 	}
 	return fmt.Errorf("image %q: %w", image, err)

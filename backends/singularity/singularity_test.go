@@ -95,8 +95,8 @@ func TestRefusals(t *testing.T) {
 
 func TestImages(t *testing.T) {
 	c, at := standIn(t)
-	var told []string
-	at.Tell = func(s string) { told = append(told, s) }
+	var said []string
+	at.Tell = func(s string) { said = append(said, s) }
 	b := open(t, c, at)
 	for _, name := range []string{"hermes-test:base", "docker://hermes-test:base"} {
 		x := boxOf(t, b, backends.Spec{Image: name})
@@ -104,8 +104,8 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s: code %d, %q", name, code, out)
 		}
 	}
-	if len(told) != 1 {
-		t.Errorf("the image was pulled %d times: %q", len(told), told)
+	if len(said) != 1 {
+		t.Errorf("the image was pulled %d times: %q", len(said), said)
 	}
 	never := c
 	never.Pull = "never"

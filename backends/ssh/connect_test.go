@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 		"bad isolation":   {func(c *hssh.Config) { c.Isolation = "vm" }, `isolation "vm"`},
 		"relative folder": {func(c *hssh.Config) { c.Dir = "x/y" }, `dir "x/y"`},
 		"short linger":    {func(c *hssh.Config) { c.Linger = time.Second }, "linger 1s is shorter"},
-		"nobody there":    {func(c *hssh.Config) { c.Host = "u@127.0.0.1:1" }, "connect to u@127.0.0.1:1"},
+		"no server there": {func(c *hssh.Config) { c.Host = "u@127.0.0.1:1" }, "connect to u@127.0.0.1:1"},
 		"no program":      {func(c *hssh.Config) { c.Slotd = at.key }, at.key},
 		"long folder":     {func(c *hssh.Config) { c.Dir += "/" + strings.Repeat("d", 100) }, "name a shorter dir"},
 		"not a folder":    {func(c *hssh.Config) { c.Dir = "/dev/null/x" }, "bring slotd to the host"},

@@ -173,7 +173,7 @@ func (c Config) verdict(err error, h hop, key ssh.PublicKey) error {
 	case errors.As(err, &revoked):
 		return fmt.Errorf("%w: %s shows %s, which is revoked in %s", errHostKey, h.addr, print, revoked.Revoked.Filename)
 	case errors.As(err, &k) && len(k.Want) > 0:
-		return fmt.Errorf("%w: %s shows %s, but %s line %d knows another key: either the host was set up anew, or somebody stands between; ask its administrator before you remove that line",
+		return fmt.Errorf("%w: %s shows %s, but %s line %d knows another key: either the host was set up again, or somebody is in between; ask its administrator before you remove that line",
 			errHostKey, h.addr, print, k.Want[0].Filename, k.Want[0].Line)
 	case errors.As(err, &k) && c.HostKey == acceptNew:
 		return addHost(c.KnownHosts[0], h.addr, key)

@@ -83,7 +83,7 @@ func upload(ctx context.Context, conn *connection, name string, text []byte) err
 
 func start(ctx context.Context, conn *connection, l *link, c Config, base, program string) (*post, error) {
 	id := wire.NewID()
-	setup, err := json.Marshal(station.Setup{ID: id, Dir: path.Join(base, "s", id), Owner: backends.Self().String(), Boot: bootID(),
+	setup, err := json.Marshal(station.Setup{ID: id, Dir: path.Join(base, "s", id), Owner: backends.Self().String(), Boot: backends.BootID(),
 		Linger: c.Linger, Isolation: c.Isolation, Namespace: c.Namespace})
 	if err != nil {
 		return nil, err

@@ -22,9 +22,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,9 +137,6 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 		return nil, err
 	}
 	defer end()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("open a box: %w", context.Cause(ctx))
-	}
 	x, err := b.make(ctx, s)
 	if ctx.Err() != nil && err != nil {
 		err = errors.Join(context.Cause(ctx), err)
@@ -304,7 +299,7 @@ func (p *post) sweep(ctx context.Context) (removed int, err error) {
 	if err := p.call(ctx, "GET", "stations", nil, &all); err != nil {
 		return 0, err
 	}
-	boot := bootID()
+	boot := backends.BootID()
 	var errs []error
 	for _, o := range all {
 		owner, err := backends.ParseOwner(o.Owner)
@@ -319,15 +314,6 @@ func (p *post) sweep(ctx context.Context) (removed int, err error) {
 		removed++
 	}
 	return removed, errors.Join(errs...)
-}
-
-// bootID names this machine since its last start.
-func bootID() string {
-	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
 }
 
 // box is one box as we see it; the [client.Client] in front of it is what callers get.

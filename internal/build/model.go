@@ -119,7 +119,7 @@ func (m *Model) open(ctx context.Context) error {
 		list = append(list, p)
 	}
 	m.Name = first.Info().Model
-	m.Policy, err = policy.NewFallback(policy.FallbackOptions{}, list...)
+	m.Policy, err = policy.NewFallback(list...)
 	return err
 }
 

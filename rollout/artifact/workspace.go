@@ -118,8 +118,7 @@ func (w workspace) one(ctx context.Context, out *bytes.Buffer, oldName, name, be
 
 // reason is an error without its path, which the message already names.
 func reason(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

@@ -45,11 +45,6 @@ type runner interface {
 	Run(ctx context.Context, j rollout.Job) (*trajectory.Record, error)
 }
 
-// Gate holds admission back (a full queue, a pause, memory).
-type Gate interface {
-	Wait(ctx context.Context) error
-}
-
 // Options tune an [Engine]. The zero value is usable.
 type Options struct {
 	InFlight  int           // rollouts at once; 0: 64
@@ -60,7 +55,6 @@ type Options struct {
 	Drain     time.Duration // how long a drain waits before it cancels; 0: 60 s
 	Seed      int64
 	Toolsets  func(r *rand.Rand) []string // drawn once a group; nil: none
-	Gate      Gate
 	// Memory is the budget of this process in bytes; 0: none. While there is no room for
 	// one more rollout as large as those that ended, none is admitted; those that run go
 	// on, and one may always run. The runtime's own limit should be set to it.
@@ -80,7 +74,7 @@ type Engine struct {
 
 	steer *steer
 
-	told bool // a shortage of memory was logged; only admission uses it
+	warned bool // a shortage of memory was logged; only admission uses it
 
 	mu        sync.Mutex
 	summary   Summary
@@ -106,7 +100,7 @@ type Summary struct {
 
 // The reasons for which a run stops early.
 var (
-	ErrDrained  = errors.New("the run was told to stop")
+	ErrDrained  = errors.New("the run was asked to stop")
 	ErrBudget   = errors.New("a budget is spent")
 	ErrFailures = errors.New("too many failures in a row")
 	ErrRefused  = errors.New("the model server refuses us")
@@ -256,11 +250,6 @@ func (e *Engine) pull(ctx context.Context, jobs iter.Seq2[rollout.Job, error], s
 		if done := e.planned(j.Key); done {
 			continue
 		}
-		if e.o.Gate != nil {
-			if err := e.o.Gate.Wait(ctx); err != nil {
-				return err
-			}
-		}
 		if err := e.mem.wait(ctx, e.short); err != nil {
 			return err
 		}
@@ -279,8 +268,8 @@ func (e *Engine) pull(ctx context.Context, jobs iter.Seq2[rollout.Job, error], s
 // short says that admission waits for memory.
 func (e *Engine) short(used, each int64) {
 	level := slog.LevelDebug
-	if !e.told {
-		level, e.told = slog.LevelWarn, true
+	if !e.warned {
+		level, e.warned = slog.LevelWarn, true
 	}
 	e.o.Log.Log(context.Background(), level, "memory is short: no rollout is begun until others end", "live", used, "rollout", each, "budget", e.o.Memory)
 }

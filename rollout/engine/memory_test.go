@@ -122,9 +122,9 @@ func TestMemoryIsLookedAtAgain(t *testing.T) {
 					}
 					return heavy(j, 10), nil
 				})
-				var told bytes.Buffer
+				var logged bytes.Buffer
 				b := newBook()
-				s := start(t, r, b, engine.Options{Memory: 64 << 20, Used: used.Load, Log: slog.New(slog.NewTextHandler(&told, nil)), Drain: time.Hour}).
+				s := start(t, r, b, engine.Options{Memory: 64 << 20, Used: used.Load, Log: slog.New(slog.NewTextHandler(&logged, nil)), Drain: time.Hour}).
 					Run(t.Context(), drain, settled(2))
 				if took := time.Since(began); took != 70*time.Second {
 					t.Errorf("it took %v, want 1m10s", took)
@@ -132,8 +132,8 @@ func TestMemoryIsLookedAtAgain(t *testing.T) {
 				if want := map[bool]int{true: 2, false: 1}[frees]; len(b.final) != want || errors.Is(s.Stopped, engine.ErrDrained) == frees {
 					t.Errorf("%+v, %d recorded, want %d", s, len(b.final), want)
 				}
-				if !strings.Contains(told.String(), "memory is short") {
-					t.Errorf("the log says %q", told.String())
+				if !strings.Contains(logged.String(), "memory is short") {
+					t.Errorf("the log says %q", logged.String())
 				}
 			})
 		})

@@ -41,8 +41,6 @@ type Steering struct {
 	Flying   []Flight // oldest first
 	Queued   int      // asked for again, not yet begun
 	Held     int      // cancelled: pending until they are asked for again
-	Planned  int64    // samples of the rows that were read so far
-	Skipped  int64
 	Ended    int64
 }
 
@@ -63,7 +61,7 @@ type flight struct {
 	job    rollout.Job
 	since  time.Time
 	cancel context.CancelCauseFunc
-	told   bool // it was asked to end
+	ending bool // it was asked to end
 	again  bool // when it has ended, it is begun once more
 }
 
@@ -114,13 +112,13 @@ func (s *steer) end(j rollout.Job, rec *trajectory.Record) (cancelled bool) {
 	switch {
 	case rec == nil && f.again:
 		s.queue = append(s.queue, j)
-	case rec == nil && f.told:
+	case rec == nil && f.ending:
 		s.hold(held{job: j})
 	case rec != nil && rec.Outcome.Failure():
 		s.hold(held{job: j, failed: true})
 	}
 	s.tell()
-	return rec == nil && f.told
+	return rec == nil && f.ending
 }
 
 func (s *steer) hold(h held) {
@@ -233,7 +231,7 @@ func (e *Engine) Cancel(id string) (trajectory.Key, error) {
 	if f == nil {
 		return trajectory.Key{}, fmt.Errorf("cancel %q: %w is in flight (status lists those that are)", id, ErrUnknown)
 	}
-	f.told, f.again = true, false
+	f.ending, f.again = true, false
 	f.cancel(errTold)
 	return f.job.Key, nil
 }
@@ -249,7 +247,7 @@ func (e *Engine) Requeue(ctx context.Context, id string) (trajectory.Key, error)
 		return trajectory.Key{}, fmt.Errorf("requeue %q: the run is ending; the same command resumes it", id)
 	}
 	if f := s.find(id); f != nil {
-		f.told, f.again = true, true
+		f.ending, f.again = true, true
 		f.cancel(errTold)
 		return f.job.Key, nil
 	}
@@ -290,8 +288,6 @@ func (e *Engine) Steering() Steering {
 	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out.Planned = e.summary.Planned
-	out.Skipped = e.summary.Skipped
 	out.Ended = e.summary.Ended
 	return out
 }

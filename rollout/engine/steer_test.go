@@ -103,11 +103,11 @@ func TestCancelLeavesPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBook()
 		var mu sync.Mutex
-		var told []trajectory.Key
+		var seen []trajectory.Key
 		watch := event.Func(func(e event.Event) {
 			if c, ok := e.(event.RolloutCancelled); ok {
 				mu.Lock()
-				told = append(told, c.Key)
+				seen = append(seen, c.Key)
 				mu.Unlock()
 			}
 		})
@@ -129,8 +129,8 @@ func TestCancelLeavesPending(t *testing.T) {
 		if !errors.Is(s.Stopped, engine.ErrCancelled) || s.Ended != 3 || b.Done(key) {
 			t.Errorf("%+v, done %v", s, b.Done(key))
 		}
-		if len(told) != 1 || told[0] != key {
-			t.Errorf("observers were told %v", told)
+		if len(seen) != 1 || seen[0] != key {
+			t.Errorf("observers saw %v", seen)
 		}
 	})
 }

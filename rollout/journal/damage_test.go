@@ -371,7 +371,7 @@ func flipped(t *testing.T, what string, disk *journaltest.Disk, all []string) {
 		err = j.Verify(t.Context())
 	}
 	if err == nil && j.Stats().Torn == 0 {
-		t.Errorf("%s: nobody sees it", what)
+		t.Errorf("%s: it is not seen", what)
 	}
 	rep, err := journal.Repair(t.Context(), "/j", journal.Options{FS: disk})
 	if err != nil {

@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"bytes"
-	"encoding/json"
 	"strconv"
 
 	"hermes/trajectory"
@@ -18,7 +16,7 @@ func appendJSON(b []byte, r *trajectory.Record) ([]byte, error) {
 	if rest.Tools == nil && trace != nil {
 		rest.Tools = trace.Tools // what a trace alone knows of its tools is stored here
 	}
-	b, err := appendAny(b, &rest)
+	b, err := trajectory.AppendJSON(b, &rest)
 	if err != nil {
 		return b, err
 	}
@@ -47,17 +45,6 @@ func either(is bool, yes, no string) string {
 	return no
 }
 
-// appendAny leaves a value to the library.
-func appendAny(b []byte, v any) ([]byte, error) {
-	buf := bytes.NewBuffer(b)
-	e := json.NewEncoder(buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return b, err
-	}
-	return buf.Bytes()[:buf.Len()-1], nil // without the newline of the encoder
-}
-
 func appendTrace(b []byte, t *trajectory.Trace) (_ []byte, err error) {
 	b = trajectory.AppendQuoted(append(b, `{"mode":`...), string(t.Mode))
 	b = append(b, `,"nodes":`...)
@@ -76,12 +63,12 @@ func appendTrace(b []byte, t *trajectory.Trace) (_ []byte, err error) {
 	}
 	b = strconv.AppendInt(append(b, `,"head":`...), int64(t.Head), 10)
 	if len(t.Pending) > 0 {
-		b, err = appendAny(append(b, `,"pending":`...), t.Pending)
+		b, err = trajectory.AppendJSON(append(b, `,"pending":`...), t.Pending)
 		if err != nil {
 			return b, err
 		}
 	}
-	b, err = appendAny(append(b, `,"usage":`...), t.Usage)
+	b, err = trajectory.AppendJSON(append(b, `,"usage":`...), t.Usage)
 	if err != nil {
 		return b, err
 	}
@@ -98,7 +85,7 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 		b = strconv.AppendInt(append(b, `,"given":`...), int64(n.Delta.Given), 10)
 	}
 	if len(n.Delta.Masked) > 0 {
-		b, err = appendAny(append(b, `,"masked":`...), n.Delta.Masked)
+		b, err = trajectory.AppendJSON(append(b, `,"masked":`...), n.Delta.Masked)
 		if err != nil {
 			return b, err
 		}
@@ -112,7 +99,7 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 		b = append(b, ']')
 	}
 	if len(n.Delta.Extras) > 0 {
-		b, err = appendAny(append(b, `,"extras":`...), n.Delta.Extras)
+		b, err = trajectory.AppendJSON(append(b, `,"extras":`...), n.Delta.Extras)
 		if err != nil {
 			return b, err
 		}
@@ -120,7 +107,7 @@ func appendNode(b []byte, n *trajectory.Node) (_ []byte, err error) {
 	b = append(b, '}')
 	b = appendField(b, `,"finish":`, string(n.Finish))
 	if len(n.Faults) > 0 {
-		b, err = appendAny(append(b, `,"faults":`...), n.Faults)
+		b, err = trajectory.AppendJSON(append(b, `,"faults":`...), n.Faults)
 		if err != nil {
 			return b, err
 		}
@@ -146,7 +133,7 @@ func appendMessage(b []byte, m *trajectory.Message) (_ []byte, err error) {
 	}
 	b = appendField(b, `,"reasoning":`, m.Reasoning)
 	if len(m.Calls) > 0 {
-		b, err = appendAny(append(b, `,"calls":`...), m.Calls)
+		b, err = trajectory.AppendJSON(append(b, `,"calls":`...), m.Calls)
 		if err != nil {
 			return b, err
 		}
@@ -154,7 +141,7 @@ func appendMessage(b []byte, m *trajectory.Message) (_ []byte, err error) {
 	b = appendField(b, `,"call_id":`, m.CallID)
 	b = appendField(b, `,"name":`, m.Name)
 	if len(m.Opaque) > 0 {
-		b, err = appendAny(append(b, `,"opaque":`...), m.Opaque)
+		b, err = trajectory.AppendJSON(append(b, `,"opaque":`...), m.Opaque)
 		if err != nil {
 			return b, err
 		}

@@ -74,7 +74,7 @@ func BenchmarkRecordJSON(b *testing.B) {
 	b.Run("library", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			room, _ = appendAny(room[:0], rec)
+			room, _ = trajectory.AppendJSON(room[:0], rec)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func TestWholeFramesElsewhere(t *testing.T) {
 			err = j.Verify(t.Context())
 		}
 		if err == nil && j.Stats().Torn == 0 {
-			t.Errorf("%s: nobody sees it", name)
+			t.Errorf("%s: it is not seen", name)
 		}
 	}
 }

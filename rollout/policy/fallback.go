@@ -9,23 +9,14 @@ import (
 	"hermes/trajectory"
 )
 
-// FallbackOptions tune [NewFallback].
-type FallbackOptions struct {
-	// Restore asks the first policy again at the next turn (a conversation). Else a rollout
-	// stays with the one that answered, so that a dead server costs its retries once.
-	Restore bool
-}
-
-type fallback struct {
-	list []Policy
-	o    FallbackOptions
-}
+type fallback struct{ list []Policy }
 
 // NewFallback returns a policy that asks the next of list when one fails for its own
 // reasons: limits, keys, unknown models, outages, unreadable answers, refused requests. A
-// full context, a spent budget and a cancelled context are returned at once. Options.Notes
-// is called at each change.
-func NewFallback(o FallbackOptions, list ...Policy) (Policy, error) {
+// full context, a spent budget and a cancelled context are returned at once. A rollout stays
+// with the one that answered, so that a dead server costs its retries once. Options.Notes is
+// called at each change.
+func NewFallback(list ...Policy) (Policy, error) {
 	if len(list) == 0 {
 		return nil, errors.New("fallback: no policy")
 	}
@@ -37,7 +28,7 @@ func NewFallback(o FallbackOptions, list ...Policy) (Policy, error) {
 	if len(list) == 1 {
 		return list[0], nil
 	}
-	return &fallback{list: list, o: o}, nil
+	return &fallback{list}, nil
 }
 
 // Info is that of the first policy, with the smallest context and images only where all
@@ -94,9 +85,6 @@ func (s *fallbackSampler) Next(ctx context.Context, p trajectory.Prefix, pending
 		if ok || err != nil {
 			return turn, err
 		}
-	}
-	if s.f.o.Restore {
-		s.at = 0
 	}
 	var errs []error
 	for {
@@ -172,19 +160,6 @@ func replaceable(err error) bool {
 		return true
 	}
 	return false
-}
-
-// Counts adds up what the samplers did.
-func (s *fallbackSampler) Counts() Counts {
-	var sum Counts
-	for _, one := range s.list {
-		if c, ok := one.(Counting); ok {
-			n := c.Counts()
-			sum.Encoded += n.Encoded
-			sum.Sent += n.Sent
-		}
-	}
-	return sum
 }
 
 // Close closes what was opened.

@@ -22,7 +22,7 @@ func TestFallback(t *testing.T) {
 		Keys:      []string{key},
 		Transport: &policytest.Fixed{Answer: `{"choices":[{"index":0,"message":{"content":"` + key + `"},"finish_reason":"stop"}]}`},
 	}
-	after, err := policy.NewFallback(policy.FallbackOptions{}, policytest.Chat(t, "http://thief.invalid/v1", thief, chat.Options{Model: "t"}),
+	after, err := policy.NewFallback(policytest.Chat(t, "http://thief.invalid/v1", thief, chat.Options{Model: "t"}),
 		policytest.Chat(t, good, quick, chat.Options{Model: "c"}))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestFallback(t *testing.T) {
 		policytest.Chat(t, dead, quick, chat.Options{Model: "b"}),
 		policytest.Chat(t, good, quick, chat.Options{Model: "c"}),
 	}
-	p, err := policy.NewFallback(policy.FallbackOptions{}, list...)
+	p, err := policy.NewFallback(list...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestFallback(t *testing.T) {
 	if again, notes := run(); again != answers || len(notes) != 1 || !strings.Contains(notes[0], "a to c") || len(bad.Entries()) != 1 {
 		t.Errorf("resumed: %q, notes %q", again, notes)
 	}
-	none, err := policy.NewFallback(policy.FallbackOptions{}, list[:2]...)
+	none, err := policy.NewFallback(list[:2]...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,6 @@ type Tape = wire.Tape
 type Chunk struct {
 	Content   string
 	Reasoning string
-	Tokens    int
 	Restart   bool // the answer starts again: forget what was shown of it
 }
 

@@ -74,20 +74,3 @@ func SplitModel(s string) (model, base string, err error) {
 	}
 	return model, base, nil
 }
-
-// Roles are the policies of a run. It is read-only once made.
-type Roles struct {
-	main  Policy
-	other map[Role]Policy
-}
-
-// NewRoles returns the policies of a run: main for every role that is not in other.
-func NewRoles(main Policy, other map[Role]Policy) Roles { return Roles{main, other} }
-
-// Get returns the policy of a role; "" is the rollout's own.
-func (r Roles) Get(role Role) Policy {
-	if p, ok := r.other[role]; ok {
-		return p
-	}
-	return r.main
-}

@@ -24,7 +24,6 @@ type Options struct {
 	// that of Open.
 	Plan    func(have Manifest, want *Manifest, j *journal.Journal) error
 	Journal journal.Options  // segment size, for tests
-	Lease   LeaseOptions     // who we are
 	Now     func() time.Time // nil means time.Now
 	Log     *slog.Logger     // nil means silent
 }
@@ -61,7 +60,7 @@ func Open(ctx context.Context, dir string, want Manifest, o Options) (*Dir, erro
 			return nil, fmt.Errorf("make run directory: %w", err)
 		}
 	}
-	lease, err := Acquire(ctx, dir, o.Lease)
+	lease, err := Acquire(ctx, dir, LeaseOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (r *Run) Export(ctx context.Context, out string, formats []string, parquet 
 		return s, errors.Join(err, lease.Release())
 	}
 	if _, err := os.Stat(rundir.Path(out)); err == nil {
-		return stats.Statistics{}, fmt.Errorf("export to %s: it holds a run of its own", out)
+		return stats.Statistics{}, fmt.Errorf("export to %s: it holds a run", out)
 	}
 	if err := (journal.OS{}).MkdirAll(out); err != nil {
 		return stats.Statistics{}, fmt.Errorf("export: %w", err)

@@ -76,7 +76,7 @@ func Repair(ctx context.Context, dir string) (r Repaired, err error) {
 // was made before the damage, knows them. Records that only the list knows were at places
 // of which nothing can be read.
 func named(j *journal.Journal, rows *listing.List, losses []journal.Loss) (list []Lost) {
-	told := map[trajectory.Key]bool{}
+	known := map[trajectory.Key]bool{}
 	row := func(l *Lost) {
 		if i, ok := rows.Last(l.Key); ok {
 			l.ID, l.Sample = rows.Rows[i].ID(), int(rows.Rows[i].Sample)
@@ -90,13 +90,13 @@ func named(j *journal.Journal, rows *listing.List, losses []journal.Loss) (list 
 			l.What = "unknown"
 		case journal.KindFinal, journal.KindAttempt, journal.KindTurn, journal.KindReopen:
 			row(&l)
-			told[x.Key] = told[x.Key] || x.Kind != journal.KindTurn
+			known[x.Key] = known[x.Key] || x.Kind != journal.KindTurn
 		}
 		list = append(list, l)
 	}
 	for i := range rows.Rows {
 		w := &rows.Rows[i]
-		if w.Old || w.Book == listing.Retried || told[w.Key] || j.Done(w.Key) {
+		if w.Old || w.Book == listing.Retried || known[w.Key] || j.Done(w.Key) {
 			continue
 		}
 		if h, _ := j.Last(w.Key); h.Kind == journal.KindReopen && int(w.Attempt) <= h.Attempt {

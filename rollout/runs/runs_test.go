@@ -99,7 +99,7 @@ func TestVerifyAndShow(t *testing.T) {
 		}
 	}
 	if strings.Contains(b.String(), `"id":"row5"`) {
-		t.Error("tail told more than two")
+		t.Error("tail showed more than two")
 	}
 	if err := show(t, &b, dir, "row99"); err == nil || !strings.Contains(err.Error(), "row99") {
 		t.Errorf("%v", err)

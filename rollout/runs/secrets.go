@@ -23,7 +23,7 @@ type SecretsError struct {
 }
 
 func (e *SecretsError) Error() string {
-	text := fmt.Sprintf("what looks like a secret stands in %d rows or lines:", e.Rows)
+	text := fmt.Sprintf("what looks like a secret is in %d rows or lines:", e.Rows)
 	for _, p := range e.Places {
 		text += "\n  " + p
 	}

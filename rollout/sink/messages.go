@@ -105,13 +105,11 @@ func appendMessages(b []byte, r *trajectory.Record) ([]byte, error) {
 			l.TurnRewards = append(l.TurnRewards, float(v))
 		}
 	}
-	buf := bytes.NewBuffer(b)
-	e := json.NewEncoder(buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(l); err != nil {
+	b, err := trajectory.AppendJSON(b, l)
+	if err != nil {
 		return b, fmt.Errorf("sample %d of row %q: %w", r.Sample, r.Row, err)
 	}
-	return buf.Bytes(), nil
+	return append(b, '\n'), nil
 }
 
 // Chat gives messages in the form that chat servers know, for JSON.
@@ -140,13 +138,7 @@ func arguments(s string) json.RawMessage {
 	if t := bytes.TrimSpace(raw); json.Valid(raw) && t[0] == '{' {
 		return raw
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(s) != nil {
-		return json.RawMessage(`""`) // a string can always be encoded
-	}
-	return b.Bytes()
+	return trajectory.AppendQuoted(nil, s)
 }
 
 func content(m trajectory.Message) any {

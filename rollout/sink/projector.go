@@ -26,7 +26,6 @@ const positionsName = "projections.json"
 // Options tune a [Projector]. The zero value is usable.
 type Options struct {
 	Every time.Duration // at most one commit in this time while following; 0 means 1 s
-	More  []Sink        // further projections
 	FS    journal.FS    // nil means the real file system
 	Log   *slog.Logger  // nil means silent
 }
@@ -47,11 +46,11 @@ type Projector struct {
 	ready  bool    // the sinks are at their places
 	at     journal.Offset
 
-	stop context.CancelFunc
-	done chan struct{}
-	mu   sync.Mutex
-	err  error
-	told stats.Statistics // as of the last commit
+	stop   context.CancelFunc
+	done   chan struct{}
+	mu     sync.Mutex
+	err    error
+	latest stats.Statistics // as of the last commit
 }
 
 // place is how far a sink has come.
@@ -108,7 +107,7 @@ func New(j *journal.Journal, dir string, m rundir.Manifest, o Options) (*Project
 		dir: dir, fs: o.FS, log: j, tools: m.Tools, planned: m.Extent.Planned, layout: layout, sorter: sorter,
 		head: reportHead{filepath.Base(dir), m.Version, m.Books.Mode, model, m.Books.Accept},
 	}
-	p.sinks = append(append(p.sinks, o.More...), p.books)
+	p.sinks = append(p.sinks, p.books)
 	return p, nil
 }
 
@@ -120,7 +119,7 @@ func (p *Projector) resume(ctx context.Context) error {
 		return err
 	}
 	if err == nil && (json.Unmarshal(b, &have) != nil || have.Setup != p.setup) {
-		p.opt.Log.Warn("the projections are made anew: run.yaml changed", "dir", p.dir)
+		p.opt.Log.Warn("the projections are made again: run.yaml changed", "dir", p.dir)
 		have = positions{}
 	}
 	p.places = make([]place, len(p.sinks))
@@ -131,7 +130,7 @@ func (p *Projector) resume(ctx context.Context) error {
 		}
 		err := s.Resume(ctx, at.State)
 		if errors.Is(err, ErrStale) {
-			p.opt.Log.Warn("a projection is made anew: its output is not what was committed", "dir", p.dir, "projection", s.Name())
+			p.opt.Log.Warn("a projection is made again: its output is not what was committed", "dir", p.dir, "projection", s.Name())
 			at = place{}
 			err = s.Resume(ctx, nil)
 		}
@@ -179,9 +178,9 @@ func (p *Projector) step(ctx context.Context) (err error) {
 			return fmt.Errorf("projection %s: %w", s.Name(), err)
 		}
 	}
-	told := p.books.totals.Statistics(p.books.planned)
+	latest := p.books.totals.Statistics(p.books.planned)
 	p.mu.Lock()
-	p.told = told
+	p.latest = latest
 	p.mu.Unlock()
 	return p.save()
 }
@@ -191,7 +190,7 @@ func (p *Projector) step(ctx context.Context) (err error) {
 func (p *Projector) Books() stats.Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.told
+	return p.latest
 }
 
 func (p *Projector) write(ctx context.Context, e journal.Entry) error {

@@ -267,7 +267,7 @@ func TestProjections(t *testing.T) {
 	}
 	if strings.Contains(files["/run/trajectories.jsonl"], "REAL PROMPT") ||
 		!strings.Contains(files["/run/messages.jsonl"], `{"role":"system","content":"REAL PROMPT"}`) {
-		t.Error("the system prompt stands in the wrong file")
+		t.Error("the system prompt is in the wrong file")
 	}
 	if !strings.Contains(files["/run/messages.jsonl"], `"function":{"name":"terminal","arguments":{"command":"ls"}}`) {
 		t.Error("arguments are no object")

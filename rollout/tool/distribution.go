@@ -127,7 +127,7 @@ func (o *ordered[V]) UnmarshalYAML(n *yaml.Node) error {
 		}) bool {
 			return e.key == key
 		}) {
-			return fmt.Errorf("line %d: %s stands twice", n.Content[i].Line, key)
+			return fmt.Errorf("line %d: %s is there twice", n.Content[i].Line, key)
 		}
 		raw, err := yaml.Marshal(n.Content[i+1])
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 func (s *Set) limit(ctx context.Context, call trajectory.Call, r Result) (Result, error) {
 	limit := s.opt.ResultLimit
 	if e, ok := s.byName[call.Name]; ok {
-		limit = cmp.Or(s.opt.Limits[e.def.Spec.Name], e.def.Traits.ResultLimit, limit)
+		limit = cmp.Or(e.def.Traits.ResultLimit, limit)
 	}
 	if limit < 0 || len(r.Text) <= limit || utf8.RuneCountInString(r.Text) <= limit {
 		return r, nil

@@ -19,17 +19,13 @@ import (
 
 // SetOptions tune a [Set]. The zero value is usable; sizes are in characters.
 type SetOptions struct {
-	ResultLimit int            // longest result that is shown whole; 0 means 100,000
-	TurnLimit   int            // all results of one turn together; 0 means 200,000
-	Preview     int            // characters of a spilled result that stay visible; 0 means 1,500
-	Workers     int            // calls of one turn at once; 0 means 8
-	SpillDir    string         // folder in the box for spilled results; empty means /tmp/hermes-results
-	Limits      map[string]int // result limits of single tools, before their own; negative: unlimited
-	Schemas     *schema.Cache  // compiled parameters, for all sets of a run; nil: of this set alone
-	// Before is asked before a call reaches its handler, with repaired arguments. A
-	// result that is not nil answers the call instead (approval, guardrails). May be nil.
-	Before func(ctx context.Context, call trajectory.Call) (*Result, error)
-	// After is called with the result of a call. May be nil. Both run in the goroutine of the call.
+	ResultLimit int           // longest result that is shown whole; 0 means 100,000
+	TurnLimit   int           // all results of one turn together; 0 means 200,000
+	Preview     int           // characters of a spilled result that stay visible; 0 means 1,500
+	Workers     int           // calls of one turn at once; 0 means 8
+	SpillDir    string        // folder in the box for spilled results; empty means /tmp/hermes-results
+	Schemas     *schema.Cache // compiled parameters, for all sets of a run; nil: of this set alone
+	// After is called with the result of a call, in the goroutine of the call. May be nil.
 	After func(call trajectory.Call, r Result, took time.Duration)
 }
 
@@ -177,17 +173,6 @@ func (s *Set) answer(ctx context.Context, call trajectory.Call) (*entry, Result,
 	args, bad := e.arguments(call.Arguments)
 	if bad != nil {
 		return e, *bad, nil
-	}
-	if s.opt.Before != nil {
-		asked := call
-		asked.Arguments = string(args)
-		instead, err := s.opt.Before(ctx, asked)
-		if err != nil {
-			return e, Result{}, err
-		}
-		if instead != nil {
-			return e, *instead, nil
-		}
 	}
 	r, err := e.call(ctx, s.scope, args)
 	return e, r, err

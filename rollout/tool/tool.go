@@ -64,12 +64,11 @@ type Result struct {
 // Fault says why a call was not answered by its tool.
 type Fault string
 
-// The faults of a call. All but FaultPanic and FaultRefused are the model's.
+// The faults of a call. All but FaultPanic are the model's.
 const (
 	FaultUnknown   Fault = "unknown_tool"
 	FaultJSON      Fault = "invalid_json"
 	FaultArguments Fault = "invalid_arguments"
-	FaultRefused   Fault = "refused"
 	FaultPanic     Fault = "panic"
 )
 
@@ -80,13 +79,11 @@ func Errorf(format string, args ...any) Result {
 
 // JSON encodes v without escaping HTML. It panics on values that cannot be encoded.
 func JSON(v any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	b, err := trajectory.AppendJSON(nil, v)
+	if err != nil {
 		panic(fmt.Sprintf("tool.JSON: %v", err))
 	}
-	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return string(b)
 }
 
 // Typed decodes the arguments into A strictly: unknown keys and wrong types are answered

@@ -244,7 +244,7 @@ func TestStops(t *testing.T) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	if _, err := os.Stat(out); err == nil {
-		t.Fatal("an output that is not whole stands under its name")
+		t.Fatal("an output that is not whole has its name")
 	}
 	o.Summarizer = fixed{text: "fine"}
 	if _, err := compressor(t, o).Run(t.Context(), compress.Job{

@@ -223,7 +223,7 @@ func (s *seam) splice(first, last int, summary string) (columns.Sequence, error)
 		}
 	}
 	if before < 0 || after < 0 {
-		return columns.Sequence{}, errors.New("no answer stands on both sides of what would be replaced")
+		return columns.Sequence{}, errors.New("there is not an answer on both sides of what would be replaced")
 	}
 	a, b := s.answers[before], s.answers[after]
 	tail := slices.Concat(s.messages[a+1:first], []trajectory.Message{trajectory.Text(trajectory.User, summary)}, s.messages[last:b])

@@ -220,10 +220,10 @@ func eachLine(path string, each func([]byte) error) error {
 		defer z.Close()
 		from = z
 	}
-	return splitLines(from, func(n int64, line []byte) error { return each(line) }, path)
+	return splitLines(from, each, path)
 }
 
-func splitLines(from io.Reader, each func(n int64, line []byte) error, path string) error {
+func splitLines(from io.Reader, each func(line []byte) error, path string) error {
 	r := bufio.NewReaderSize(from, 1<<18)
 	for n := int64(1); ; n++ {
 		var line []byte
@@ -247,7 +247,7 @@ func splitLines(from io.Reader, each func(n int64, line []byte) error, path stri
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		if err := each(n, line); err != nil {
+		if err := each(line); err != nil {
 			return err
 		}
 	}

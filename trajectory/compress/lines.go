@@ -55,20 +55,9 @@ func join(list []member) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(quote(b, m.key), ':'), m.value...)
+		b = append(append(trajectory.AppendQuoted(b, m.key), ':'), m.value...)
 	}
 	return append(b, '}')
-}
-
-// quote appends a JSON string; text that is not ASCII stays readable.
-func quote(b []byte, s string) []byte {
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil { // a string always encodes
-		return append(b, `""`...)
-	}
-	return append(b, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...)
 }
 
 // conversation is a row that was read.
@@ -174,9 +163,9 @@ func (c *conversation) entry(raw json.RawMessage) (trajectory.Role, string, erro
 // made is the turn of a summary in the row's layout.
 func (c *conversation) made(text string) json.RawMessage {
 	if c.sharegpt {
-		return append(quote([]byte(`{"from":"human","value":`), text), '}')
+		return append(trajectory.AppendQuoted([]byte(`{"from":"human","value":`), text), '}')
 	}
-	return append(quote([]byte(`{"role":"user","content":`), text), '}')
+	return append(trajectory.AppendQuoted([]byte(`{"role":"user","content":`), text), '}')
 }
 
 // Sum names the original of a compressed row.

@@ -1,7 +1,6 @@
 package sharegpt
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -104,11 +103,9 @@ func NewLine(r *trajectory.Record, tools []string, failed bool, o Options) Line 
 
 // Append appends the line and a newline to b.
 func (l Line) Append(b []byte) ([]byte, error) {
-	buf := bytes.NewBuffer(b)
-	e := json.NewEncoder(buf)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(l); err != nil {
+	b, err := trajectory.AppendJSON(b, l)
+	if err != nil {
 		return b, fmt.Errorf("sample %d of row %q: %w", l.Sample, l.ID, err)
 	}
-	return buf.Bytes(), nil
+	return append(b, '\n'), nil
 }

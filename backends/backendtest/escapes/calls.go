@@ -30,8 +30,7 @@ func call(nr uintptr, args ...uintptr) error {
 // past says that an attempt worked although a call failed: with an error that the kernel gives
 // only to those who have the right to make it. So an attempt harms nothing where it works.
 func past(err error, later ...syscall.Errno) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) && slices.Contains(later, errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok && slices.Contains(later, errno) {
 		return nil
 	}
 	return err

@@ -161,7 +161,7 @@ func Host(t *testing.T, b backends.Backend, own ...string) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if slices.Contains(own, tt.name) {
-				t.Skip("the box has such files of its own")
+				t.Skip("the box has such files itself")
 			}
 			out := sh(t, x, "exec 2>/dev/null; "+tt.script)
 			if out != "" && strings.Contains(out, tt.not) || tt.not == "." && out != "" {

@@ -31,8 +31,7 @@ import (
 
 // Options describe a service. Boxes and Tokens are needed.
 type Options struct {
-	Boxes   backends.Backend  // where sandboxes without network run
-	Open    backends.Backend  // where those with network run; nil: they are refused
+	Boxes   backends.Backend  // where sandboxes run; those with network are refused
 	Tokens  map[string]string // secrets by token id; each id is its own workspace
 	Images  []string          // names that registries have
 	Private map[string]string // user:password by the name of an image that needs them

@@ -70,7 +70,7 @@ func (f *Fake) joinImage(_ context.Context, in *wire.ImageJoin, send func(*wire.
 		return status.Error(codes.Unavailable, "the stream was cut")
 	}
 	if in.LastEntry != "1-0" {
-		return status.Errorf(codes.InvalidArgument, "entry '%s' was never told", in.LastEntry)
+		return status.Errorf(codes.InvalidArgument, "entry '%s' was never sent", in.LastEntry)
 	}
 	log := &wire.ImageProgress{Entry: "2-0", Logs: []*wire.TaskLog{{Data: i.want.Commands[0] + "\n"}}}
 	if err := send(log); err != nil {

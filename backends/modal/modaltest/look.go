@@ -3,7 +3,6 @@ package modaltest
 import (
 	"fmt"
 
-	"hermes/backends"
 	"hermes/backends/modal/wire"
 )
 
@@ -46,16 +45,6 @@ func (f *Fake) Forget(name string) error {
 	defer f.mu.Unlock()
 	delete(f.sandboxes, s.ID)
 	return nil
-}
-
-// Beneath is the box in which a sandbox runs.
-func (f *Fake) Beneath(name string) (backends.Sandbox, error) {
-	s, err := f.byName(name)
-	if err != nil {
-		return nil, err
-	}
-	<-s.placed
-	return s.box, nil
 }
 
 // Definition is how a sandbox was asked for.

@@ -54,7 +54,7 @@ func (f *Fake) create(ctx context.Context, in *wire.CreateRequest) (*wire.Sandbo
 		return nil, status.Error(codes.InvalidArgument, "a sandbox needs a name and a timeout here")
 	case f.images[d.ImageID] == nil || !f.images[d.ImageID].built:
 		return nil, status.Errorf(codes.NotFound, "Image '%s' not found", d.ImageID)
-	case d.Network == nil || d.Network.Type != wire.NetworkBlocked && f.opt.Open == nil:
+	case d.Network == nil || d.Network.Type != wire.NetworkBlocked:
 		return nil, status.Error(codes.InvalidArgument, "this service has sandboxes without network alone")
 	case d.Resources != nil && d.Resources.GPU != nil && d.Resources.GPU.Type != "T4":
 		return nil, status.Errorf(codes.InvalidArgument, "GPU type '%s' is not known", d.Resources.GPU.Type)
@@ -112,15 +112,11 @@ func (f *Fake) run(ctx context.Context, s *sandbox) {
 
 // place opens the box of a sandbox, with the files of its image.
 func (f *Fake) place(ctx context.Context, s *sandbox) (backends.Sandbox, error) {
-	from := f.opt.Boxes
-	if s.def.Network.Type != wire.NetworkBlocked {
-		from = f.opt.Open
-	}
 	spec := backends.Spec{}
 	if r := s.def.Resources; r != nil {
 		spec.Limits = backends.Limits{Memory: int64(r.MemoryMBMax) << 20, Disk: int64(r.DiskMB) << 20}
 	}
-	box, err := from.Open(ctx, spec)
+	box, err := f.opt.Boxes.Open(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -317,7 +317,7 @@ func TestEnds(t *testing.T) {
 	}
 	q.Kill()
 	if _, ok := <-x.Ended; ok {
-		t.Error("the child has ended, which pid 1 cannot have told")
+		t.Error("the child has ended, which pid 1 cannot have reported")
 	}
 	if err := q.Play(t.Context(), NewList(0)); !errors.Is(err, ErrGone) {
 		t.Errorf("a list: %v", err)

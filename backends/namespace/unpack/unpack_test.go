@@ -116,7 +116,7 @@ func TestForms(t *testing.T) {
 		{"docker save", write(t, "x.tar", saved(one, "a/b:1").tar(t)), true},
 		{"docker save by tag", "tar:" + write(t, "x.tar", saved(one, "a/b:1").tar(t)) + ":a/b:1", true},
 		{"docker save, compressed", write(t, "x.tar", zipped(saved(one).tar(t))), true},
-		{"a tar with a manifest.json of its own", write(t, "x.tar", raw), false},
+		{"a tar that holds a manifest.json itself", write(t, "x.tar", raw), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

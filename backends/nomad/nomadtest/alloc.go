@@ -259,9 +259,9 @@ func killBelow(dir string) {
 }
 
 // end makes an allocation stop. The fake is locked.
-func (f *Fake) end(a *alloc, desired, description string) {
+func (f *Fake) end(a *alloc, description string) {
 	if a.DesiredStatus == api.AllocDesiredStatusRun {
-		a.DesiredStatus, a.DesiredDescription = desired, description
+		a.DesiredStatus, a.DesiredDescription = api.AllocDesiredStatusStop, description
 		a.ModifyIndex = f.bump()
 	}
 	f.halt(a)

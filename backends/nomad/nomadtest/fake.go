@@ -102,7 +102,7 @@ func (f *Fake) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	for _, a := range f.allocs {
-		f.end(a, api.AllocDesiredStatusStop, "agent closed")
+		f.end(a, "agent closed")
 	}
 	f.bump()
 	f.mu.Unlock()
@@ -148,7 +148,7 @@ func (f *Fake) schedule(j *job, trigger string) *api.Evaluation {
 		switch {
 		case a.JobID != *j.ID || a.DesiredStatus != api.AllocDesiredStatusRun || a.replaced:
 		case a.place >= count:
-			f.end(a, api.AllocDesiredStatusStop, notNeeded)
+			f.end(a, notNeeded)
 		default:
 			places[a.place] = true
 		}

@@ -162,7 +162,7 @@ func (f *Fake) DrainDeadline(id string) {
 	defer f.mu.Unlock()
 	for _, a := range f.allocs {
 		if a.NodeID == id && a.alive() {
-			f.end(a, api.AllocDesiredStatusStop, migrating)
+			f.end(a, migrating)
 		}
 	}
 	f.all("node-drain")
@@ -177,7 +177,7 @@ func (f *Fake) Stop(id string) error {
 		return fmt.Errorf("no allocation %s", id)
 	}
 	a.hard = true
-	f.end(a, api.AllocDesiredStatusStop, migrating)
+	f.end(a, migrating)
 	f.schedule(f.jobs[a.JobID], "alloc-stop")
 	f.mu.Unlock()
 	f.Until(nil, func() bool { return !slices.Contains(f.Running(), id) })

@@ -352,7 +352,7 @@ func (f *Fake) deregister(r *http.Request) (any, error) {
 	delete(f.jobs, *j.ID)
 	for id, a := range f.allocs {
 		if a.JobID == *j.ID {
-			f.end(a, api.AllocDesiredStatusStop, notNeeded)
+			f.end(a, notNeeded)
 			if a.process == nil {
 				delete(f.allocs, id)
 			}
@@ -382,7 +382,7 @@ func (f *Fake) stopAllocation(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, refusal{http.StatusNotFound, "allocation not found"}
 	}
-	f.end(a, api.AllocDesiredStatusStop, migrating)
+	f.end(a, migrating)
 	e := f.schedule(f.jobs[a.JobID], "alloc-stop")
 	return map[string]any{"EvalID": e.ID, "Index": f.index}, nil
 }

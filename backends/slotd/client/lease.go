@@ -59,8 +59,7 @@ func (c *Client) admin(ctx context.Context, what, method, path string, q url.Val
 		}
 		return readJSON(into)(r)
 	})
-	var s *statusError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*statusError](err); ok {
 		switch s.code {
 		case http.StatusConflict:
 			refused = ErrTaken

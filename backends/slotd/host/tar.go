@@ -249,8 +249,7 @@ func (c *packer) tree(ctx context.Context, folder *os.File) error {
 			return nil
 		},
 		Left: func(name string, why error) {
-			bound := (*trees.BoundError)(nil)
-			if errors.As(why, &bound) {
+			if bound, ok := errors.AsType[*trees.BoundError](why); ok {
 				why = boundError(int64(bound.Most), bound.What)
 			}
 			if left == nil && !errors.Is(why, fs.ErrNotExist) {

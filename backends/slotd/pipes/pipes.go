@@ -103,8 +103,7 @@ func (s *Streams) Run(c backends.Cmd, start func(Files) (wait func() (backends.R
 	p.CloseChild()
 	if err != nil {
 		p.CloseOurs()
-		var r Refusal
-		if errors.As(err, &r) {
+		if r, ok := errors.AsType[Refusal](err); ok {
 			return Refused(c, r, began), nil
 		}
 		return backends.Result{}, err

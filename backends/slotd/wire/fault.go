@@ -26,12 +26,10 @@ func kinds() map[string]error {
 
 func ToFault(err error) Fault {
 	f := Fault{Kind: "other", Text: err.Error()}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		f.Op, f.Text = pe.Op, pe.Err.Error()
 	}
-	var no syscall.Errno
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[syscall.Errno](err); ok {
 		f.Errno = int(no)
 	}
 	for _, name := range []string{"closed", "broken", "too_large", "slow", "canceled", "escapes", "not_exist", "exist", "permission", "invalid", "unsupported", "unavailable", "lost"} {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -179,9 +180,7 @@ func (p *plain) make(ctx context.Context, id, path string, s backends.Spec) (*ma
 		}
 	}
 	env := map[string]string{"PATH": wire.DefaultPath, "TMPDIR": tmp}
-	for k, v := range s.Env {
-		env[k] = v
-	}
+	maps.Copy(env, s.Env)
 	o := server.Options{Token: rand.Text(), Options: host.Options{ID: id, Home: home, Dir: s.Dir, Env: env, Resets: true, Scratch: []string{tmp}}}
 	if s.Limits.Memory > 0 {
 		o.Rlimits = []host.Rlimit{{Resource: unix.RLIMIT_DATA, Value: uint64(s.Limits.Memory)}}

@@ -143,7 +143,7 @@ func replayExact(ctx context.Context, f identityOf, config map[string]string, o 
 		}
 		all = append(all, one)
 	}
-	p.Policy, err = policy.NewFallback(policy.FallbackOptions{}, all...)
+	p.Policy, err = policy.NewFallback(all...)
 	return p, err
 }
 
@@ -165,7 +165,7 @@ func chain(w *wire.Client, o chat.Options, model string, fallbacks []string) (po
 		}
 		all = append(all, p)
 	}
-	return policy.NewFallback(policy.FallbackOptions{}, all...)
+	return policy.NewFallback(all...)
 }
 
 func routing(config map[string]string) chat.Routing {

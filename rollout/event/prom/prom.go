@@ -142,7 +142,7 @@ func (m *Metrics) Text() []byte {
 	p.counter("hermes_turns_total", "Model answers, replayed ones included.", float64(m.turns))
 	p.counter("hermes_turns_replayed_total", "Model answers taken from the journal.", float64(m.replayed))
 	p.counters("hermes_tokens_total", "Tokens of answers that were bought.", "kind", m.tokens)
-	p.counter("hermes_cost_usd_total", "Cost as told by the server or the price table, in dollars.", m.cost)
+	p.counter("hermes_cost_usd_total", "Cost as reported by the server or the price table, in dollars.", m.cost)
 	p.calls("hermes_tool_calls_total", "Tool calls by tool and result.", m.calls)
 	p.counters("hermes_calls_total", "Calls in the answers of models by state, those that were not run included.", "state", m.states)
 	p.counters("hermes_faults_total", "Places of answers that could not be read, by kind.", "kind", m.faults)

@@ -281,10 +281,8 @@ func (u *uploader) post(ctx context.Context, path string, body, into any) (again
 	req.SetBasicAuth("api", u.server.Key)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "hermes/"+u.info.Version)
-	client := u.server.Client
-	if client == nil { // no redirects: no other server gets the key
-		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	}
+	// No redirects: no other server gets the key.
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
 		return true, fmt.Errorf("ask W&B: %w", err)

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -59,9 +58,8 @@ type Options struct {
 
 // Server is where rows go online.
 type Server struct {
-	URL    string // such as https://api.wandb.ai
-	Key    string
-	Client *http.Client // nil means one that follows no redirect
+	URL string // such as https://api.wandb.ai
+	Key string
 }
 
 // ErrRefused says that the server does not know the key, or that it may not write there.

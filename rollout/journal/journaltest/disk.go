@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -122,9 +123,7 @@ func (d *Disk) Kill() *Disk {
 	// The unsynced changes of names are taken as one: all of them, or none.
 	if len(d.ops) > 0 {
 		all := map[string]*inode{}
-		for name, i := range n.names {
-			all[name] = i
-		}
+		maps.Copy(all, n.names)
 		for _, dir := range dirsOf(d.ops) {
 			n.ops = append(n.ops, dirOp{dir: dir, make: replaceDir(dir, all)})
 		}
@@ -162,9 +161,7 @@ func (d *Disk) PowerCut(r *rand.Rand) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	names := map[string]*inode{}
-	for name, i := range d.safe {
-		names[name] = i
-	}
+	maps.Copy(names, d.safe)
 	for _, op := range d.ops[:r.IntN(len(d.ops)+1)] {
 		op.make(names)
 	}

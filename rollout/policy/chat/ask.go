@@ -61,7 +61,7 @@ func askStream(ctx context.Context, d wire.Doer, a *answer) error {
 	if a.finish != "" {
 		return a.failed()
 	}
-	return cmp.Or(told(d), error(policy.Malformedf("the stream ended after %d pieces without a finish_reason", a.pieces)))
+	return cmp.Or(reported(d), error(policy.Malformedf("the stream ended after %d pieces without a finish_reason", a.pieces)))
 }
 
 // ended reports whether a body came to its end as its header promised, so that a line cut
@@ -103,8 +103,8 @@ func askWhole(ctx context.Context, d wire.Doer, a *answer) error {
 	return a.whole(raw)
 }
 
-// told looks for an error in a raw stream that came beside choices.
-func told(d wire.Doer) error {
+// reported looks for an error in a raw stream that came beside choices.
+func reported(d wire.Doer) error {
 	for data, err := range wire.Events(bytes.NewReader(d.Raw()), len(d.Raw())+1) {
 		var e struct{ Error json.RawMessage }
 		if err != nil {

@@ -210,7 +210,7 @@ func (a *answer) put(thought, text string) {
 	a.thoughts.WriteString(thought)
 	a.content.WriteString(text)
 	if a.on != nil && thought+text != "" {
-		a.on(policy.Chunk{Content: a.safe(1, loose.Mend(text)), Reasoning: a.safe(0, loose.Mend(thought)), Tokens: 1})
+		a.on(policy.Chunk{Content: a.safe(1, loose.Mend(text)), Reasoning: a.safe(0, loose.Mend(thought))})
 	}
 }
 
@@ -222,8 +222,7 @@ func (a *answer) whole(raw []byte) error {
 	raw = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(raw), []byte(mark)))
 	if isStream(raw) {
 		for data, err := range wire.Events(bytes.NewReader(append(raw, "\n\n"...)), len(raw)+2) {
-			var known *policy.Error
-			if errors.As(err, &known) {
+			if _, ok := errors.AsType[*policy.Error](err); ok {
 				return err
 			}
 			if err != nil {
@@ -284,7 +283,7 @@ func (a *answer) failed() error {
 	case finish.Of(a.finish) == finish.Calls && len(a.calls) == 0:
 		return policy.Malformedf("the model server ended the answer with finish_reason %q and sent no call: it lost the call", a.finish)
 	case a.mixed:
-		return policy.Malformedf("the model server sent the arguments of %d calls so that nobody can tell which belong to which", len(a.calls))
+		return policy.Malformedf("the model server sent the arguments of %d calls so that it is unknown which belong to which", len(a.calls))
 	}
 	return finish.Err(a.finish)
 }

@@ -80,7 +80,7 @@ func (s *idsSampler) ask(ctx context.Context, p trajectory.Prefix, pending []tra
 	ids.into(&turn, p, pending)
 	if on != nil {
 		m := turn.Sampled.Message
-		on(policy.Chunk{Reasoning: m.Reasoning, Content: m.Content(), Tokens: len(ids.sampled)})
+		on(policy.Chunk{Reasoning: m.Reasoning, Content: m.Content()})
 	}
 	return turn, nil
 }

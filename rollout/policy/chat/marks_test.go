@@ -124,8 +124,8 @@ func TestImagesForBlindModels(t *testing.T) {
 		if strings.Contains(b.sent[0], "AAAA") == blind || strings.Contains(b.sent[0], "cannot see images") != blind || !json.Valid([]byte(b.sent[0])) {
 			t.Errorf("blind %v: sent %s", blind, b.sent[0])
 		}
-		if told := strings.Join(notes, "; "); strings.Contains(told, "m sees no images, 1 were replaced") != blind {
-			t.Errorf("blind %v: told %q", blind, told)
+		if shown := strings.Join(notes, "; "); strings.Contains(shown, "m sees no images, 1 were replaced") != blind {
+			t.Errorf("blind %v: shown %q", blind, shown)
 		}
 	}
 }

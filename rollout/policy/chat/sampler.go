@@ -22,7 +22,7 @@ type sampler struct {
 	body  conversation
 	heads *heads
 	turn  int // answers so far, abandoned ones too: equal requests of different turns differ
-	told  bool
+	noted bool
 	blind int                    // replaced images that a note has named
 	look  func(raw []byte) error // at each whole answer, within the attempt; may be nil
 }
@@ -147,8 +147,8 @@ func (s *sampler) tellChanged() {
 		s.blind = s.enc.unseen
 		s.o.Notes(fmt.Sprintf("turn %d: %s sees no images, %d were replaced by a note", s.turn, s.p.o.Model, n))
 	}
-	if s.enc.mended && !s.told && s.o.Notes != nil {
-		s.told = true
+	if s.enc.mended && !s.noted && s.o.Notes != nil {
+		s.noted = true
 		s.o.Notes(fmt.Sprintf("turn %d: arguments that are no JSON object are sent back to the model wrapped in one", s.turn))
 	}
 }

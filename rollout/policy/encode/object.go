@@ -5,7 +5,6 @@
 package encode
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,13 +23,11 @@ type Object struct {
 func (o *Object) Set(key string, value any) error {
 	raw, ok := value.(json.RawMessage)
 	if !ok {
-		var buf bytes.Buffer
-		enc := json.NewEncoder(&buf)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(value); err != nil {
+		var err error
+		raw, err = trajectory.AppendJSON(nil, value)
+		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		raw = bytes.TrimSpace(buf.Bytes())
 	}
 	if o.Values == nil {
 		o.Values = map[string]json.RawMessage{}

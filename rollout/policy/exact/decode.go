@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,7 +92,7 @@ func message(out parsers.Parsed) trajectory.Message {
 
 // options are what a parser must know.
 func (e *exact) options(tools []trajectory.ToolSpec, think bool, calls int, salt string) parsers.ParseOptions {
-	return parsers.ParseOptions{Tools: tools, InReasoning: think, Dialect: e.Dialect, Variant: e.Variant, CallsBefore: calls, Salt: salt,
+	return parsers.ParseOptions{Tools: tools, InReasoning: think, Dialect: e.Dialect, CallsBefore: calls, Salt: salt,
 		Specials: e.spelled, Special: func(id trajectory.Token) (string, bool) {
 			text, ok := e.special[id]
 			return text, ok
@@ -111,12 +112,7 @@ func (e *exact) ends(ids []trajectory.Token) bool {
 	if n == 0 {
 		return false
 	}
-	for _, stop := range e.stops {
-		if ids[n-1] == stop {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(e.stops, ids[n-1])
 }
 
 // feed decodes tokens into a parser and returns the byte at which each begins. A special

@@ -60,7 +60,6 @@ type Parts struct {
 	Tokenizer tokenizer.Tokenizer
 	Family    parsers.Family
 	Dialect   parsers.Dialect
-	Variant   parsers.Variant
 	Vocab     int                   // rows of the model's output: ids below it that the tokenizer does not know are padding, which has no text; 0: none is
 	Ends      []trajectory.Token    // that end a turn beside the template's, as the model's files name them
 	Tools     []trajectory.ToolSpec // the run's, for the probe conversation; nil: it has the probe's tool alone

@@ -328,7 +328,7 @@ func iterNodes(tr *trajectory.Trace) func(func([]trajectory.Token, trajectory.No
 // What a turn renders, tokenizes and encodes follows what it adds, whatever is before.
 func TestExactTurnCostsWhatItAdds(t *testing.T) {
 	turn := fakellm.Turn{Calls: []fakellm.Call{{Name: "terminal", Arguments: json.RawMessage(`{"command":"x"}`)}}, Repeat: true}
-	var first exact.Counts
+	var first policy.Counts
 	for _, opening := range []int{10, 100_000} {
 		r := newRig(t, "sglang", fakellm.Options{Default: []fakellm.Turn{turn}}, nil)
 		s, err := r.policy.Open(ls(), policy.Options{})
@@ -337,7 +337,7 @@ func TestExactTurnCostsWhatItAdds(t *testing.T) {
 		}
 		tr := trajectory.New(trajectory.ModeExact, ls())
 		pending := policytest.User(strings.Repeat("x", opening))
-		var last, step exact.Counts
+		var last, step policy.Counts
 		for i := range 30 {
 			got, err := s.Next(t.Context(), tr.Prefix(), pending, nil)
 			if err != nil {
@@ -347,8 +347,8 @@ func TestExactTurnCostsWhatItAdds(t *testing.T) {
 				t.Fatal(err)
 			}
 			pending = result(got.Sampled.Message, "ok")
-			now := s.(exact.Counting).ExactCounts()
-			d := exact.Counts{Rendered: now.Rendered - last.Rendered, Tokenized: now.Tokenized - last.Tokenized, Encoded: now.Encoded - last.Encoded}
+			now := s.(policy.Counting).Counts()
+			d := policy.Counts{Rendered: now.Rendered - last.Rendered, Tokenized: now.Tokenized - last.Tokenized, Encoded: now.Encoded - last.Encoded}
 			last = now
 			if i == 0 {
 				continue
@@ -358,7 +358,7 @@ func TestExactTurnCostsWhatItAdds(t *testing.T) {
 			}
 			step = d
 		}
-		if first == (exact.Counts{}) {
+		if first == (policy.Counts{}) {
 			first = step
 		}
 		if step != first {

@@ -33,28 +33,15 @@ type sampler struct {
 	calls int  // made in msgs
 	turn  int  // answers so far, abandoned ones too: equal requests of different turns differ
 	think bool // the prompt opened a block of reasoning
-	told  bool
+	noted bool
 	bare  bool // tokens without log-probs were reported
 
 	rendered, tokenized int64
 }
 
-// Counts tells what a sampler did, in bytes: text rendered and tokenized, tokens
-// spelled as JSON, bodies sent. A turn costs what it adds; the whole prompt is sent each
-// time.
-type Counts struct{ Rendered, Tokenized, Encoded, Sent int64 }
-
-// Counting is an exact sampler that counts.
-type Counting interface{ ExactCounts() Counts }
-
-// ExactCounts tells what the sampler did.
-func (s *sampler) ExactCounts() Counts {
-	return Counts{s.rendered, s.tokenized, s.prompt.spelled, s.prompt.sent.Load()}
-}
-
-// Counts tells the bytes that were encoded and sent.
+// Counts implements policy.Counting.
 func (s *sampler) Counts() policy.Counts {
-	return policy.Counts{Encoded: s.prompt.spelled, Sent: s.prompt.sent.Load()}
+	return policy.Counts{Rendered: s.rendered, Tokenized: s.tokenized, Encoded: s.prompt.spelled, Sent: s.prompt.sent.Load()}
 }
 
 // Close gives the sampler's memory back.
@@ -107,7 +94,7 @@ func (s *sampler) next(ctx context.Context, p trajectory.Prefix, pending []traje
 	}
 	if on != nil {
 		m := turn.Sampled.Message
-		on(policy.Chunk{Reasoning: m.Reasoning, Content: m.Content(), Tokens: len(got.Tokens)})
+		on(policy.Chunk{Reasoning: m.Reasoning, Content: m.Content()})
 	}
 	return turn, nil
 }
@@ -168,9 +155,9 @@ func (s *sampler) extend(p trajectory.Prefix, pending []trajectory.Message) ([]t
 
 // fork renders the whole conversation again: a new root. Nothing of it was sampled.
 func (s *sampler) fork(pending []trajectory.Message, why error) ([]trajectory.Delta, error) {
-	if !s.told && s.o.Notes != nil {
-		s.told = true
-		s.o.Notes(fmt.Sprintf("turn %d: the conversation is rendered anew as a fork: %v", s.turn, why))
+	if !s.noted && s.o.Notes != nil {
+		s.noted = true
+		s.o.Notes(fmt.Sprintf("turn %d: the conversation is rendered again as a fork: %v", s.turn, why))
 	}
 	all := append(append([]trajectory.Message{}, s.msgs...), pending...)
 	s.prompt.cut(0)

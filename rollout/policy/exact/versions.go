@@ -47,7 +47,7 @@ func (s *sampler) tellMasked(got servers.Completion) {
 	for _, r := range got.Masked {
 		n += r.To - r.From
 	}
-	s.o.Notes(fmt.Sprintf("turn %d: the server told no log-prob for %d of %d tokens (of a character that is written with several, all but the last); they are recorded, and not trained", s.turn, n, len(got.Tokens)))
+	s.o.Notes(fmt.Sprintf("turn %d: the server sent no log-prob for %d of %d tokens (of a character that is written with several, all but the last); they are recorded, and not trained", s.turn, n, len(got.Tokens)))
 }
 
 // joined is an answer with what follows it.

@@ -173,8 +173,7 @@ func Next(t *testing.T, p policy.Policy, o policy.Options, ask string, on func(p
 
 // Kind is the kind of a failed request; empty: of none.
 func Kind(err error) policy.ErrorKind {
-	var e *policy.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*policy.Error](err); ok {
 		return e.Kind
 	}
 	return ""

@@ -72,8 +72,7 @@ func Probe(ctx context.Context, w *wire.Client, model string) (Found, error) {
 	if place := elsewhere(ctx, w, base, raw, err); place != "" {
 		return f, fmt.Errorf("probe: %s has no list of models, but %s has one: write --base-url %s", base, place, place)
 	}
-	var e *policy.Error
-	if errors.As(err, &e) && (e.Status == 404 || e.Status == 405 || e.Status == 501) && model != Auto && model != "" {
+	if e, ok := errors.AsType[*policy.Error](err); ok && (e.Status == 404 || e.Status == 405 || e.Status == 501) && model != Auto && model != "" {
 		return f, nil
 	}
 	if err != nil {

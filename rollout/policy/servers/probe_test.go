@@ -26,7 +26,7 @@ func TestProbe(t *testing.T) {
 		{name: "wrong key", base: single, key: "wrong", model: "only", kind: policy.Auth},
 		{name: "unknown", base: several, model: "c", kind: policy.NoModel, text: `"c"; it offers a, b`},
 		{name: "auto among many", base: several, model: servers.Auto, kind: policy.NoModel, text: "2 models"},
-		{name: "nobody", base: "http://127.0.0.1:1/v1", model: "x", kind: policy.Unavailable},
+		{name: "no server", base: "http://127.0.0.1:1/v1", model: "x", kind: policy.Unavailable},
 	}
 	for _, tt := range tests {
 		w, err := wire.New(wire.Options{Bases: []string{tt.base}, Keys: strings.Fields(tt.key)})

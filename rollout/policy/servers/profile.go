@@ -17,7 +17,6 @@ type Profile struct {
 	Routing   bool   // takes provider routing and tells costs when asked
 	Cache     string // prompts are cached where they are marked: a Cache… constant
 	Metrics   bool   // may have /metrics with the length of its queue
-	Local     bool   // usually without a key
 }
 
 // How servers of a kind keep prompts: the values of Profile.Cache beside "", for those that
@@ -33,10 +32,10 @@ func Profiles() []Profile {
 		{Name: "generic", Learn: true, Cache: CacheAsked, Metrics: true},
 		{Name: "openai", MaxTokens: "max_completion_tokens"},
 		{Name: "openrouter", Reasoning: "reasoning", Effort: "reasoning.effort", Routing: true, Cache: CacheClaude},
-		{Name: "vllm", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
-		{Name: "sglang", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
-		{Name: "llamacpp", Reasoning: "reasoning_content", Learn: true, Metrics: true, Local: true},
-		{Name: "ollama", Reasoning: "reasoning", Learn: true, Local: true},
+		{Name: "vllm", Reasoning: "reasoning_content", Learn: true, Metrics: true},
+		{Name: "sglang", Reasoning: "reasoning_content", Learn: true, Metrics: true},
+		{Name: "llamacpp", Reasoning: "reasoning_content", Learn: true, Metrics: true},
+		{Name: "ollama", Reasoning: "reasoning", Learn: true},
 	}
 }
 

@@ -136,16 +136,16 @@ func FuzzAlign(f *testing.F) {
 	f.Add([]byte{1, 2, 2, 3}, []byte{1, 2, 3})
 	f.Add([]byte{9, 9, 9}, []byte{9, 9, 9})
 	f.Add([]byte{1, 2}, []byte{2, 1})
-	f.Fuzz(func(t *testing.T, ids, told []byte) {
-		ids, told = ids[:min(len(ids), 9)], told[:min(len(told), 9)]
-		if len(told) == 0 || len(ids) == 0 {
+	f.Fuzz(func(t *testing.T, ids, probed []byte) {
+		ids, probed = ids[:min(len(ids), 9)], probed[:min(len(probed), 9)]
+		if len(probed) == 0 || len(ids) == 0 {
 			return
 		}
 		var a llamacppAnswer
 		for _, id := range ids {
 			a.IDs = append(a.IDs, trajectory.Token(id%4))
 		}
-		for k, id := range told {
+		for k, id := range probed {
 			lp := -float32(k + 1)
 			a.LogProbs = append(a.LogProbs, llamacppProb{ID: trajectory.Token(id % 4), LogProb: &lp})
 		}
@@ -158,14 +158,14 @@ func FuzzAlign(f *testing.F) {
 			k, fits := 0, true
 			for i, id := range a.IDs {
 				if set>>i&1 == 1 {
-					fits = fits && k < len(told) && a.LogProbs[k].ID == id
+					fits = fits && k < len(probed) && a.LogProbs[k].ID == id
 					if !fits {
 						break
 					}
 					k++
 				}
 			}
-			if !fits || k != len(told) {
+			if !fits || k != len(probed) {
 				continue
 			}
 			ways++
@@ -181,7 +181,7 @@ func FuzzAlign(f *testing.F) {
 		}
 		c := Completion{Tokens: a.IDs}
 		if err := a.align(&c, Capture{}); (err == nil) != (ways > 0) {
-			t.Fatalf("%v %v: %v, and there are %d ways", a.IDs, told, err, ways)
+			t.Fatalf("%v %v: %v, and there are %d ways", a.IDs, probed, err, ways)
 		}
 		if ways == 0 {
 			return
@@ -198,7 +198,7 @@ func FuzzAlign(f *testing.F) {
 				masked = masked || i >= r.From && i < r.To
 			}
 			if c.LogProbs[i] != want || masked != (want == 0) {
-				t.Fatalf("%v of %v: token %d has %v, masked %v; want %v", told, a.IDs, i, c.LogProbs[i], masked, want)
+				t.Fatalf("%v of %v: token %d has %v, masked %v; want %v", probed, a.IDs, i, c.LogProbs[i], masked, want)
 			}
 		}
 	})

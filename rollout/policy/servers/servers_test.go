@@ -22,15 +22,15 @@ import (
 )
 
 // llama is an answer of llama.cpp: its tokens, and those whose log-probs it tells.
-func llama(ids, told []int, more string) string {
+func llama(ids, probed []int, more string) string {
 	list, _ := json.Marshal(ids)
 	var probs []string
-	for _, id := range told {
+	for _, id := range probed {
 		probs = append(probs,
 			fmt.Sprintf(`{"id":%d,"token":"x","bytes":[],"logprob":-0.%02d,"top_logprobs":[{"id":%d,"logprob":-0.5},{"id":7,"logprob":-1.5}]}`, id, id%100, id))
 	}
 	entries := ""
-	if told != nil {
+	if probed != nil {
 		entries = `,"completion_probabilities":[` + strings.Join(probs, ",") + `]`
 	}
 	return fmt.Sprintf(`{"index":0,"content":"","tokens":%s,"stop":true,%s%s}`, list, more, entries)
@@ -41,47 +41,47 @@ func llama(ids, told []int, more string) string {
 func TestLlamacppTokensWithoutLogProbs(t *testing.T) {
 	eos, limit := `"stop_type":"eos"`, `"stop_type":"limit"`
 	tests := []struct {
-		name      string
-		ids, told []int
-		more      string
-		masked    []trajectory.Run
-		kind      policy.ErrorKind
-		says      string
+		name        string
+		ids, probed []int
+		more        string
+		masked      []trajectory.Run
+		kind        policy.ErrorKind
+		says        string
 	}{
-		{name: "all", ids: []int{72, 105, 264}, told: []int{72, 105, 264}, more: eos},
-		{name: "two of one character", ids: []int{72, 127, 109, 264}, told: []int{72, 109, 264}, more: eos, masked: []trajectory.Run{{From: 1, To: 2}}},
+		{name: "all", ids: []int{72, 105, 264}, probed: []int{72, 105, 264}, more: eos},
+		{name: "two of one character", ids: []int{72, 127, 109, 264}, probed: []int{72, 109, 264}, more: eos, masked: []trajectory.Run{{From: 1, To: 2}}},
 		{
 			name:   "two characters",
 			ids:    []int{127, 109, 162, 245, 105, 264},
-			told:   []int{109, 105, 264},
+			probed: []int{109, 105, 264},
 			more:   eos,
 			masked: []trajectory.Run{{From: 0, To: 1}, {From: 2, To: 4}},
 		},
-		{name: "cut within a character", ids: []int{72, 162}, told: []int{72}, more: limit, masked: []trajectory.Run{{From: 1, To: 2}}},
+		{name: "cut within a character", ids: []int{72, 162}, probed: []int{72}, more: limit, masked: []trajectory.Run{{From: 1, To: 2}}},
 		{name: "nothing but the beginning of a character", ids: []int{162}, more: limit, masked: []trajectory.Run{{From: 0, To: 1}}},
 		{
 			name:   "the same token twice: it is not known which",
 			ids:    []int{72, 159, 159, 264},
-			told:   []int{72, 159, 264},
+			probed: []int{72, 159, 264},
 			more:   eos,
 			masked: []trajectory.Run{{From: 1, To: 3}},
 		},
 		{
 			name:   "taken away by a stop string",
 			ids:    []int{72, 105, 106},
-			told:   []int{72, 105},
+			probed: []int{72, 105},
 			more:   `"stop_type":"word"`,
 			masked: []trajectory.Run{{From: 2, To: 3}},
 		},
-		{name: "others", ids: []int{72, 105, 264}, told: []int{72, 99, 264}, more: eos, kind: policy.Inexact, says: "entry 1 of completion_probabilities"},
-		{name: "another order", ids: []int{72, 105, 264}, told: []int{105, 72, 264}, more: eos, kind: policy.Inexact, says: "entry 1"},
-		{name: "too many", ids: []int{72, 264}, told: []int{72, 264, 264}, more: eos, kind: policy.Inexact, says: "entry 2"},
+		{name: "others", ids: []int{72, 105, 264}, probed: []int{72, 99, 264}, more: eos, kind: policy.Inexact, says: "entry 1 of completion_probabilities"},
+		{name: "another order", ids: []int{72, 105, 264}, probed: []int{105, 72, 264}, more: eos, kind: policy.Inexact, says: "entry 1"},
+		{name: "too many", ids: []int{72, 264}, probed: []int{72, 264, 264}, more: eos, kind: policy.Inexact, says: "entry 2"},
 		{name: "none at all", ids: []int{72, 105, 106, 107, 264}, more: limit, kind: policy.Inexact, says: "5 tokens but 0 log-probs"},
 		{name: "none, and an end", ids: []int{72, 264}, more: eos, kind: policy.Inexact, says: "2 tokens but 0 log-probs"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := policytest.Exact(t, "llamacpp", &policytest.Canned{Answers: []string{llama(tt.ids, tt.told,
+			s := policytest.Exact(t, "llamacpp", &policytest.Canned{Answers: []string{llama(tt.ids, tt.probed,
 				tt.more)}}, "http://judge.invalid/v1", func(p *exact.Parts, _ *servers.Options) {
 				p.Capture.TopK = 2
 			})
@@ -248,7 +248,7 @@ func TestVersionsWithinAnAnswer(t *testing.T) {
 			}
 		}
 		_, err := open(`null`, 0)
-		if told := form == "sglang"; told != (err == nil) { // it tells the last version beside
+		if probed := form == "sglang"; probed != (err == nil) { // it tells the last version beside
 			t.Errorf("%s without spans: %v", form, err)
 		}
 	}

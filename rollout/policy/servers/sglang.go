@@ -94,7 +94,7 @@ func scanSGLang(raw []byte) (a sglangAnswer, ok bool) {
 	return a, ok && s.End()
 }
 
-// readTriples reads a list of [log-prob, id, text or null]; room is about how many they are.
+// readTriples reads a list of [log-prob, id, text or null, …]; room is about how many they are.
 func readTriples(s *scan.Scanner, room int) (t triples, ok bool) {
 	t.ids, t.logProbs = make([]trajectory.Token, 0, room), make([]float32, 0, room)
 	if !s.Next('[') {
@@ -116,8 +116,10 @@ func readTriples(s *scan.Scanner, room int) (t triples, ok bool) {
 			return t, false
 		}
 		t.ids, t.logProbs = append(t.ids, id), append(t.logProbs, v)
-		if s.Next(',') && !s.Null() && !s.Text() {
-			return t, false
+		for s.Next(',') {
+			if _, ok := s.Raw(); !ok {
+				return t, false
+			}
 		}
 		if !s.Next(']') {
 			return t, false
@@ -218,19 +220,16 @@ type IDs []trajectory.Token
 
 // UnmarshalJSON reads the list without a value for each number.
 func (l *IDs) UnmarshalJSON(b []byte) error {
-	s := numbers{b: b}
-	if s.null() {
+	s := scan.New(b)
+	if s.Null() {
 		return nil
 	}
-	*l = make(IDs, 0, len(b)/5)
-	for s.list(); s.more(); {
-		id, err := s.id()
-		if err != nil {
-			return err
-		}
-		*l = append(*l, id)
+	list, ok := s.Tokens(len(b) / 5)
+	if !ok || !s.End() {
+		return fmt.Errorf("a list holds what is not a token id: %.80q", b)
 	}
-	return s.err()
+	*l = list
+	return nil
 }
 
 // triples is a list of [log-prob, id, text or null].
@@ -242,30 +241,14 @@ type triples struct {
 // UnmarshalJSON reads the list. A log-prob of null is one that is not finite. It becomes NaN,
 // which the check of every answer refuses.
 func (t *triples) UnmarshalJSON(b []byte) error {
-	s := numbers{b: b}
-	if s.null() {
+	s := scan.New(b)
+	if s.Null() {
 		return nil
 	}
-	for s.list(); s.more(); {
-		s.list()
-		if !s.more() {
-			return fmt.Errorf("a log-prob of no numbers near byte %d", s.at)
-		}
-		v, err := s.float()
-		if err != nil {
-			return err
-		}
-		if !s.more() {
-			return fmt.Errorf("a log-prob without an id near byte %d", s.at)
-		}
-		id, err := s.id()
-		if err != nil {
-			return err
-		}
-		for s.more() {
-			s.skip()
-		}
-		t.ids, t.logProbs = append(t.ids, id), append(t.logProbs, v)
+	list, ok := readTriples(&s, len(b)/20)
+	if !ok || !s.End() {
+		return fmt.Errorf("a list holds what is not a log-prob with its token id: %.80q", b)
 	}
-	return s.err()
+	*t = list
+	return nil
 }

@@ -181,7 +181,7 @@ func (a *attempt) late() float64 {
 // overdue marks the failure of an answer that did not begin in time: the server has
 // more than it can do, even if it does not say so.
 func (a *attempt) overdue(e *Error) *Error {
-	if e != nil && a.wait == 0 && (errors.Is(e, errFirstByte) || errors.Is(e, errWhole)) && !a.at.limit.told() {
+	if e != nil && a.wait == 0 && (errors.Is(e, errFirstByte) || errors.Is(e, errWhole)) && !a.at.limit.isWatched() {
 		e.overload = true
 	}
 	return e
@@ -275,8 +275,7 @@ func (c *Client) failure(ctx context.Context, at *replica, err error) *Error {
 
 // failure makes an *Error of whatever ended an attempt. ctx is the attempt's.
 func failure(ctx context.Context, at *replica, err error, limit int64) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return &Error{e.Kind, e.After, e.Status, fmt.Errorf("%s: %w", at.base, e.Err), e.overload, e.refused, e.keyed}
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -291,8 +290,7 @@ func failure(ctx context.Context, at *replica, err error, limit int64) *Error {
 	}
 	var op *net.OpError
 	refused := errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &op) && op.Op == "dial"
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err // its text repeats the address, with a password
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {

@@ -33,8 +33,6 @@ type Exchange func(ctx context.Context, d Doer) error
 type Answer struct {
 	Raw      []byte // as the server sent it: a JSON document or an event stream
 	Replayed bool   // from a tape or a cassette: nothing was bought
-	Attempts int
-	Base     string
 }
 
 // ErrNotTaped says that the answer is not stored, for a request with Taped.
@@ -49,7 +47,6 @@ func (c *Client) Do(ctx context.Context, r *Request, x Exchange) (*Answer, error
 		if err := x(ctx, replay(raw)); err != nil {
 			return nil, fmt.Errorf("stored answer of request %x: %w", r.Digest[:8], err)
 		}
-		c.stats.replays.Add(1)
 		return &Answer{Raw: raw, Replayed: true}, nil
 	}
 	if r.Taped {
@@ -117,7 +114,6 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 		tries.all++
 		if failed == nil {
 			at.worked()
-			a.Attempts = tries.all
 			return a, nil
 		}
 		wait, again := c.next(&tries, failed, rested, at)
@@ -130,10 +126,7 @@ func (c *Client) buy(ctx context.Context, r *Request, x Exchange) (*Answer, erro
 			level = slog.LevelDebug
 		}
 		c.opt.Log.Log(ctx, level, "model request failed and is sent again", "err", failed, "replica", at.base, "attempt", tries.all, "wait", wait)
-		at, err = c.move(r, at, failed, &tries)
-		if err != nil {
-			return nil, err
-		}
+		at = c.move(r, at, failed, &tries)
 		if tries.moved {
 			wait, tries.moved = 0, false
 		}
@@ -190,7 +183,7 @@ func (c *Client) once(ctx context.Context, r *Request, at *replica, x Exchange) 
 	if failed != nil {
 		return nil, failed, false, nil
 	}
-	return &Answer{Raw: a.raw, Base: at.base}, nil, false, nil
+	return &Answer{Raw: a.raw}, nil, false, nil
 }
 
 // keyPause is how long a refused key rests.
@@ -237,15 +230,15 @@ func (c *Client) next(t *tries, e *Error, rested bool, at *replica) (time.Durati
 
 // move leaves a replica that failed: at once when no process listens there, else after the
 // second failure in a row.
-func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, error) {
+func (c *Client) move(r *Request, at *replica, e *Error, t *tries) *replica {
 	if e.Kind != Unavailable {
 		next, why := c.fleet.pick(r.Route, nil) // the list may have changed
 		c.moved(r, why, e)
-		return next, nil
+		return next
 	}
 	t.here++
 	if !e.refused && t.here < 2 {
-		return at, nil
+		return at
 	}
 	at.failed(time.Now())
 	next, why := c.fleet.pick(r.Route, at)
@@ -253,14 +246,13 @@ func (c *Client) move(r *Request, at *replica, e *Error, t *tries) (*replica, er
 	if next != at {
 		t.here, t.moved = 0, next.up(time.Now()) // where all are down, it waits as before
 	}
-	return next, nil
+	return next
 }
 
 func (c *Client) moved(r *Request, why string, e *Error) {
 	if why == "" {
 		return
 	}
-	c.stats.moves.Add(1)
 	if e != nil {
 		why += ": " + e.Err.Error()
 	}

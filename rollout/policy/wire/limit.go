@@ -351,9 +351,9 @@ func (l *limiter) rising() bool {
 	return l.watched && !l.seen && l.limit < float64(l.ceiling)
 }
 
-// told reports whether the server's queue is known. Then an answer that does not begin in
+// isWatched reports whether the server's queue is known. Then an answer that does not begin in
 // time is an accident and no sign of a full queue.
-func (l *limiter) told() bool {
+func (l *limiter) isWatched() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.watched

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,7 +241,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 	for name, after := range map[string]string{"closed": "", "spoke": "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"} {
 		for _, together := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/at once=%v", name, together), func(t *testing.T) {
-				told := make(chan struct{})
+				sent := make(chan struct{})
 				next := make(chan struct{})
 				base, opened := talk(t, func(n int, c net.Conn, in *bufio.Reader) {
 					if _, _, err := request(in); err != nil {
@@ -263,7 +262,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 						c.Close()
 					}
 					select {
-					case told <- struct{}{}:
+					case sent <- struct{}{}:
 					case <-t.Context().Done():
 					}
 					io.Copy(io.Discard, in) // up to the client's end
@@ -278,7 +277,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 					if !together {
 						next <- struct{}{}
 					}
-					<-told
+					<-sent
 				}
 				if opened.Load() != requests {
 					t.Errorf("%d connections, want %d", opened.Load(), requests)
@@ -456,12 +455,6 @@ func TestOddRequests(t *testing.T) {
 		fmt.Fprint(w, n)
 	}))
 	defer s.Close()
-	via, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := func(*http.Request) (*url.URL, error) { return via, nil }
-	none := func(*http.Request) (*url.URL, error) { return nil, nil }
 	tests := []struct {
 		name string
 		base string
@@ -471,8 +464,6 @@ func TestOddRequests(t *testing.T) {
 	}{
 		{name: "the usual", base: s.URL, size: 10, uri: "/chat/completions"},
 		{name: "a large body", base: s.URL, size: 1<<20 + 1, uri: "/chat/completions"},
-		{name: "a proxy", base: "http://model.invalid/v1", o: wire.Options{Proxy: proxy}, size: 10, uri: "http://model.invalid/v1/chat/completions"},
-		{name: "a proxy for others", base: s.URL, o: wire.Options{Proxy: none}, size: 10, uri: "/chat/completions"},
 		{name: "an odd header", base: s.URL, o: wire.Options{Header: http.Header{"Connection": {"close"}}}, size: 10, uri: "/chat/completions"},
 		{name: "another agent", base: s.URL, o: wire.Options{Header: http.Header{"User-Agent": {"me"}}}, size: 10, uri: "/chat/completions"},
 		{name: "another encoding", base: s.URL, o: wire.Options{Header: http.Header{"Accept-Encoding": {"br"}}}, size: 10, uri: "/chat/completions"},

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -126,12 +127,11 @@ type fleet struct {
 	ceiling int
 	now     func() time.Time
 
-	mu      sync.Mutex
-	list    []*replica
-	looked  time.Time
-	stamp   time.Time
-	size    int64
-	problem error // why the file could not be read again
+	mu     sync.Mutex
+	list   []*replica
+	looked time.Time
+	stamp  time.Time
+	size   int64
 }
 
 func newFleet(bases []string, ceiling int, now func() time.Time) (*fleet, error) {
@@ -203,10 +203,8 @@ func (f *fleet) replicas() []*replica {
 	defer f.mu.Unlock()
 	if f.file != "" && f.now().Sub(f.looked) >= time.Second {
 		f.looked = f.now()
-		if st, err := os.Stat(f.file); err != nil {
-			f.problem = err
-		} else if !st.ModTime().Equal(f.stamp) || st.Size() != f.size {
-			f.problem = f.read()
+		if st, err := os.Stat(f.file); err == nil && (!st.ModTime().Equal(f.stamp) || st.Size() != f.size) {
+			_ = f.read()
 		}
 	}
 	return f.list
@@ -232,10 +230,7 @@ func (r *Route) Replica() string {
 // pick returns the route's replica; why is not empty when it moved.
 func (f *fleet) pick(r *Route, avoid *replica) (at *replica, why string) {
 	list, now := f.replicas(), f.now()
-	present := false
-	for _, c := range list {
-		present = present || c == r.at
-	}
+	present := slices.Contains(list, r.at)
 	if present && r.at != avoid {
 		return r.at, ""
 	}

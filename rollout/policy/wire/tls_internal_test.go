@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,128 +15,81 @@ import (
 	"time"
 )
 
-// tunnel is a proxy that passes CONNECT on; it counts the tunnels.
-func tunnel(t *testing.T) (via *url.URL, opened *atomic.Int64) {
-	opened = new(atomic.Int64)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect {
-			t.Errorf("the proxy was asked %s %s", r.Method, r.RequestURI)
-			return
-		}
-		opened.Add(1)
-		to, err := net.Dial("tcp", r.RequestURI)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer to.Close()
-		w.WriteHeader(http.StatusOK)
-		from, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer from.Close()
-		go func() {
-			_, _ = io.Copy(to, buffered)
-			to.Close()
-		}()
-		_, _ = io.Copy(from, bufio.NewReader(to))
-	}))
-	t.Cleanup(s.Close)
-	via, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return via, opened
-}
-
 // Under TLS requests go over HTTP/2 where the server knows it, else over kept connections,
-// directly or through a proxy; answers may be packed; one that is cancelled harms no other.
+// and answers may be packed; one that is cancelled harms no other.
 func TestTLS(t *testing.T) {
 	for _, second := range []bool{true, false} {
-		for _, proxied := range []bool{false, true} {
-			t.Run(fmt.Sprintf("HTTP/2=%v, proxy=%v", second, proxied), func(t *testing.T) {
-				var dialed atomic.Int64
-				s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					raw, _ := io.ReadAll(r.Body)
-					if string(raw) == "hang" {
-						<-r.Context().Done()
-						return
-					}
-					if want := map[bool]int{true: 2, false: 1}[second]; r.ProtoMajor != want || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-						t.Errorf("%s with the encodings %q", r.Proto, r.Header.Get("Accept-Encoding"))
-					}
-					w.Header().Set("Content-Encoding", "gzip")
-					z := gzip.NewWriter(w)
-					_, _ = z.Write(raw)
-					z.Close()
-				}))
-				s.EnableHTTP2 = second
-				s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-					if state == http.StateNew {
-						dialed.Add(1)
-					}
+		t.Run(fmt.Sprintf("HTTP/2=%v", second), func(t *testing.T) {
+			var dialed atomic.Int64
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				if string(raw) == "hang" {
+					<-r.Context().Done()
+					return
 				}
-				s.StartTLS()
-				defer s.Close()
-				o := Options{Bases: []string{s.URL + "/v1"}, Retries: -1, Connect: time.Minute, Concurrency: 8}
-				var tunnels *atomic.Int64
-				if proxied {
-					var via *url.URL
-					via, tunnels = tunnel(t)
-					o.Proxy = http.ProxyURL(via)
+				if want := map[bool]int{true: 2, false: 1}[second]; r.ProtoMajor != want || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+					t.Errorf("%s with the encodings %q", r.Proto, r.Header.Get("Accept-Encoding"))
 				}
-				to := newTransport(o)
-				to.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
-				o.Transport = to
-				c, err := New(o)
+				w.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				_, _ = z.Write(raw)
+				z.Close()
+			}))
+			s.EnableHTTP2 = second
+			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					dialed.Add(1)
+				}
+			}
+			s.StartTLS()
+			defer s.Close()
+			o := Options{Bases: []string{s.URL + "/v1"}, Retries: -1, Connect: time.Minute, Concurrency: 8}
+			to := newTransport(o)
+			to.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
+			o.Transport = to
+			c, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // against hanging only
+			defer cancel()
+			ask := func(ctx context.Context, body string) (string, error) {
+				r := &Request{Path: "/chat/completions", Body: func() Body { return &spoken{strings.NewReader(body)} }}
+				a, err := c.Do(ctx, r, func(ctx context.Context, d Doer) error {
+					_, err := d.Whole(ctx)
+					return err
+				})
 				if err != nil {
-					t.Fatal(err)
+					return "", err
 				}
-				defer c.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // against hanging only
-				defer cancel()
-				ask := func(ctx context.Context, body string) (string, error) {
-					r := &Request{Path: "/chat/completions", Body: func() Body { return &spoken{strings.NewReader(body)} }}
-					a, err := c.Do(ctx, r, func(ctx context.Context, d Doer) error {
-						_, err := d.Whole(ctx)
-						return err
-					})
-					if err != nil {
-						return "", err
-					}
-					return string(a.Raw), nil
+				return string(a.Raw), nil
+			}
+			for n := range 5 {
+				body := strings.Repeat(fmt.Sprint(n, " "), 20_000)
+				if got, err := ask(ctx, body); err != nil || got != body {
+					t.Fatalf("request %d: %d bytes of %d, %v", n, len(got), len(body), err)
 				}
-				for n := range 5 {
-					body := strings.Repeat(fmt.Sprint(n, " "), 20_000)
+			}
+			if n := dialed.Load(); n != 1 {
+				t.Errorf("%d connections for requests one after the other", n)
+			}
+			short, end := context.WithTimeout(ctx, 20*time.Millisecond)
+			if _, err := ask(short, "hang"); err != context.DeadlineExceeded {
+				t.Errorf("a request that is cancelled: %v", err)
+			}
+			end()
+			var all sync.WaitGroup
+			for i := range 8 {
+				all.Go(func() {
+					body := strings.Repeat(fmt.Sprint(i, "."), 1000*i)
 					if got, err := ask(ctx, body); err != nil || got != body {
-						t.Fatalf("request %d: %d bytes of %d, %v", n, len(got), len(body), err)
+						t.Errorf("request %d at once: %d bytes of %d, %v", i, len(got), len(body), err)
 					}
-				}
-				if n := dialed.Load(); n != 1 {
-					t.Errorf("%d connections for requests one after the other", n)
-				}
-				short, end := context.WithTimeout(ctx, 20*time.Millisecond)
-				if _, err := ask(short, "hang"); err != context.DeadlineExceeded {
-					t.Errorf("a request that is cancelled: %v", err)
-				}
-				end()
-				var all sync.WaitGroup
-				for i := range 8 {
-					all.Go(func() {
-						body := strings.Repeat(fmt.Sprint(i, "."), 1000*i)
-						if got, err := ask(ctx, body); err != nil || got != body {
-							t.Errorf("request %d at once: %d bytes of %d, %v", i, len(got), len(body), err)
-						}
-					})
-				}
-				all.Wait()
-				if proxied && tunnels.Load() == 0 {
-					t.Error("the proxy was not asked")
-				}
-			})
-		}
+				})
+			}
+			all.Wait()
+		})
 	}
 }
 

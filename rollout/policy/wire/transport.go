@@ -30,7 +30,6 @@ type transport struct{ *http.Transport }
 func newTransport(o Options) transport {
 	dialer := &net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}
 	return transport{&http.Transport{
-		Proxy: o.Proxy,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {

@@ -18,7 +18,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,22 +31,21 @@ type Options struct {
 	Keys           []string // a pool of API keys; none: no Authorization is sent
 	KeyNames       []string // of the variables that the keys are from, for messages; may be nil
 	Header         http.Header
-	Concurrency    int                                   // requests in flight at one replica; 0 means 64
-	Retries        int                                   // after 5xx, resets, stalls, unreadable answers; 0 means 4, negative none
-	LimitedRetries int                                   // after 429 or overload; 0 means 20, negative none
-	Backoff        time.Duration                         // before the first retry; doubles; 0 means 1 s
-	MaxBackoff     time.Duration                         // 0 means 60 s
-	MaxAfter       time.Duration                         // the longest Retry-After that is waited for; 0 means 120 s
-	Connect        time.Duration                         // until the connection is made; 0 means 10 s
-	FirstByte      time.Duration                         // until a stream begins; 0 means 5 min, negative never. A plain answer may take Whole
-	Idle           time.Duration                         // between two pieces of an answer; 0 means 120 s, negative never
-	Whole          time.Duration                         // one attempt; 0 means 30 min, negative never
-	MaxAnswer      int64                                 // bytes; 0 means 64 MiB
-	Seed           uint64                                // of the jitter
-	Proxy          func(*http.Request) (*url.URL, error) // nil: none
-	Transport      http.RoundTripper                     // nil: net/http's, with Connect and Proxy
-	Record         *Recorder                             // every (digest, answer) goes to a cassette
-	Replay         *Cassette                             // answers come from a cassette only; nothing is sent
+	Concurrency    int               // requests in flight at one replica; 0 means 64
+	Retries        int               // after 5xx, resets, stalls, unreadable answers; 0 means 4, negative none
+	LimitedRetries int               // after 429 or overload; 0 means 20, negative none
+	Backoff        time.Duration     // before the first retry; doubles; 0 means 1 s
+	MaxBackoff     time.Duration     // 0 means 60 s
+	MaxAfter       time.Duration     // the longest Retry-After that is waited for; 0 means 120 s
+	Connect        time.Duration     // until the connection is made; 0 means 10 s
+	FirstByte      time.Duration     // until a stream begins; 0 means 5 min, negative never. A plain answer may take Whole
+	Idle           time.Duration     // between two pieces of an answer; 0 means 120 s, negative never
+	Whole          time.Duration     // one attempt; 0 means 30 min, negative never
+	MaxAnswer      int64             // bytes; 0 means 64 MiB
+	Seed           uint64            // of the jitter
+	Transport      http.RoundTripper // nil: net/http's, with Connect
+	Record         *Recorder         // every (digest, answer) goes to a cassette
+	Replay         *Cassette         // answers come from a cassette only; nothing is sent
 	Log            *slog.Logger
 }
 
@@ -72,10 +70,10 @@ type Client struct {
 // signed is what a request's header depends on.
 type signed struct{ key, scheme string }
 
-type stats struct{ attempts, retries, replays, bought, moves atomic.Int64 }
+type stats struct{ attempts, retries, bought atomic.Int64 }
 
 // Stats counts what a client did since it was made.
-type Stats struct{ Attempts, Retries, Replays, Bought, Moves int64 }
+type Stats struct{ Attempts, Retries, Bought int64 }
 
 // New returns a client; it reads the file of an "@file" and sends nothing.
 func New(o Options) (*Client, error) {
@@ -146,7 +144,7 @@ func (c *Client) Bases() []string {
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
 	s := &c.stats
-	return Stats{s.attempts.Load(), s.retries.Load(), s.replays.Load(), s.bought.Load(), s.moves.Load()}
+	return Stats{s.attempts.Load(), s.retries.Load(), s.bought.Load()}
 }
 
 // SetConcurrency changes how many requests may be in flight at one replica: the ceiling
