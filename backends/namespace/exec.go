@@ -35,6 +35,11 @@ var errAwake = errors.New("slotd serves the box")
 
 // Exec implements [backends.Sandbox].
 func (s *sandbox) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	leave, err := s.box.back.starts.Wait(ctx, "exec")
+	if err != nil {
+		return backends.Result{}, err
+	}
+	defer leave()
 	s.box.allLeft()
 	r, err := s.box.exec(ctx, c)
 	if errors.Is(err, errAwake) || errors.Is(err, pid1.ErrRefused) || errors.Is(err, pid1.ErrTooLong) { // nothing of the command ran
