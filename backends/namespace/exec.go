@@ -19,8 +19,8 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// sandbox is a box as callers see it. As long as nothing but commands was asked for, pid 1
-// starts them itself; slotd takes its place at the first call of any other kind, and when a
+// sandbox is a box as callers see it. As long as nothing but commands and plain files was asked
+// for, pid 1 does that itself; slotd takes its place at the first call of any other kind, and when a
 // command has to be ended, for which its whole tree must be found.
 type sandbox struct {
 	Client

@@ -3,6 +3,7 @@
 package namespace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,10 @@ import (
 )
 
 // Most rollouts read and write a few small files, and slotd costs more than their commands. So
-// while it is not there a child of pid 1 does the plain cases: it reads a regular file and
-// writes one where there was none, through no symbolic link, within a size. What it meets
-// otherwise makes it stop before anything has changed but folders that were missing, and slotd
-// does the call: both do the same in a plain case, and slotd alone knows the others.
+// while it is not there a child of pid 1 does the plain cases: it reads and writes regular
+// files, through no symbolic link, within a size. What it meets otherwise makes it stop before
+// anything has changed but folders that were missing, and slotd does the call: both do the same
+// in a plain case, and slotd alone knows the others.
 
 // maxPlainFile bounds what is read and written without slotd, in bytes.
 const maxPlainFile = 1 << 20
@@ -69,9 +70,9 @@ func (x *box) plainPath(path string) (string, bool) {
 	return p, top != "proc" && top != "sys" && top != "dev"
 }
 
-// how is the argument of openat2. A box that has no such call has slotd do it.
+// how is the argument of openat2. Where the kernel has no such call slotd does the work.
 func how(l *pid1.List, flags int) (at pid1.Data, size int) {
-	return l.Words(uint64(flags), 0, unix.RESOLVE_NO_SYMLINKS), unix.SizeofOpenHow
+	return l.Words(uint64(flags|unix.O_CLOEXEC), 0, unix.RESOLVE_NO_SYMLINKS), unix.SizeofOpenHow
 }
 
 // readPlain reads a regular file of the box. Its error is fs.ErrNotExist where there is none;
@@ -85,49 +86,53 @@ func (x *box) readPlain(ctx context.Context, path string, limit int64) ([]byte, 
 	if limit > 0 {
 		most = min(most, limit)
 	}
-	to, err := pipes.NewKept([]byte{})
-	if err != nil {
+	st, data, err := x.look(ctx, p, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, most)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil, &fs.PathError{Op: "read", Path: path, Err: unix.ENOENT}
+	case err != nil:
 		return nil, err
-	}
-	defer to.Close()
-	var st unix.Statx_t
-	size := int(unsafe.Sizeof(st))
-	l := pid1.NewList(1)
-	flags, length := how(l, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
-	file := l.Call("open the file", unix.SYS_OPENAT2, here, p, flags, length).Keep()
-	seen := l.Bytes(make([]byte, size))
-	l.Call("look at the file", unix.SYS_STATX, file, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE|unix.STATX_SIZE, seen)
-	l.Call("say what it is", unix.SYS_WRITE, pid1.Slot(0), seen, size)
-	l.Call("copy the file", unix.SYS_SENDFILE, pid1.Slot(0), file, 0, most+1)
-	l.Call("end", unix.SYS_EXIT_GROUP, 0)
-	if err := x.playChild(ctx, "read "+path, l, to); err != nil {
-		if errors.Is(err, unix.ENOENT) {
-			err = &fs.PathError{Op: "read", Path: path, Err: unix.ENOENT}
-		}
-		return nil, err
-	}
-	raw := pipes.ReadKept(to)
-	if copy(unsafe.Slice((*byte)(unsafe.Pointer(&st)), size), raw) < size {
-		return nil, errNotPlain
-	}
-	data := raw[size:]
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(most) || uint64(len(data)) != st.Size {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > uint64(most) || uint64(len(data)) != st.Size:
 		return nil, errNotPlain
 	}
 	return data, nil
 }
 
-// linked is the descriptor under which a new file gets its name.
-const linked = 60
+// look opens a path and returns what lies there, and at most one byte more than most of its
+// content; with most 0 nothing of it.
+func (x *box) look(ctx context.Context, p string, flags int, most int64) (st unix.Statx_t, data []byte, err error) {
+	to, err := pipes.NewKept([]byte{})
+	if err != nil {
+		return st, nil, err
+	}
+	defer to.Close()
+	size := int(unsafe.Sizeof(st))
+	l := pid1.NewList(1)
+	how, length := how(l, flags)
+	file := l.Call("open the file", unix.SYS_OPENAT2, here, p, how, length).Keep()
+	seen := l.Bytes(make([]byte, size))
+	l.Call("look at the file", unix.SYS_STATX, file, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_SIZE, seen)
+	l.Call("say what it is", unix.SYS_WRITE, pid1.Slot(0), seen, size)
+	if most > 0 {
+		l.Call("copy the file", unix.SYS_SENDFILE, pid1.Slot(0), file, 0, most+1)
+	}
+	l.Call("end", unix.SYS_EXIT_GROUP, 0)
+	if err := x.playChild(ctx, "read "+p, l, to); err != nil {
+		return st, nil, err
+	}
+	raw := pipes.ReadKept(to)
+	if copy(unsafe.Slice((*byte)(unsafe.Pointer(&st)), size), raw) < size {
+		return st, nil, errNotPlain
+	}
+	return st, raw[size:], nil
+}
 
-// writePlain writes a file where there is none. It appears whole, or not at all.
+// writePlain writes a file, which appears whole, or not at all. One that is there is replaced,
+// if it is a regular one, and keeps its mode where perm is 0.
 func (x *box) writePlain(ctx context.Context, path string, data []byte, perm fs.FileMode) error {
 	p, ok := x.plainPath(path)
 	if !ok || len(data) > maxPlainFile || perm&^fs.ModePerm != 0 {
 		return errNotPlain
-	}
-	if perm == 0 {
-		perm = 0o644
 	}
 	if data == nil {
 		data = []byte{}
@@ -137,6 +142,27 @@ func (x *box) writePlain(ctx context.Context, path string, data []byte, perm fs.
 		return err
 	}
 	defer from.Close()
+	err = x.playChild(ctx, "write "+path, writeList(p, len(data), cmp.Or(perm, 0o644), false), from)
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	st, _, err := x.look(ctx, p, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(st.Mode &^ unix.S_IFMT)
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || mode&^fs.ModePerm != 0 {
+		return errNotPlain
+	}
+	return x.playChild(ctx, "write "+path, writeList(p, len(data), cmp.Or(perm, mode), true), from)
+}
+
+// linked is the descriptor under which a new file gets its name.
+const linked = 60
+
+// writeList makes a file of what lies in slot 0. Where there is something at the path it fails
+// with EEXIST, or replaces it.
+func writeList(p string, size int, perm fs.FileMode, replace bool) *pid1.List {
 	parent, base := filepath.Split(p)
 	l := pid1.NewList(1)
 	for i, c := range parent {
@@ -144,19 +170,29 @@ func (x *box) writePlain(ctx context.Context, path string, data []byte, perm fs.
 			l.Call("make a folder", unix.SYS_MKDIRAT, here, parent[:i], 0o755).Or(unix.EEXIST, unix.EROFS)
 		}
 	}
-	flags, length := how(l, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	dir := l.Call("open the folder", unix.SYS_OPENAT2, here, parent, flags, length).Keep()
+	how, length := how(l, unix.O_PATH|unix.O_DIRECTORY)
+	dir := l.Call("open the folder", unix.SYS_OPENAT2, here, parent, how, length).Keep()
 	file := l.Call("make a file without a name", unix.SYS_OPENAT, dir, ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600).Keep()
-	if len(data) > 0 {
-		l.Call("make room", unix.SYS_FALLOCATE, file, 0, 0, len(data))
-		l.Call("fill the file", unix.SYS_SENDFILE, file, pid1.Slot(0), 0, len(data))
-		l.Call("fill the rest of it", unix.SYS_SENDFILE, file, pid1.Slot(0), 0, len(data)) // there is none, unless the first one was cut short
+	if size > 0 {
+		l.Call("make room", unix.SYS_FALLOCATE, file, 0, 0, size)
+		at := l.Words(0) // the first place in slot 0 that is to be read
+		l.Call("fill the file", unix.SYS_SENDFILE, file, pid1.Slot(0), at, size)
+		l.Call("fill the rest of it", unix.SYS_SENDFILE, file, pid1.Slot(0), at, size) // there is none, unless the first one was cut short
 	}
 	l.Call("set its mode", unix.SYS_FCHMOD, file, int(perm))
 	l.Call("lift it", unix.SYS_DUP3, file, linked, unix.O_CLOEXEC)
-	l.Call("name it", unix.SYS_LINKAT, here, fmt.Sprint("/proc/self/fd/", linked), dir, base, unix.AT_SYMLINK_FOLLOW)
+	name := base
+	if replace {
+		name = ".hermes-" + wire.NewID()
+	}
+	l.Call("name it", unix.SYS_LINKAT, here, fmt.Sprint("/proc/self/fd/", linked), dir, name, unix.AT_SYMLINK_FOLLOW)
+	if replace {
+		l.Call("replace the other", unix.SYS_RENAMEAT2, dir, name, dir, base, 0).Or(unix.EISDIR, unix.EPERM, unix.EACCES, unix.EBUSY)
+		l.Call("remove what could not", unix.SYS_UNLINKAT, dir, name, 0).Or(unix.ENOENT).Skip(1)
+		l.Call("fail, as nothing was replaced", unix.SYS_CLOSE, -1)
+	}
 	l.Call("end", unix.SYS_EXIT_GROUP, 0)
-	return x.playChild(ctx, "write "+path, l, from)
+	return l
 }
 
 // playChild has a list that ends its process played in a child of pid 1, and waits for it.
