@@ -71,7 +71,7 @@ type Traits struct {
 	PTY      bool
 	Snapshot bool
 	Images   bool // Spec.Image chooses something
-	Cheap    bool // a box that nobody uses costs some processor time of this machine and nothing else
+	Cheap    bool // an unused box costs some processor time of this machine and nothing else
 	Notes    []string
 }
 

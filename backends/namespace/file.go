@@ -38,7 +38,7 @@ func (s *sandbox) ReadFile(ctx context.Context, path string, limit int64) ([]byt
 	}
 	defer leave()
 	data, err := s.box.readPlain(ctx, path, limit)
-	if err == nil || errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || callerLeft(ctx, err) {
 		return data, err
 	}
 	return s.Client.ReadFile(ctx, path, limit)
@@ -51,10 +51,16 @@ func (s *sandbox) WriteFile(ctx context.Context, path string, data []byte, perm 
 		return err
 	}
 	defer leave()
-	if err := s.box.writePlain(ctx, path, data, perm); err == nil || ctx.Err() != nil {
+	err = s.box.writePlain(ctx, path, data, perm)
+	if err == nil || callerLeft(ctx, err) {
 		return err
 	}
 	return s.Client.WriteFile(ctx, path, data, perm)
+}
+
+// callerLeft says whether a call was given up because its context ended.
+func callerLeft(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
 // errNotPlain says that slotd has to do a call.

@@ -76,7 +76,7 @@ func (p *Pool) ready(k *kind) int {
 	return n
 }
 
-// ahead has boxes made that nobody waits for yet. Those for rollouts that only may ask are
+// ahead has boxes made that no one waits for yet. Those for rollouts that only may ask are
 // made while fewer are being made than there are processors. The pool is locked.
 func (p *Pool) ahead() {
 	if p.closed || p.drain {

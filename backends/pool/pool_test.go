@@ -670,13 +670,13 @@ func TestWarmBoxes(t *testing.T) {
 		b.Close(t.Context())
 		time.Sleep(5 * time.Minute)
 		if s := p.Status(); s.Idle != 0 || s.Used != 0 {
-			t.Errorf("nobody asks for them any more: %+v", s)
+			t.Errorf("no one asks for them any more: %+v", s)
 		}
 	}))
 }
 
 // TestBoxesAhead: cheap boxes are made while rollouts wait for their model, a few at a time, and
-// as many as are likely to be asked for. Those that nobody asked for are used by others.
+// as many as are likely to be asked for. Those that no one asked for are used by others.
 func TestBoxesAhead(t *testing.T) {
 	prepare := func(d *driver) {
 		d.cheap = true
@@ -717,7 +717,7 @@ func TestBoxesAhead(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		if s := p.Status(); s.Idle != 0 || s.Used != 0 {
-			t.Errorf("nobody asks for them any more: %+v", s)
+			t.Errorf("no one asks for them any more: %+v", s)
 		}
 	}))
 	prepare = func(*driver) {}
