@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"hermes/backends"
 	"hermes/backends/namespace/pid1"
 	"hermes/backends/slotd/pipes"
 	"hermes/backends/slotd/wire"
@@ -58,6 +59,40 @@ func (s *sandbox) WriteFile(ctx context.Context, path string, data []byte, perm 
 	return s.Client.WriteFile(ctx, path, data, perm)
 }
 
+// lookingSandbox is a box whose server looks at files.
+type lookingSandbox struct {
+	*sandbox
+	files backends.Stater
+}
+
+// handOut is what the caller of Open gets.
+func (x *box) handOut() backends.Sandbox {
+	s := &sandbox{x.client, x}
+	if files, ok := backends.As[backends.Stater](x.client); ok {
+		return &lookingSandbox{s, files}
+	}
+	return s
+}
+
+// Stat implements [backends.Stater].
+func (s *lookingSandbox) Stat(ctx context.Context, path string) (backends.FileInfo, error) {
+	leave, err := s.box.back.starts.Wait(ctx, "stat "+path)
+	if err != nil {
+		return backends.FileInfo{}, err
+	}
+	defer leave()
+	f, err := s.box.statPlain(ctx, path)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || callerLeft(ctx, err) {
+		return f, err
+	}
+	return s.files.Stat(ctx, path)
+}
+
+// List implements [backends.Stater].
+func (s *lookingSandbox) List(ctx context.Context, path string, max int) ([]backends.FileInfo, error) {
+	return s.files.List(ctx, path, max)
+}
+
 // callerLeft says whether a call was given up because its context ended.
 func callerLeft(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
@@ -69,6 +104,9 @@ var errNotPlain = errors.New("no plain file")
 // plainPath is the path of a file in the box, if it leads to no files of the kernel.
 func (x *box) plainPath(path string) (string, bool) {
 	p := wire.Join(strings.TrimSuffix(x.plan.Dir, "/"), path)
+	if path == "." {
+		p = x.plan.Dir
+	}
 	if path == "" || p != filepath.Clean(p) || !filepath.IsAbs(p) || p == "/" || len(p) >= unix.PathMax || strings.ContainsRune(p, 0) {
 		return "", false
 	}
@@ -117,7 +155,7 @@ func (x *box) look(ctx context.Context, p string, flags int, most int64) (st uni
 	how, length := how(l, flags)
 	file := l.Call("open the file", unix.SYS_OPENAT2, here, p, how, length).Keep()
 	seen := l.Bytes(make([]byte, size))
-	l.Call("look at the file", unix.SYS_STATX, file, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_SIZE, seen)
+	l.Call("look at the file", unix.SYS_STATX, file, "", unix.AT_EMPTY_PATH, unix.STATX_TYPE|unix.STATX_MODE|unix.STATX_SIZE|unix.STATX_MTIME, seen)
 	l.Call("say what it is", unix.SYS_WRITE, pid1.Slot(0), seen, size)
 	if most > 0 {
 		l.Call("copy the file", unix.SYS_SENDFILE, pid1.Slot(0), file, 0, most+1)
@@ -131,6 +169,35 @@ func (x *box) look(ctx context.Context, p string, flags int, most int64) (st uni
 		return st, nil, errNotPlain
 	}
 	return st, raw[size:], nil
+}
+
+// statPlain looks at a regular file or a folder of the box.
+func (x *box) statPlain(ctx context.Context, path string) (f backends.FileInfo, err error) {
+	p, ok := x.plainPath(path)
+	if !ok {
+		return f, errNotPlain
+	}
+	st, _, err := x.look(ctx, p, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return backends.FileInfo{Path: path}, &fs.PathError{Op: "stat", Path: path, Err: unix.ENOENT}
+	case err != nil:
+		return f, err
+	}
+	mode := fs.FileMode(st.Mode & 0o777)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		mode |= fs.ModeDir
+	default:
+		return f, errNotPlain
+	}
+	for bit, means := range map[uint16]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
+		if st.Mode&bit != 0 {
+			mode |= means
+		}
+	}
+	return backends.FileInfo{Path: path, Size: int64(st.Size), Mode: mode, MTime: time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))}, nil
 }
 
 // writePlain writes a file, which appears whole, or not at all. One that is there is replaced,

@@ -21,7 +21,7 @@ func served(t *testing.T, x backends.Sandbox) {
 	if !ok {
 		t.Fatal("boxes of namespace look at no files")
 	}
-	if _, err := files.Stat(t.Context(), "/"); err != nil {
+	if _, err := files.List(t.Context(), "/", 1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -33,6 +33,7 @@ type fileCase struct {
 	path  string
 	limit int64
 	write bool
+	stat  bool
 	data  []byte
 	perm  fs.FileMode
 	plain bool // slotd is not needed
@@ -59,6 +60,17 @@ func fileCases() []fileCase {
 		{name: "read a device", setup: "true", path: "/dev/zero", limit: 10},
 		{name: "read below a file", setup: "printf hello >f", path: "f/g"},
 		{name: "read a path with dots", setup: "mkdir d; printf hello >f", path: "d/../f"},
+
+		{name: "look at a file", setup: "printf hello >f; chmod 640 f; touch -d @1000000000.5 f", path: "f", stat: true, plain: true},
+		{name: "look at a program with rights", setup: "printf hello >f; chmod 6755 f; touch -d @1 f", path: "f", stat: true, plain: true},
+		{name: "look at a folder", setup: "mkdir f; touch -d @1 f", path: "f", stat: true, plain: true},
+		{name: "look at the working folder", setup: "touch -d @1 .", path: ".", stat: true, plain: true},
+		{name: "look at the folder of scratch files", setup: "touch -d @1 /tmp", path: "/tmp", stat: true, plain: true},
+		{name: "look at nothing", setup: "true", path: "d/f", stat: true, plain: true},
+		{name: "look below a file", setup: ": >f", path: "f/g", stat: true},
+		{name: "look at a link", setup: "ln -s g f; touch -h -d @1 f", path: "f", stat: true},
+		{name: "look through a link", setup: "mkdir d; : >d/f; touch -d @1 d/f; ln -s d e", path: "e/f", stat: true},
+		{name: "look at a FIFO", setup: "mkfifo f; touch -d @1 f", path: "f", stat: true},
 
 		{name: "write", setup: "true", path: "f", write: true, data: []byte("hello"), plain: true},
 		{name: "write with a mode", setup: "true", path: "f", write: true, data: []byte("hello"), perm: 0o750, plain: true},
@@ -118,7 +130,12 @@ func fileOutcome(t *testing.T, b *namespace.Backend, tt fileCase, byServer bool)
 		t.Fatal(code, out)
 	}
 	var data []byte
-	if tt.write {
+	if tt.stat {
+		files, _ := backends.As[backends.Stater](x)
+		var f backends.FileInfo
+		f, err = files.Stat(t.Context(), tt.path)
+		data = fmt.Appendf(nil, "%s %d %v %v %s", f.Path, f.Size, f.Mode, f.MTime.UnixNano(), f.Link)
+	} else if tt.write {
 		err = x.WriteFile(t.Context(), tt.path, tt.data, tt.perm)
 	} else {
 		data, err = x.ReadFile(t.Context(), tt.path, tt.limit)
@@ -132,5 +149,5 @@ func fileOutcome(t *testing.T, b *namespace.Backend, tt fileCase, byServer bool)
 	}
 	_, left := sh(t, x, `cd; find . /tmp ! -name '.hermes*' -printf '%p %y %m %U %s %l\n' | sort; for f in f d/e/g/f /tmp/f; do test -f "$f" && md5sum "$f"; done; true`)
 	left = strings.ReplaceAll(left, x.ID(), "BOX")
-	return fmt.Sprintf("%d bytes %.20q, error %v%s\n%s", len(data), data, err, kinds, left), asked
+	return fmt.Sprintf("%d bytes %.80q, error %v%s\n%s", len(data), data, err, kinds, left), asked
 }

@@ -85,7 +85,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	x.given.Store(true)
 	b.held.Add(x)
 	b.makeAhead() // before end, so that Close sees it
-	return &sandbox{x.client, x}, nil
+	return x.handOut(), nil
 }
 
 // Narrow implements [backends.Narrower].
