@@ -71,6 +71,7 @@ type Traits struct {
 	PTY      bool
 	Snapshot bool
 	Images   bool // Spec.Image chooses something
+	Cheap    bool // an unused box costs some processor time of this machine and nothing else
 	Notes    []string
 }
 
@@ -334,6 +335,13 @@ type Snapshotter interface {
 // Forwarder opens a connection to a TCP port inside the box.
 type Forwarder interface {
 	Forward(ctx context.Context, port int) (io.ReadWriteCloser, error)
+}
+
+// Expecter is a back-end that can make boxes before they are asked for.
+type Expecter interface {
+	// Expect says that a box may be asked for by Open with the same s. over is called once
+	// that has happened, with true, or will not happen. Further calls of it do nothing.
+	Expect(s Spec) (over func(opened bool))
 }
 
 // Sweeper is a back-end that can find what dead owners of its boxes left behind. What

@@ -23,6 +23,7 @@ type lazyBox struct {
 	broken bool
 	closed bool
 	since  time.Time
+	over   func(opened bool) // it was announced to the back-end; nil: it was not
 }
 
 // OneBox is a box that is opened at the first need, within deadline, for those who run
@@ -51,6 +52,7 @@ func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 		defer cancel()
 	}
 	l.since = time.Now()
+	l.expected(true)
 	box, err := l.backend.Open(octx, l.spec)
 	if err == nil {
 		if l.first != nil {
@@ -70,6 +72,23 @@ func (l *lazyBox) get(ctx context.Context) (backends.Sandbox, error) {
 		return nil, l.err
 	}
 	return nil, err
+}
+
+// expect tells the back-end that the box may be needed: it may make one meanwhile.
+func (l *lazyBox) expect() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.backend.(backends.Expecter); ok && l.box == nil && l.err == nil {
+		l.over = e.Expect(l.spec)
+	}
+}
+
+// expected ends what expect has begun.
+func (l *lazyBox) expected(opened bool) {
+	if l.over != nil {
+		l.over(opened)
+		l.over = nil
+	}
 }
 
 // opened returns the box if there is one that may still be used.
@@ -99,6 +118,7 @@ func (l *lazyBox) drop() {
 func (l *lazyBox) close(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.expected(false)
 	if l.box == nil || l.closed {
 		return nil
 	}

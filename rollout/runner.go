@@ -308,6 +308,9 @@ func (a *attempt) open(ctx context.Context) error {
 		return &stageError{trajectory.Sandbox, "tools", err}
 	}
 	a.rec.Tools = a.set.Specs()
+	if slices.ContainsFunc(defs, func(d tool.Def) bool { return d.Traits.NeedsBox }) {
+		a.box.expect()
+	}
 	s := o.Sampling
 	s.Key = a.job.Key
 	s.Group = a.job.Group

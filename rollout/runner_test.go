@@ -260,8 +260,12 @@ func run(t *testing.T, w *world, o rollout.Options) (*trajectory.Record, error) 
 		o.Env = w
 	}
 	o.Policy = w
-	o.Backend = boxes{w}
-	o.Plan = w.plan
+	if o.Backend == nil {
+		o.Backend = boxes{w}
+	}
+	if o.Plan == nil {
+		o.Plan = w.plan
+	}
 	r, err := rollout.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)

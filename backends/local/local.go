@@ -28,6 +28,8 @@ type Backend struct {
 	held  backends.Held[*box]
 	swept atomic.Int64 // removed by New and not yet reported
 	mine  owned
+
+	starts *backends.Starts
 }
 
 // New returns a back-end that makes its boxes in an existing directory, from which it
@@ -42,7 +44,7 @@ func New(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of local boxes: %w", err)
 	}
-	b := &Backend{conf: c}
+	b := &Backend{conf: c, starts: backends.NewStarts()}
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
 	n, _ := sweep(ctx, c.Dir) // what it could not remove does not hinder us; Sweep tells
@@ -125,6 +127,16 @@ func (b *Backend) Close(ctx context.Context) error {
 	err := b.held.Close(ctx, func(ctx context.Context, x *box) error { return x.Close(ctx) })
 	b.mine.release()
 	return err
+}
+
+// Exec implements backends.Sandbox.
+func (x *box) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	leave, err := x.from.starts.Wait(ctx, "exec")
+	if err != nil {
+		return backends.Result{}, err
+	}
+	defer leave()
+	return x.Host.Exec(ctx, c)
 }
 
 // box is a slotd host with its own directory.

@@ -19,8 +19,8 @@ import (
 	"hermes/backends/slotd/wire"
 )
 
-// sandbox is a box as callers see it. As long as nothing but commands was asked for, pid 1
-// starts them itself; slotd takes its place at the first call of any other kind, and when a
+// sandbox is a box as callers see it. As long as nothing but commands and plain files was asked
+// for, pid 1 does that itself; slotd takes its place at the first call of any other kind, and when a
 // command has to be ended, for which its whole tree must be found.
 type sandbox struct {
 	Client
@@ -35,6 +35,11 @@ var errAwake = errors.New("slotd serves the box")
 
 // Exec implements [backends.Sandbox].
 func (s *sandbox) Exec(ctx context.Context, c backends.Cmd) (backends.Result, error) {
+	leave, err := s.box.back.starts.Wait(ctx, "exec")
+	if err != nil {
+		return backends.Result{}, err
+	}
+	defer leave()
 	s.box.allLeft()
 	r, err := s.box.exec(ctx, c)
 	if errors.Is(err, errAwake) || errors.Is(err, pid1.ErrRefused) || errors.Is(err, pid1.ErrTooLong) { // nothing of the command ran

@@ -30,9 +30,7 @@ func TestRefusedWithReport(t *testing.T) {
 func refusedIn(t *testing.T, x backends.Sandbox, c backends.Cmd, woken bool) {
 	t.Helper()
 	if woken {
-		if err := x.WriteFile(t.Context(), "/tmp/x", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		served(t, x)
 	}
 	if r, err := x.Exec(t.Context(), backends.Cmd{Shell: "rmdir /root"}); err != nil || r.Code != 0 {
 		t.Fatal(r, err)

@@ -65,6 +65,9 @@ func work(ctx context.Context, b backends.Backend, dir string) (err error) {
 	if _, err := x.ReadFile(ctx, "note", 0); err != nil {
 		return err
 	}
+	if err := x.WriteFile(ctx, "note", []byte("another text"), 0); err != nil { // slotd does
+		return err
+	}
 	r, err := x.Exec(ctx, backends.Cmd{Argv: []string{dir + "/probe", "probe", "one"}, Merge: true, Timeout: time.Minute})
 	if err == nil && r.Code != 0 {
 		err = fmt.Errorf("one of everything: exit code %d, %s", r.Code, r.Stdout)

@@ -27,6 +27,7 @@ type Backend struct {
 	store   *unpack.Store // of images; nil: there is no place for one
 	lists   lists
 	streams *pipes.Streams // of commands that pid 1 of a box has started
+	starts  *backends.Starts
 
 	held    backends.Held[*box]
 	spares  sync.WaitGroup
@@ -52,7 +53,7 @@ func Open(ctx context.Context, c Config, connect func(Server) Client) (*Backend,
 		return nil, unavailable(err)
 	}
 	c.Limits = ids.share(c.Limits, asked)
-	b := &Backend{conf: c, connect: connect, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: pipes.New()}
+	b := &Backend{conf: c, connect: connect, groups: findGroups(c.Limits), ids: ids, spare: make(chan *box, 1), forker: forker{program: c.program}, streams: pipes.New(), starts: backends.NewStarts()}
 	b.store, err = openStore(c)
 	if err != nil {
 		return nil, fmt.Errorf("namespace back-end: %w", err)
@@ -84,7 +85,7 @@ func (b *Backend) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, 
 	x.given.Store(true)
 	b.held.Add(x)
 	b.makeAhead() // before end, so that Close sees it
-	return &sandbox{x.client, x}, nil
+	return x.handOut(), nil
 }
 
 // Narrow implements [backends.Narrower].
@@ -95,7 +96,7 @@ func (b *Backend) Narrow(network []string) error {
 
 // Traits implements [backends.Backend].
 func (b *Backend) Traits() backends.Traits {
-	t := backends.Traits{Name: Name, Isolated: true, Network: "none", MemoryBy: "rlimit", Root: true, PTY: true, Images: true}
+	t := backends.Traits{Name: Name, Isolated: true, Network: "none", MemoryBy: "rlimit", Root: true, PTY: true, Images: true, Cheap: true}
 	t.Notes = append(t.Notes, "changes of a file's owner are accepted and do nothing: the box has one user")
 	if b.proxy != nil {
 		t.Network = "allow-list"

@@ -127,14 +127,12 @@ func waiting(limit int) int { return min(limit/10, 8) }
 func TestLimitsOfProcesses(t *testing.T) {
 	b := open(t, namespace.Config{Limits: namespace.Limits{Signals: 500, Queues: 100000}})
 	x := boxOf(t, b, backends.Spec{})
-	for _, served := range []bool{false, true} {
-		if served { // by slotd, which comes with the first call about files
-			if err := x.WriteFile(t.Context(), "f", nil, 0); err != nil {
-				t.Fatal(err)
-			}
+	for _, byServer := range []bool{false, true} {
+		if byServer {
+			served(t, x)
 		}
 		if _, out := sh(t, x, "bash -c 'ulimit -Hi; ulimit -Hq; ulimit -Hl; ulimit -Hr; ulimit -He'"); out != "500\n100000\n1024\n0\n0" {
-			t.Errorf("served %v: limits of a command: %q", served, strings.Fields(out))
+			t.Errorf("by slotd %v: limits of a command: %q", byServer, strings.Fields(out))
 		}
 	}
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", b.PID(x.ID())))

@@ -60,9 +60,7 @@ func TestServerIsMadeAhead(t *testing.T) {
 		x := boxOf(t, b, backends.Spec{})
 		ahead = b.Woken(x.ID())
 		if file {
-			if err := x.WriteFile(t.Context(), "f", []byte("x"), 0); err != nil {
-				t.Fatal(err)
-			}
+			served(t, x)
 		}
 		if code, out := sh(t, x, "echo fine"); code != 0 || out != "fine" {
 			t.Fatal(code, out)

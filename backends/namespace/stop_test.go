@@ -26,9 +26,7 @@ func TestStoppedAtTheirStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := boxOf(t, b, backends.Spec{})
 			if file {
-				if err := x.WriteFile(t.Context(), "f", nil, 0); err != nil {
-					t.Fatal(err)
-				}
+				served(t, x)
 			}
 			if code, out := sh(t, x, "(setsid sh -c 'until test -e go; do :; done; while :; do kill -STOP -1; done' >/dev/null 2>&1 &); echo ok"); code != 0 || out != "ok" {
 				t.Fatal(code, out)

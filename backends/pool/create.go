@@ -49,11 +49,7 @@ func (p *Pool) dispatch() {
 			return
 		}
 	}
-	for _, k := range p.kinds {
-		for len(k.idle)+k.creating < p.opt.Warm && !p.drain && time.Since(k.used) < p.opt.IdleTime && p.mayCreate(k) && p.room(k.spec.Limits.Memory) {
-			p.create(k, k.spec)
-		}
-	}
+	p.ahead()
 }
 
 // tidy forgets keys of which nothing is left to know. The pool is locked.
@@ -66,7 +62,7 @@ func (p *Pool) tidy() {
 	}
 	now := time.Now()
 	for key, k := range p.kinds {
-		if len(k.idle) == 0 && k.creating == 0 && !waiting[key] && now.After(k.later) && now.Sub(k.used) >= p.opt.IdleTime {
+		if len(k.idle) == 0 && k.creating == 0 && !waiting[key] && k.expected.now == 0 && now.After(k.later) && now.Sub(k.used) >= p.opt.IdleTime {
 			delete(p.kinds, key)
 		}
 	}

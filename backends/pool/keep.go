@@ -209,7 +209,7 @@ func (p *Pool) expire() {
 	defer p.mu.Unlock()
 	for _, k := range p.kinds {
 		for _, s := range slices.Clone(k.idle) {
-			idle := time.Since(s.since) > p.opt.IdleTime && (len(k.idle) > p.opt.Warm || time.Since(k.used) > p.opt.IdleTime)
+			idle := time.Since(s.since) > p.opt.IdleTime && len(k.idle) > p.ready(k)
 			if (idle || time.Since(s.born) > p.opt.Age) && p.unlist(s) {
 				p.work.Go(func() { p.remove(s) })
 			}

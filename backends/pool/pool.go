@@ -125,6 +125,7 @@ type kind struct {
 	later    time.Time // nothing is made before
 	fatal    error     // every Open fails with it until later
 	timer    *time.Timer
+	expected expected
 }
 
 // slot is a box of the driver.

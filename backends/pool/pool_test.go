@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ type driver struct {
 	exec    func(ctx context.Context, b *box) error
 	swept   int
 	adopted []*box
+	cheap   bool
 }
 
 type box struct {
@@ -45,7 +47,7 @@ type box struct {
 
 func newDriver() *driver { return &driver{live: map[*box]bool{}} }
 
-func (d *driver) Traits() backends.Traits { return backends.Traits{Name: "test"} }
+func (d *driver) Traits() backends.Traits { return backends.Traits{Name: "test", Cheap: d.cheap} }
 
 func (d *driver) Open(ctx context.Context, s backends.Spec) (backends.Sandbox, error) {
 	d.mu.Lock()
@@ -670,6 +672,61 @@ func TestWarmBoxes(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if s := p.Status(); s.Idle != 0 || s.Used != 0 {
 			t.Errorf("no one asks for them any more: %+v", s)
+		}
+	}))
+}
+
+// TestBoxesAhead: cheap boxes are made while rollouts wait for their model, a few at a time, and
+// as many as are likely to be asked for. Those that no one asked for are used by others.
+func TestBoxesAhead(t *testing.T) {
+	prepare := func(d *driver) {
+		d.cheap = true
+		d.open = func(context.Context, int, backends.Spec) error {
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}
+	}
+	synctest.Test(t, bubble(pool.Options{Max: 40}, prepare, func(t *testing.T, p *pool.Pool, d *driver) {
+		expect := func(n int) (over []func(bool)) {
+			for range n {
+				over = append(over, p.Expect(backends.Spec{}))
+			}
+			time.Sleep(time.Minute)
+			return over
+		}
+		first := expect(10)
+		if made, _ := d.count(); made != 10 || d.most > runtime.GOMAXPROCS(0) {
+			t.Errorf("%d boxes were made for 10 rollouts, %d at once", made, d.most)
+		}
+		for i, over := range first {
+			over(i == 0)
+			if i == 0 {
+				began := time.Now()
+				open(t, p, backends.Spec{}).Close(t.Context())
+				if took := time.Since(began); took != 0 {
+					t.Errorf("a box that was made ahead was opened in %v", took)
+				}
+			}
+			over(true) // has no effect
+		}
+		second := expect(20)
+		if made, _ := d.count(); made != 10 {
+			t.Errorf("%d boxes were made, although 9 are there and one rollout in ten needs one", made)
+		}
+		for _, over := range second {
+			over(false)
+		}
+		time.Sleep(10 * time.Minute)
+		if s := p.Status(); s.Idle != 0 || s.Used != 0 {
+			t.Errorf("no one asks for them any more: %+v", s)
+		}
+	}))
+	prepare = func(*driver) {}
+	synctest.Test(t, bubble(pool.Options{Max: 40}, prepare, func(t *testing.T, p *pool.Pool, d *driver) {
+		p.Expect(backends.Spec{})(true)
+		synctest.Wait()
+		if made, _ := d.count(); made != 0 {
+			t.Errorf("%d boxes were made by a driver whose boxes are not cheap", made)
 		}
 	}))
 }

@@ -57,9 +57,9 @@ func NewKept(data []byte) (*os.File, error) {
 	return memFile("kept", data)
 }
 
-// readKept returns what a kept file holds: never nil, and nothing where that is more than its
+// ReadKept returns what a kept file holds: never nil, and nothing where that is more than its
 // bound.
-func readKept(f *os.File) []byte {
+func ReadKept(f *os.File) []byte {
 	data := readMemFile(f, backends.MaxKept)
 	if data == nil || len(data) > backends.MaxKept {
 		return []byte{}

@@ -136,7 +136,7 @@ func (s *Streams) Run(c backends.Cmd, start func(Files) (wait func() (backends.R
 	r.Dropped = cut1 + cut2
 	r.Truncated = r.Dropped > 0
 	if kept != nil {
-		r.Kept = readKept(kept)
+		r.Kept = ReadKept(kept)
 	}
 	if report != nil {
 		r.Report = readReport(report)
