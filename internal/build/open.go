@@ -97,7 +97,9 @@ func (m *Model) Other(ctx context.Context, name, url string, budget *policy.Spen
 }
 
 func (m *Model) other(ctx context.Context, s served, url string) (policy.Policy, error) {
-	s.bases, s.own, s.price = m.bases, true, m.from.Prices[s.name]
+	s.bases = m.bases
+	s.own = true
+	s.price = m.from.Prices[s.name]
 	if url != "" {
 		s.bases = []string{url}
 		s.own = m.ours(s.bases)

@@ -151,7 +151,9 @@ func unanswered(p trajectory.Prefix, left []trajectory.Message, ended map[string
 		}
 		m := trajectory.Text(trajectory.Tool, res.Text)
 		m.Parts = append(m.Parts, res.Parts...)
-		m.CallID, m.Name, m.Failed = c.ID, c.Name, res.Failed
+		m.CallID = c.ID
+		m.Name = c.Name
+		m.Failed = res.Failed
 		out = append(out, m)
 	}
 	return out

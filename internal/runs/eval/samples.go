@@ -113,7 +113,9 @@ func scored(s report.Sample, by *trajectory.Score) report.Sample {
 	s.Parts = nil
 	if by != nil {
 		s.Reward, s.Wanted = &by.Reward, int(by.Metrics["calls_wanted"])
-		s.Answer, s.Parts, s.Why = by.Answer, by.Parts, cmp.Or(by.Detail, s.Why)
+		s.Answer = by.Answer
+		s.Parts = by.Parts
+		s.Why = cmp.Or(by.Detail, s.Why)
 	}
 	return s
 }
