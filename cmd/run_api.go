@@ -36,7 +36,9 @@ func (c *runAPICmd) Run(h *host) (err error) {
 	if err != nil {
 		return err
 	}
-	o.Host, o.Port, o.MaxBody = c.Host, c.Port, int64(c.MaxBody)
+	o.Host = c.Host
+	o.Port = c.Port
+	o.MaxBody = int64(c.MaxBody)
 	if c.Lease <= 0 {
 		return Usage("--lease %s: it must be longer than nothing", c.Lease)
 	}

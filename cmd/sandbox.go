@@ -97,8 +97,14 @@ func (c *sandboxList) Run(h *host) error {
 			l.Reason = strings.TrimPrefix(l.Reason, backends.ErrUnavailable.Error()+": ")
 		} else {
 			t := b.Traits()
-			l.Ready, l.Isolated, l.Network, l.Images, l.Snapshot = true, t.Isolated, t.Network, t.Images, t.Snapshot
-			l.MemoryBy, l.Root, l.Notes = t.MemoryBy, t.Root, t.Notes
+			l.Ready = true
+			l.Isolated = t.Isolated
+			l.Network = t.Network
+			l.Images = t.Images
+			l.Snapshot = t.Snapshot
+			l.MemoryBy = t.MemoryBy
+			l.Root = t.Root
+			l.Notes = t.Notes
 			h.closeBackend(ctx, b)
 		}
 		list = append(list, l)

@@ -13,11 +13,20 @@ import (
 	"hermes/backends/modal"
 	"hermes/backends/namespace/driver"
 	"hermes/backends/nomad"
+	"hermes/backends/pool"
 	"hermes/backends/singularity"
 	"hermes/backends/ssh"
 	"hermes/configs"
 	"hermes/internal/nearest"
 )
+
+// poolKey is the part of the section `backends` that is about the pool in front of them.
+const poolKey = "pool"
+
+// poolOptions reads the pool's part of the section.
+func poolOptions(section configs.Section) (o pool.Options, err error) {
+	return o, section.Sub(poolKey).Decode(&o)
+}
 
 // AutoBackend is the name that leaves the choice to the machine.
 const AutoBackend = "auto"

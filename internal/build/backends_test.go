@@ -39,7 +39,8 @@ func TestSurround(t *testing.T) {
 		k.Auto = 1
 		return k
 	}
-	kinds := build.Surround([]backends.Kind{kind("docker", true, nil), own}, func(name string) string { return "value of " + name }, func(s string) { said = append(said, s) })
+	env := func(name string) string { return "value of " + name }
+	kinds := build.Surround([]backends.Kind{kind("docker", true, nil), own}, env, func(s string) { said = append(said, s) })
 	b, err := build.OpenBackend(t.Context(), "auto", configs.Section{}, kinds)
 	if err != nil || b.Name != "own" || b.Kind.Name != "own" || len(said) != 1 || said[0] != "own: value of OWN_ADDRESS" {
 		t.Errorf("%+v %v, said %q", b, err, said)

@@ -11,12 +11,8 @@ import (
 	"hermes/backends"
 	"hermes/backends/local"
 	"hermes/backends/pool"
-	"hermes/configs"
 	"hermes/internal/settings"
 )
-
-// poolKey is the part of the section `backends` that is about the pool in front of them.
-const poolKey = "pool"
 
 // closeBoxes bounds the end of the pool, beyond which boxes are left to the sweep.
 const closeBoxes = 2 * time.Minute
@@ -93,9 +89,4 @@ func sweepHere(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
-}
-
-// poolOptions reads the pool's part of the section.
-func poolOptions(section configs.Section) (o pool.Options, err error) {
-	return o, section.Sub(poolKey).Decode(&o)
 }

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,60 +141,6 @@ func (m *Exact) Policy(w *wire.Client, b settings.Parts, model string, context i
 		Model: model, Context: context, MaxTokens: b.MaxTokens, Identity: m.TemplateID + m.TokenizerID, Extra: json.RawMessage(b.ExtraBody),
 		Capture: m.capture, Budget: budget, Price: price, VersionFrom: exact.VersionFrom(m.flags.VersionFrom), MaxStaleness: m.flags.MaxStaleness,
 		Log: slog.New(slog.DiscardHandler)})
-}
-
-// exact opens one model with exact tokens: template, tokenizer and parser are proved, then
-// the server is asked for one token.
-func (m *Model) exact(ctx context.Context, s served) (policy.Policy, error) {
-	w, err := m.wire(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	m.closers.Add(w.Close)
-	m.known(w)
-	x := m.Exact
-	if x.tools, err = likelyTools(ctx, m.host, m.from); err != nil {
-		return nil, err
-	}
-	name, length, price := s.name, x.length, s.price
-	if m.from.Cassette == "" {
-		found, err := servers.Probe(ctx, w, name)
-		if err != nil {
-			return nil, err
-		}
-		name, length = found.Model, cmp.Or(found.Context, x.length)
-		if price == nil {
-			price = m.from.Prices[found.Model]
-		}
-		m.follow(ctx, w, found.Profile)
-	}
-	p, err := x.Policy(w, m.from, name, length, s.budget, price)
-	if err != nil {
-		return nil, err
-	}
-	if m.from.Cassette == "" {
-		err = x.ask(ctx, p)
-		if x.Form == "vllm" && servers.NoEndpoint(err) {
-			x.Form = "vllm-completions" // a vLLM older than /inference/v1/generate, or one that keeps it closed
-			fmt.Fprintf(m.host.Err, "POST /inference/v1/generate is not open (%v): asking POST /v1/completions\n", err)
-			if p, err = x.Policy(w, m.from, name, length, s.budget, price); err == nil {
-				err = x.ask(ctx, p)
-			}
-		}
-		if servers.NoEndpoint(err) {
-			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w; %s", err, servers.Endpoint(x.Form))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--exact: the server cannot be asked for tokens: %w", err)
-		}
-	}
-	if proved, ok := p.(interface{ Proof() exact.Proof }); ok {
-		m.Proofs = append(m.Proofs, proved.Proof())
-		fmt.Fprintf(m.host.Err, "exact tokens over %s: %s; log-probs are %s\n", x.Form, proved.Proof(), x.Probs())
-	} else {
-		fmt.Fprintf(m.host.Err, "exact tokens over chat: the server renders and tokenizes; log-probs are %s\n", x.Probs())
-	}
-	return p, nil
 }
 
 // ask asks for one token. A chat server renders by itself and may write a call where it is

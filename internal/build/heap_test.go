@@ -12,7 +12,11 @@ import (
 func TestTheRuntimeKnowsTheBudget(t *testing.T) {
 	old := debug.SetMemoryLimit(math.MaxInt64)
 	defer debug.SetMemoryLimit(old)
-	for _, tt := range []struct{ before, budget, want int64 }{{math.MaxInt64, 1 << 30, 1 << 30}, {1 << 29, 1 << 30, 1 << 29}, {math.MaxInt64, 0, math.MaxInt64}} {
+	for _, tt := range []struct{ before, budget, want int64 }{
+		{math.MaxInt64, 1 << 30, 1 << 30},
+		{1 << 29, 1 << 30, 1 << 29},
+		{math.MaxInt64, 0, math.MaxInt64},
+	} {
 		debug.SetMemoryLimit(tt.before)
 		back := HoldMemory(tt.budget)
 		if got := debug.SetMemoryLimit(-1); got != tt.want {

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strings"
 
 	"hermes/internal/settings"
 	"hermes/rollout/policy"
@@ -72,57 +70,4 @@ func (r *Roles) Judges() map[string]policy.Policy {
 		}
 	}
 	return list
-}
-
-// keysFor returns the keys that may be sent to servers at bases, and the names of their variables. A name without a host
-// belongs to the run's own servers, and its key goes to no other one; HOST=NAME belongs
-// to that host.
-func (m *Model) keysFor(bases []string, own bool) (list, names []string, _ error) {
-	for _, text := range m.from.APIKeyEnv {
-		host, name, bound := strings.Cut(text, "=")
-		if !bound {
-			name = text
-		}
-		if name == "" {
-			return nil, nil, fmt.Errorf("--api-key-env %q: want NAME or HOST=NAME", text)
-		}
-		send := own
-		if bound {
-			n := 0
-			for _, base := range bases {
-				if u, err := url.Parse(base); err == nil && (u.Host == host || u.Hostname() == host) {
-					n++
-				}
-			}
-			if n > 0 && n < len(bases) {
-				return nil, nil, fmt.Errorf("--api-key-env %s: the base URLs name other hosts too, which would get this key", text)
-			}
-			send = n > 0
-		}
-		if !send {
-			continue
-		}
-		key := m.host.Env(name)
-		if err := settings.WantKey(name, key); err != nil {
-			return nil, nil, fmt.Errorf("--api-key-env %s: %w", text, err)
-		}
-		if key != "" {
-			list, names = append(list, key), append(names, name)
-		}
-	}
-	return list, names, nil
-}
-
-// Origin is scheme, host and port of an address: whom a key is sent to.
-func Origin(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
-}
-
-// ours reports whether all of bases are servers of the run itself.
-func (m *Model) ours(bases []string) bool {
-	return !slices.ContainsFunc(bases, func(base string) bool { return !slices.Contains(m.origins, Origin(base)) })
 }

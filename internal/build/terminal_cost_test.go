@@ -68,7 +68,10 @@ func TestTerminalCost(t *testing.T) {
 // terminal takes.
 func terminalCost(t *testing.T, s *tool.Set, m, plain *metered) (cpu, wall float64) {
 	t.Helper()
-	m.cpu, m.wall, plain.cpu, plain.wall = nil, nil, nil, nil
+	m.cpu = nil
+	m.wall = nil
+	plain.cpu = nil
+	plain.wall = nil
 	var calls []time.Duration
 	for range 60 {
 		if r, err := plain.Exec(t.Context(), backends.Cmd{Shell: "true", Merge: true}); err != nil || r.Code != 0 {
@@ -84,6 +87,7 @@ func terminalCost(t *testing.T, s *tool.Set, m, plain *metered) (cpu, wall float
 	}
 	cpu, cpuPlain := median(m.cpu), median(plain.cpu)
 	wall, wallPlain := median(calls), median(plain.wall)
-	t.Logf("terminal: %.2f ms of processor, %.2f ms; bash -c: %.2f ms, %.2f ms; %.2f and %.2f times", cpu, wall, cpuPlain, wallPlain, cpu/cpuPlain, wall/wallPlain)
+	t.Logf("terminal: %.2f ms of processor, %.2f ms; bash -c: %.2f ms, %.2f ms; %.2f and %.2f times",
+		cpu, wall, cpuPlain, wallPlain, cpu/cpuPlain, wall/wallPlain)
 	return cpu / cpuPlain, wall / wallPlain
 }

@@ -110,18 +110,18 @@ func cutAll(pattern string) (string, bool) {
 
 // What is left of the rules of plain code; the numbers only go down.
 const (
-	wideAssignments = 145
+	wideAssignments = 117
 	longTests       = 22
 )
 
 // idioms are the words that are given up, with what is left of them.
 func idioms() []idiom {
 	return []idiom{
-		{"anew", "again", 3},
-		{"of (its|their) own", "its own", 14},
-		{"told", "shown, sent, reported, asked", 113},
-		{"stands", "is", 39},
-		{"nobody", "no one", 33},
+		{"anew", "again", 0},
+		{"of (its|their) own", "its own", 2},
+		{"told", "shown, sent, reported, asked", 14},
+		{"stands", "is", 8},
+		{"nobody", "no one", 27},
 		{"to be had", "available", 0},
 		{"befell|befalls", "happened to", 0},
 		{"in vain", "without success", 0},

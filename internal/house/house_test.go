@@ -81,6 +81,12 @@ func packages(small, rather int) map[string]string {
 	return files
 }
 
+// withNamed adds a package that may be over the bound on lines.
+func withNamed(files map[string]string) map[string]string {
+	files["internal/jinja/a.go"] = "// Package x is a thing.\npackage x\n" + strings.Repeat("\n", 4000)
+	return files
+}
+
 // TestRulesBite shows each rule a breach and its innocent neighbour.
 func TestRulesBite(t *testing.T) {
 	const doc = "// Package x is a thing.\npackage x\n\n"
@@ -241,6 +247,7 @@ func TestRulesBite(t *testing.T) {
 		{"a large one that is named", "sizes", map[string]string{"internal/jinja/a.go": doc + strings.Repeat("\n", 3500)}, ""},
 		{"two of ten are rather large", "sizes", packages(8, 2), "p90"},
 		{"one of ten is rather large", "sizes", packages(9, 1), ""},
+		{"a named one is another of ten", "sizes", withNamed(packages(8, 1)), "p90"},
 		{"gofmt", "format", map[string]string{"envs/a.go": doc + "func f( ) {}\n"}, "gofmt"},
 	}
 	check := map[string]func(*house.Tree) []house.Finding{}

@@ -15,8 +15,8 @@ const (
 )
 
 // Sizes finds packages over 3,500 lines, and more than one in ten over 2,500. Lines of tests do
-// not count, neither of files nor of packages for tests, which import testing; packages that are
-// excused count in neither.
+// not count, neither of files nor of packages for tests, which import testing. A package that is
+// excused may be over the first bound; it counts in the second as any other does.
 func Sizes(t *Tree) []Finding {
 	lines := map[string]int{}
 	for _, f := range t.code() {
@@ -32,11 +32,8 @@ func Sizes(t *Tree) []Finding {
 	var out []Finding
 	var dirs []string
 	for dir, n := range lines {
-		if excused(large(), dir, "*") {
-			continue
-		}
 		dirs = append(dirs, dir)
-		if n > packageMost {
+		if n > packageMost && !excused(large(), dir, "*") {
 			out = append(out, Finding{File: dir, Text: fmt.Sprintf("the package has %d lines, more than %d: find a leaf that becomes a package below", n, packageMost)})
 		}
 	}

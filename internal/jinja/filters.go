@@ -32,7 +32,9 @@ func builtinFilters() map[string]filterFn {
 		"tojson": toJSON, "trim": trimFilter, "truncate": truncate, "unique": uniqueFilter, "upper": textFilter("upper", upperText),
 		"urlencode": urlEncode, "wordcount": wordCount, "wordwrap": wordWrap, "xmlattr": xmlAttr,
 	}
-	f["count"], f["d"], f["e"] = f["length"], f["default"], f["escape"]
+	f["count"] = f["length"]
+	f["d"] = f["default"]
+	f["e"] = f["escape"]
 	return f
 }
 

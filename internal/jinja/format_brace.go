@@ -158,7 +158,9 @@ func (st *state) formatted(v any, layout string) string {
 	rest := layout
 	switch {
 	case len(rest) > n && strings.IndexByte("<>=^", rest[n]) >= 0:
-		s.fill, s.align, rest = rest[:n], rest[n], rest[n+1:]
+		s.fill = rest[:n]
+		s.align = rest[n]
+		rest = rest[n+1:]
 	case strings.IndexByte("<>=^", rest[0]) >= 0:
 		s.align, rest = rest[0], rest[1:]
 	}

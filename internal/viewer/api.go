@@ -269,7 +269,9 @@ func (s *opened) recordView(e journal.Entry, rec *trajectory.Record) (*recordVie
 		decode, problem = s.decode()
 	}
 	out := newRecordView(rec, decode, problem)
-	out.Run, out.At, out.Why = s.name, int64(e.At), rec.Reason
+	out.Run = s.name
+	out.At = int64(e.At)
+	out.Why = rec.Reason
 	if _, attempts, group, ok := s.index.of(rec.Key); ok {
 		out.Attempts, out.Samples = views(attempts), views(group)
 		for _, w := range attempts {

@@ -222,7 +222,7 @@ func TestChromium(t *testing.T) {
 	}
 }
 
-// TestChromiumTwoRuns: a sample is always shown under the name of its own run, though both
+// TestChromiumTwoRuns: a sample is always shown under the name of its run, though both
 // runs have samples of the same keys.
 func TestChromiumTwoRuns(t *testing.T) {
 	b := newBrowser(t)

@@ -79,7 +79,9 @@ func openIndex(r *runs.Run, k kept, log *slog.Logger) (*index, error) {
 		log.Debug("the index is made again", "run", r.Dir, "why", k.err)
 		return x, nil
 	}
-	x.list, x.settled, x.ours = k.list, k.list.Next, k.by == listing.ByReader
+	x.list = k.list
+	x.settled = k.list.Next
+	x.ours = k.by == listing.ByReader
 	return x, nil
 }
 

@@ -112,7 +112,10 @@ func (s *shown) line(ctx context.Context) runLine {
 	for _, n := range c.Failed {
 		l.Failed += int(n)
 	}
-	l.Scored, l.Tokens, l.Cost, l.Records = int(c.Scored), c.Tokens.Prompt+c.Tokens.Completion, c.CostUSD, l.Done
+	l.Scored = int(c.Scored)
+	l.Tokens = c.Tokens.Prompt + c.Tokens.Completion
+	l.Cost = c.CostUSD
+	l.Records = l.Done
 	if c.Reward != nil {
 		l.Reward = &c.Reward.Mean
 	}
@@ -122,7 +125,9 @@ func (s *shown) line(ctx context.Context) runLine {
 func (l *runLine) manifest(m rundir.Manifest) {
 	l.Model, _ = m.Identity.Get("model")
 	l.Suite, _ = m.Identity.Get("suite")
-	l.Mode, l.Created, l.Planned = m.Books.Mode, m.Created, m.Extent.Planned
+	l.Mode = m.Books.Mode
+	l.Created = m.Created
+	l.Planned = m.Extent.Planned
 }
 
 const mostPage = 8 << 20 // bytes of a file that a page takes in as a whole
@@ -159,7 +164,10 @@ func (v *Viewer) overview(r *http.Request) (any, error) {
 func (o *opened) view(ctx context.Context, whole bool) runView {
 	o.index.look()
 	w := o.index.counts()
-	w.Tools, w.Version, w.Name, w.Dir = o.Manifest.Tools, o.Manifest.Version, o.name, o.Dir
+	w.Tools = o.Manifest.Tools
+	w.Version = o.Manifest.Version
+	w.Name = o.name
+	w.Dir = o.Dir
 	w.manifest(o.Manifest)
 	if m, err := rundir.Read(journal.OS{}, o.Dir); err == nil { // it may have been amended
 		w.Planned = m.Extent.Planned

@@ -452,7 +452,7 @@ func TestIndexIsKept(t *testing.T) {
 			t.Errorf("%s: %d rows", what, n)
 		}
 		if now, err := os.ReadFile(name); err != nil || string(now) != string(kept) {
-			t.Errorf("%s: not made anew (%v)", what, err)
+			t.Errorf("%s: not made again (%v)", what, err)
 		}
 	}
 	// The index of another run, whose log is longer.

@@ -130,7 +130,9 @@ func Open(o Options) (*Server, Recovered, error) {
 	s.publish()
 	info := s.look()
 	_, rec.Groups = state.Bytes()
-	rec.Sequences, rec.Cut, rec.Took = info.Queued, found.Cut, time.Since(begin)
+	rec.Sequences = info.Queued
+	rec.Cut = found.Cut
+	rec.Took = time.Since(begin)
 	return s, rec, nil
 }
 

@@ -122,7 +122,9 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 func faultBody(f *group.Fault) map[string]any {
 	body := map[string]any{"type": f.Type, "loc": append([]any{"body"}, f.Loc...), "msg": f.Msg}
 	if f.Type == "json_invalid" {
-		body["msg"], body["input"], body["ctx"] = "JSON decode error", map[string]any{}, map[string]string{"error": f.Msg}
+		body["msg"] = "JSON decode error"
+		body["input"] = map[string]any{}
+		body["ctx"] = map[string]string{"error": f.Msg}
 	}
 	return body
 }

@@ -91,7 +91,9 @@ func New(base string, o Options) (*Client, error) {
 	if u.Fragment != "" {
 		return nil, fmt.Errorf("trajectory server %q: an address has no fragment", base)
 	}
-	o.Tries, o.Pause, o.Timeout = cmp.Or(o.Tries, 3), cmp.Or(o.Pause, 500*time.Millisecond), cmp.Or(o.Timeout, 5*time.Minute)
+	o.Tries = cmp.Or(o.Tries, 3)
+	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
 	kept := &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 3 * time.Second} // uvicorn closes after 5
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{base: strings.TrimRight(base, "/"), near: local(u.Hostname()), o: o, http: &http.Client{Transport: kept, CheckRedirect: stay},

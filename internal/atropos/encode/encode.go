@@ -76,7 +76,9 @@ func Group(recs []*trajectory.Record, scores []trajectory.Score, generation map[
 		}
 		s := Sample(r.Trace)
 		left += s.Left
-		g.Tokens, g.Masks, g.InferenceLogprobs = append(g.Tokens, s.Tokens), append(g.Masks, s.Masks), append(g.InferenceLogprobs, s.Logprobs)
+		g.Tokens = append(g.Tokens, s.Tokens)
+		g.Masks = append(g.Masks, s.Masks)
+		g.InferenceLogprobs = append(g.InferenceLogprobs, s.Logprobs)
 		g.Scores = append(g.Scores, scores[i].Reward)
 		g.Messages = append(g.Messages, sink.Chat(r.Trace.Visible()))
 	}
@@ -99,7 +101,9 @@ func (r *Room) Reset() {
 	if cap(r.tokens) > maxKept {
 		*r = Room{}
 	}
-	r.tokens, r.masks, r.logprobs = r.tokens[:0], r.masks[:0], r.logprobs[:0]
+	r.tokens = r.tokens[:0]
+	r.masks = r.masks[:0]
+	r.logprobs = r.logprobs[:0]
 }
 
 // need makes room for n tokens. What was given before stays where it is.

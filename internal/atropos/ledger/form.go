@@ -88,7 +88,9 @@ func (f *Forming) Work() {
 // that were posted meanwhile. Each batch counts as a step.
 func (s *State) adopt(f *Forming) {
 	since := s.queue[len(f.queue):]
-	s.tried, s.starved, s.stall = len(since) == 0, f.starved, ""
+	s.tried = len(since) == 0
+	s.starved = f.starved
+	s.stall = ""
 	if len(f.batches) == 0 {
 		return
 	}

@@ -203,7 +203,9 @@ func (s *State) reset() {
 	s.Names = false
 	s.stall = ""
 	s.reshaped()
-	s.Reg.Batch, s.Reg.Steps, s.Step = -1, -1, 0
+	s.Reg.Batch = -1
+	s.Reg.Steps = -1
+	s.Step = 0
 }
 
 // lists are all lists that groups stand in.
@@ -282,7 +284,9 @@ func (s *State) Status(id int64, now time.Time) (st EnvStatus, err error) {
 		}
 		size = 1
 	}
-	st.Step, st.Largest, st.Unallocated = s.Step, m, 1-min(allocated, 1)
+	st.Step = s.Step
+	st.Largest = m
+	st.Unallocated = 1 - min(allocated, 1)
 	st.Queue, st.Own = (int64(own.sequences)+others)/size, int64(own.sequences)/size
 	return st, nil
 }

@@ -121,7 +121,9 @@ func (l *ledger) sent(g *group, w encode.ScoredDataGroup, raw []byte, out shape.
 	line := g.line(how, step)
 	line.Scores = w.Scores
 	for _, x := range out.Samples {
-		line.Raw, line.Masked, line.Adv = append(line.Raw, samples[x.Index].Reward), append(line.Masked, x.Masked), append(line.Adv, x.Advantage)
+		line.Raw = append(line.Raw, samples[x.Index].Reward)
+		line.Masked = append(line.Masked, x.Masked)
+		line.Adv = append(line.Adv, x.Advantage)
 	}
 	err := l.write(l.served, line)
 	if l.groups != nil {

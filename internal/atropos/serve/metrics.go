@@ -144,7 +144,9 @@ func (m *metrics) take(e *env, atLeast int) (out map[string]float64) {
 		for why, n := range c.samples {
 			out[p+"train/samples_dropped/"+why] = float64(n)
 		}
-		out[p+"train/sequences_forked"], out[p+"train/samples_filled"], out[p+"train/posts_of_unknown_fate"] = float64(c.fork), float64(c.fills), float64(c.unknown)
+		out[p+"train/sequences_forked"] = float64(c.fork)
+		out[p+"train/samples_filled"] = float64(c.fills)
+		out[p+"train/posts_of_unknown_fate"] = float64(c.unknown)
 		c.window = window{}
 		c.last = out
 	})
@@ -191,7 +193,9 @@ func (c *Calls) tell(into map[string]float64) {
 	all := map[string]float64{}
 	figures(all, "", "mean", list)
 	slices.Sort(list)
-	into[name+"avg"], into[name+"std"], into[name+"99p"] = all["mean"], all["_std"], list[(len(list)*99-1)/100]
+	into[name+"avg"] = all["mean"]
+	into[name+"std"] = all["_std"]
+	into[name+"99p"] = list[(len(list)*99-1)/100]
 }
 
 func (m *metrics) evaluated(e *env, figures map[string]float64) {

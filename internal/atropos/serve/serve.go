@@ -207,8 +207,12 @@ func New(c *client.Client, log Journal, envs []Env, o Options) (*Server, error) 
 	if len(envs) == 0 || o.GroupSize < 1 || o.Dir == "" {
 		return nil, fmt.Errorf("serve: %d environments, group size %d, run directory %q", len(envs), o.GroupSize, o.Dir)
 	}
-	o.MaxTokenLength, o.OffPolicy, o.EvalLimit = cmp.Or(o.MaxTokenLength, 2048), cmp.Or(o.OffPolicy, 3), cmp.Or(o.EvalLimit, 0.5)
-	o.LogAfter, o.Replicas, o.EvalHandling = cmp.Or(o.LogAfter, 2), cmp.Or(o.Replicas, 1), cmp.Or(o.EvalHandling, StopTrain)
+	o.MaxTokenLength = cmp.Or(o.MaxTokenLength, 2048)
+	o.OffPolicy = cmp.Or(o.OffPolicy, 3)
+	o.EvalLimit = cmp.Or(o.EvalLimit, 0.5)
+	o.LogAfter = cmp.Or(o.LogAfter, 2)
+	o.Replicas = cmp.Or(o.Replicas, 1)
+	o.EvalHandling = cmp.Or(o.EvalHandling, StopTrain)
 	o.Wait, o.Poll = cmp.Or(o.Wait, 5*time.Minute), cmp.Or(o.Poll, 250*time.Millisecond)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Say == nil {

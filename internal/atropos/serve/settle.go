@@ -184,7 +184,9 @@ func (s *Server) wire(g *group, recs []*trajectory.Record, list []encode.Sequenc
 			hints["set_advantage_to_zero"] = true
 			masks, probs = slices.Repeat([]trajectory.Token{encode.Ignored}, len(tokens)), slices.Repeat([]encode.Logprob{encode.NotSampled}, len(tokens))
 		}
-		w.Tokens, w.Masks, w.InferenceLogprobs = append(w.Tokens, tokens), append(w.Masks, masks), append(w.InferenceLogprobs, probs)
+		w.Tokens = append(w.Tokens, tokens)
+		w.Masks = append(w.Masks, masks)
+		w.InferenceLogprobs = append(w.InferenceLogprobs, probs)
 		w.Scores, w.Overrides = append(w.Scores, x.Score), append(w.Overrides, hints)
 		if s.o.Messages {
 			w.Messages = append(w.Messages, sink.Chat(recs[x.Index].Trace.Visible()))
@@ -193,7 +195,9 @@ func (s *Server) wire(g *group, recs []*trajectory.Record, list []encode.Sequenc
 			w.RefLogprobs, ref = append(w.RefLogprobs, n.RefLogProbs), ref+1
 		}
 		if n.DistillTokens != nil {
-			w.DistillTokenIDs, w.DistillLogprobs, distill = append(w.DistillTokenIDs, n.DistillTokens), append(w.DistillLogprobs, n.DistillLogProbs), distill+1
+			w.DistillTokenIDs = append(w.DistillTokenIDs, n.DistillTokens)
+			w.DistillLogprobs = append(w.DistillLogprobs, n.DistillLogProbs)
+			distill++
 		}
 	}
 	if n := len(out.Samples); ref != 0 && ref != n || distill != 0 && distill != n {
@@ -240,7 +244,9 @@ func (s *Server) again(g *group, out shape.Result) {
 	delete(s.groups, g.name)
 	n := out.Missing
 	if out.Verdict == shape.Resample {
-		g.again, g.sample, g.recs = g.again+1, 0, nil
+		g.again++
+		g.sample = 0
+		g.recs = nil
 		n = s.o.GroupSize + s.o.Rules.Oversample
 	} else {
 		s.met.filled(g.env, n)

@@ -40,7 +40,10 @@ func Open(dir string, o Options, replay func(frame []byte) error) (_ *Store, fou
 		return nil, found, fmt.Errorf("data directory: %w", err)
 	}
 	s := &Store{dir: dir, opt: o, lock: lock, live: map[uint32]*segment{}}
-	s.wake, s.synced, s.keep, s.stocked = sync.NewCond(&s.mu), sync.NewCond(&s.mu), sync.NewCond(&s.mu), sync.NewCond(&s.mu)
+	s.wake = sync.NewCond(&s.mu)
+	s.synced = sync.NewCond(&s.mu)
+	s.keep = sync.NewCond(&s.mu)
+	s.stocked = sync.NewCond(&s.mu)
 	defer func() {
 		if err != nil {
 			for _, g := range s.live {

@@ -98,7 +98,9 @@ func newEngine(r *rollouts.Run, watch event.Observer, memory int64) (*engine.Eng
 		return nil, err
 	}
 	o := r.EngineOptions(memory)
-	o.Rollouts, o.Toolsets, o.Observer = r.Rollouts, r.Tools.Draw, watch
+	o.Rollouts = r.Rollouts
+	o.Toolsets = r.Tools.Draw
+	o.Observer = watch
 	return engine.New(one, r.Dir.Journal, o)
 }
 

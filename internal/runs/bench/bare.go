@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -47,30 +46,6 @@ func (b Bench) streamed(size int) ([]byte, error) {
 	}
 	ask["messages"] = []any{map[string]any{"role": "user", "content": speech(0, max(size-len(empty), 4))}}
 	return json.Marshal(ask)
-}
-
-// inParallel calls do n times, with workers at once. It ends at the first error.
-func inParallel(workers, n int, do func() error) error {
-	work := make(chan struct{}, n)
-	for range n {
-		work <- struct{}{}
-	}
-	close(work)
-	errs := make(chan error, workers)
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for range work {
-				if err := do(); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	close(errs)
-	return <-errs
 }
 
 // postStream sends a request and reads the events of its answer to their end. Of the events

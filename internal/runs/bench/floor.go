@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"hermes/internal/build"
 	"hermes/internal/fakellm"
@@ -82,4 +83,28 @@ func send(ctx context.Context, c *http.Client, method, url string, body []byte) 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	return c.Do(req)
+}
+
+// inParallel calls do n times, with workers at once. It ends at the first error.
+func inParallel(workers, n int, do func() error) error {
+	work := make(chan struct{}, n)
+	for range n {
+		work <- struct{}{}
+	}
+	close(work)
+	errs := make(chan error, workers)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range work {
+				if err := do(); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
 }

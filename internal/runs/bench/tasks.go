@@ -30,15 +30,6 @@ func speech(n, size int) string {
 	return s.String()[:size]
 }
 
-// answerBytes is about what a model says in a turn.
-const answerBytes = 200
-
-// step is how many bytes the other side adds in each turn, so that the mean context is
-// Context: the n-th request holds n steps and n-1 answers.
-func (b Bench) step() int {
-	return max(1, (2*b.Context-(b.Turns-1)*answerBytes)/(b.Turns+1))
-}
-
 // script is what the model says.
 func (b Bench) script() (json.RawMessage, error) {
 	say := map[string]any{"content": speech(0, answerBytes), "repeat": true}
@@ -114,4 +105,11 @@ func (b Bench) tools(context.Context, []string, func(context.Context) (backends.
 				return tool.Result{Text: speech(n, size)}, nil
 			}, nil
 		}}}, nil, nil
+}
+
+// todoCall is a call of the tool todo that writes one item: no two of the same turns in a row,
+// at which a rollout would end.
+func todoCall(id, content string, merge bool) map[string]any {
+	item := map[string]any{"id": id, "content": content, "status": "pending"}
+	return map[string]any{"name": "todo", "arguments": map[string]any{"todos": []any{item}, "merge": merge}}
 }

@@ -8,36 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"hermes/backends"
 	"hermes/internal/build"
 	"hermes/trajectory/stats"
 )
-
-// Typed is what the shapes need that run `hermes batch` as a user types it, in this process.
-type Typed struct {
-	Hermes  func(ctx context.Context, args ...string) error      // runs a command line
-	Backend func(ctx context.Context) (backends.Backend, error)  // the one that `hermes batch` takes
-	Bash    func(ctx context.Context, dir, command string) error // bash -c on the host, its output read
-	Free    string                                               // a model server without latency, ending in /v1
-	Server  func() time.Duration                                 // processor time of the model server; 0: unknown
-}
-
-// typedFigures are the figures of those shapes alone.
-type typedFigures struct {
-	Command string `json:"command,omitempty"` // what was typed
-	Request int    `json:"request_bytes,omitempty"`
-	// Processor time of the boxes counts too where there are boxes.
-	FloorEach   float64 `json:"floor_ms_per_trajectory,omitempty"`
-	Times       float64 `json:"times_the_floor,omitempty"`
-	ServerTurn  float64 `json:"model_server_us_per_turn,omitempty"` // processor time of the model server
-	ServerLimit float64 `json:"model_server_limit,omitempty"`       // answers a second that the bare loop gets of it
-	ServerBusy  float64 `json:"model_server_busy,omitempty"`        // share of that which the rollouts took
-}
-
-func (b Bench) typed() bool { return b.Shape == "batch" || b.Shape == "agentic" }
 
 // typedRound is what one round gave: processor time in µs a turn.
 type typedRound struct {
@@ -186,13 +161,6 @@ func (b Bench) TypedScript() ([]byte, error) {
 	return json.Marshal(map[string]any{"match": "", "turns": turns})
 }
 
-// todoCall is a call of the tool todo that writes one item: no two of the same turns in a row,
-// at which a rollout would end.
-func todoCall(id, content string, merge bool) map[string]any {
-	item := map[string]any{"id": id, "content": content, "status": "pending"}
-	return map[string]any{"name": "todo", "arguments": map[string]any{"todos": []any{item}, "merge": merge}}
-}
-
 // serverStats are the counts of the model server.
 func (b Bench) serverStats(ctx context.Context) (s struct{ Requests, Bytes int64 }, err error) {
 	resp, err := send(ctx, http.DefaultClient, http.MethodGet, strings.TrimSuffix(b.Base, "/v1")+"/stats", nil)
@@ -223,44 +191,4 @@ func (b Bench) meant(dir string, asked int64) error {
 			s.Accepted, b.Rollouts, asked, calls, want, want-int64(b.Rollouts))
 	}
 	return nil
-}
-
-// everything is the processor time of this process and of what it has started that has
-// ended.
-func everything() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u) != nil {
-		return 0
-	}
-	return processor() + time.Duration(u.Utime.Nano()+u.Stime.Nano())
-}
-
-func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-
-// typedLines are the figures for people.
-func (f Figures) typedLines() string {
-	var s strings.Builder
-	floor := "bare net/http that reads the stream"
-	if f.Shape == "agentic" {
-		floor = fmt.Sprintf("bash -c on the host %d times, and one box", f.Turns-1)
-	}
-	fmt.Fprintf(&s, "%s: %d rollouts of %d turns, requests of %d bytes, %d in flight, median of %d rounds\n", f.Shape, f.Rollouts, f.Turns, f.Request, f.InFlight, f.Rounds)
-	fmt.Fprintf(&s, "  command    %s\n", f.Command)
-	fmt.Fprintf(&s, "  processor  %.0f µs a turn, %.2f ms a trajectory\n", f.CPUPerTurn, f.CPUEach)
-	fmt.Fprintf(&s, "  floor      %.0f µs a turn, %.2f ms a trajectory: %s; the command takes %.2f times that\n", f.Floor, f.FloorEach, floor, f.Times)
-	fmt.Fprintf(&s, "  speed      %.0f turns/s, %.2f s", f.PerSecond, f.Seconds)
-	if f.Ideal > 0 {
-		fmt.Fprintf(&s, ", %.3f × the %.2f s that the model takes", f.Ratio, f.Ideal)
-	}
-	fmt.Fprintf(&s, "\n  server     %.0f µs a turn of the model server's own processor time; the bare loop gets %.0f answers/s of it: %s\n", f.ServerTurn, f.ServerLimit, bottleneck(f.ServerBusy))
-	fmt.Fprintf(&s, "  memory     %.0f MB at the peak\n", f.PeakMB)
-	return s.String()
-}
-
-// bottleneck says whether the model server was the bottleneck.
-func bottleneck(busy float64) string {
-	if busy > 0.7 {
-		return fmt.Sprintf("it was busy by %.0f %%, and may have been the bottleneck", 100*busy)
-	}
-	return fmt.Sprintf("it was busy by %.0f %%, and not the bottleneck", 100*busy)
 }

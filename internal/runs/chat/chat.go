@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
 	"hermes/backends"
@@ -16,41 +14,10 @@ import (
 	"hermes/internal/exit"
 	"hermes/internal/settings"
 	"hermes/rollout"
-	"hermes/rollout/event"
 	"hermes/rollout/policy"
 	"hermes/rollout/tool"
 	"hermes/trajectory"
 )
-
-// conversation is one conversation: one trace, one box, one set of tools, one loop that runs
-// once for each message of the user.
-type conversation struct {
-	flags  settings.ChatFlags
-	parts  settings.Parts
-	host   build.Host
-	log    *slog.Logger
-	model  *build.Model
-	boxes  *build.Boxes
-	tools  *build.Tools
-	closed build.Closers
-
-	screen *screen
-	lines  *lines
-	trace  *trajectory.Trace
-	loop   *rollout.HermesAgentLoop
-	failed bool // some message got no answer
-	had    bool // some answer has come
-
-	mu      sync.Mutex
-	stop    func()                 // ends the turn that runs; nil: none, or it has been called
-	ended   map[string]tool.Result // of the calls of the turn that runs
-	ask     sync.Mutex             // one question at a time
-	all     bool                   // everything is allowed
-	allowed map[string]bool        // kinds of what is asked for that are
-}
-
-// errTurn is the cause of a turn that the user ended.
-var errTurn = errors.New("interrupted by the user")
 
 // Run holds the conversation, or answers the one question. The error, if any, has its
 // exit code, or is the cause of ctx.
@@ -157,76 +124,6 @@ func grace(f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return f(ctx)
-}
-
-// after shows and keeps what became of a call, for a turn that is ended before all calls
-// are done.
-func (r *conversation) after(key trajectory.Key) func(trajectory.Call, tool.Result, time.Duration) {
-	return func(c trajectory.Call, res tool.Result, took time.Duration) {
-		r.mu.Lock()
-		if r.ended != nil && c.ID != "" {
-			r.ended[c.ID] = res
-		}
-		r.mu.Unlock()
-		r.screen.Observe(event.CallEnded{Key: key, Call: c, Result: res.Text, Failed: res.Failed, Took: took})
-	}
-}
-
-// interrupt ends the turn that runs, once.
-func (r *conversation) interrupt() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stop == nil || r.flags.Query != nil {
-		return false
-	}
-	r.stop()
-	r.stop = nil
-	return true
-}
-
-// send runs the loop for one message of the user. What no model has answered stays for
-// the next message.
-func (r *conversation) send(ctx context.Context, text string) (trajectory.Stop, error) {
-	turn, cancel := context.WithCancelCause(ctx)
-	r.mu.Lock()
-	r.stop, r.ended = func() { cancel(errTurn) }, map[string]tool.Result{}
-	r.mu.Unlock()
-	pending := append(r.loop.Left, trajectory.Text(trajectory.User, text))
-	stop, err := r.loop.Run(turn, r.trace, pending)
-	r.mu.Lock()
-	ended := r.ended
-	r.stop, r.ended = nil, nil
-	r.mu.Unlock()
-	cancel(nil)
-	r.screen.endLine()
-	r.loop.ToolErrors = nil
-	r.loop.Left = append(unanswered(r.trace.Prefix(), r.loop.Left, ended, r.flags.ResultChars), r.loop.Left...)
-	r.had = r.had || err == nil && stop.Reason == trajectory.StopAnswer
-	return stop, err
-}
-
-// unanswered makes one answer for each call of the last message that left does not
-// answer: a model is never asked again with a call that has no answer.
-func unanswered(p trajectory.Prefix, left []trajectory.Message, ended map[string]tool.Result, limit int) []trajectory.Message {
-	if p.Len() == 0 || len(left) > 0 && left[0].Role == trajectory.Tool {
-		return nil
-	}
-	_, node := p.Node(p.Len() - 1)
-	var out []trajectory.Message
-	for _, c := range node.Delta.Message.Calls {
-		res, ok := ended[c.ID]
-		if !ok {
-			res = tool.Errorf("interrupted: this call was not run, or not to its end")
-		}
-		if text := []rune(res.Text); limit > 0 && len(text) > limit {
-			res.Text = string(text[:limit]) + "\n[the rest was cut: interrupted]"
-		}
-		m := trajectory.Text(trajectory.Tool, res.Text)
-		m.Parts = append(m.Parts, res.Parts...)
-		m.CallID, m.Name, m.Failed = c.ID, c.Name, res.Failed
-		out = append(out, m)
-	}
-	return out
 }
 
 // once answers the one question: the answer alone goes to stdout.

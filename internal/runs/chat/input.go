@@ -9,9 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
-
-	"hermes/internal/printable"
-	"hermes/rollout/tool"
 )
 
 // maxLine bounds one message of the user, in bytes.
@@ -75,45 +72,5 @@ func (l *lines) read(ctx context.Context) (string, bool, error) {
 		return n.text, n.ok && n.err == nil, n.err
 	case <-ctx.Done():
 		return "", false, context.Cause(ctx)
-	}
-}
-
-// approve asks before something that is not kept from this machine.
-func (r *conversation) approve(ctx context.Context, a tool.Ask) (bool, error) {
-	r.ask.Lock()
-	defer r.ask.Unlock()
-	if r.all || r.allowed[a.Kind] {
-		return true, nil
-	}
-	if !r.host.Terminal {
-		r.screen.say("refused: without a terminal there is no one to ask (--yes allows it): %s", short(a.What, 200))
-		return false, nil
-	}
-	r.screen.say("%s\nThis is not kept from this machine.", strings.TrimSuffix(a.What, "\n"))
-	for {
-		r.screen.prompt("Allow it? [y]es, [n]o, [a]lways: all " + printable.Line(a.Kind) + " in this conversation: ")
-		text, ok, err := r.lines.read(ctx)
-		if err != nil {
-			return false, err
-		}
-		switch strings.ToLower(strings.TrimSpace(text)) {
-		case "y", "yes":
-			return true, nil
-		case "a", "always":
-			if r.allowed == nil {
-				r.allowed = map[string]bool{}
-			}
-			r.allowed[a.Kind] = true
-			return true, nil
-		case "n", "no":
-			return false, nil
-		}
-		if !ok {
-			return false, nil
-		}
-		if strings.TrimSpace(text) != "" { // written before the question was seen
-			r.lines.stash = append(r.lines.stash, text)
-			r.screen.say("that is kept as your next message")
-		}
 	}
 }

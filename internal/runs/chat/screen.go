@@ -19,10 +19,10 @@ type screen struct {
 	stream   bool // show answers as they come; else only what answer is given
 	clean    bool // out is looked at: no control characters of a model reach it
 
-	mu    sync.Mutex
-	open  bool  // the last line of out has no end
-	shown bool  // something of this answer was shown
-	bad   error // the first failed write to out
+	mu      sync.Mutex
+	unended bool  // the last line of out has no end
+	shown   bool  // something of this answer was shown
+	bad     error // the first failed write to out
 }
 
 // Observe shows one event.
@@ -100,7 +100,7 @@ func (s *screen) line(text string) {
 }
 
 func (s *screen) shut() {
-	if s.open {
+	if s.unended {
 		s.write("\n")
 	}
 }
@@ -115,7 +115,7 @@ func (s *screen) write(text string) {
 	if _, err := io.WriteString(s.out, text); err != nil && s.bad == nil {
 		s.bad = err
 	}
-	s.shown, s.open = true, !strings.HasSuffix(text, "\n")
+	s.shown, s.unended = true, !strings.HasSuffix(text, "\n")
 }
 
 // short is at most n characters of text on one line.

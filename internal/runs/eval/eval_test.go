@@ -105,9 +105,10 @@ func arithmetic(row, sample int, failed bool) *trajectory.Record {
 		said++
 	}
 	t := trajectory.New(trajectory.ModeText, nil)
+	answer := fmt.Sprintf("%s The sum is\n#### %d", strings.Repeat("We think about it for a while. ", 20), said)
 	if _, err := t.Commit(trajectory.Turn{
 		Given:   []trajectory.Delta{{Message: trajectory.Text(trajectory.User, fmt.Sprintf("What is %d + %d? Answer with a number.", row, row))}},
-		Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, fmt.Sprintf("%s The sum is\n#### %d", strings.Repeat("We think about it for a while. ", 20), said))},
+		Sampled: trajectory.Delta{Message: trajectory.Text(trajectory.Assistant, answer)},
 		Finish:  trajectory.FinishStop,
 	}); err != nil {
 		panic(err)

@@ -77,27 +77,6 @@ func linksOf(dir, from, base string) (list []report.Link) {
 	return list
 }
 
-// matrixOf finds the folder of the matrix that has a run among its cells; empty: there is none.
-func matrixOf(dir string) string {
-	folders, err := filepath.Glob(filepath.Join(globText(filepath.Dir(filepath.Clean(dir))), "*"+matrixSuffix, cellsFile))
-	if err != nil {
-		return ""
-	}
-	for _, file := range folders {
-		raw, err := os.ReadFile(file)
-		var cells matrixCells
-		if err == nil && json.Unmarshal(raw, &cells) == nil && slices.Contains(cells.Runs, filepath.Base(dir)) {
-			return filepath.Dir(file)
-		}
-	}
-	return ""
-}
-
-// globText is a text as [filepath.Glob] matches it literally.
-func globText(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(text)
-}
-
 // sampleLinks finds what there is to see of a sample: its conversation, where the run was
 // exported into its folder view, and what was kept of its box. base leads to its directory.
 func sampleLinks(dir, base string) func(report.Case) []report.Link {

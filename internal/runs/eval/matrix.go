@@ -5,51 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"hermes/envs/grade/report"
 	"hermes/internal/exit"
-	"hermes/internal/whole"
 	"hermes/rollout/rundir"
 	"hermes/rollout/runs"
 )
-
-// matrixSuffix tells the folder of a matrix from the runs that are its cells.
-const matrixSuffix = "-matrix"
-
-// cellsFile lists the runs of a matrix, so that its report can be written again.
-const cellsFile = "cells.json"
-
-// matrixCells is cells.json. The runs lie beside the folder of the matrix.
-type matrixCells struct {
-	Suite string   `json:"suite"`
-	Runs  []string `json:"runs"`
-}
-
-// IsMatrix reports whether a folder is that of a matrix.
-func IsMatrix(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, cellsFile))
-	return err == nil
-}
-
-// noRun objects to a folder that is a run: the report of a matrix would lie there.
-func noRun(dir string) error {
-	if _, err := os.Stat(rundir.Path(dir)); err == nil {
-		return fmt.Errorf("%s is a run, and the report of the matrix would lie there: name another --run", dir)
-	}
-	return nil
-}
-
-// openMatrix makes the folder of a matrix, with the list of its runs.
-func openMatrix(dir string, cells matrixCells) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return whole.Write(filepath.Join(dir, cellsFile), func(w io.Writer) error { return json.NewEncoder(w).Encode(cells) })
-}
 
 // WriteMatrix writes matrix.json, matrix.md and matrix.html of the runs of a matrix (or
 // NAME.* where scores names a re-scoring), and the reports of the runs. Runs that were not

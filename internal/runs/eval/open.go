@@ -8,13 +8,40 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"hermes/datasets"
 	"hermes/envs"
+	"hermes/envs/grade/report"
 	"hermes/envs/rows"
 	"hermes/internal/build"
 	"hermes/internal/settings"
+	"hermes/rollout/runs"
+	"hermes/trajectory/stats"
 )
+
+// rescoring is a Rescore under way.
+type rescoring struct {
+	settings.Rescore
+	host   build.Host
+	run    *runs.Run
+	env    envs.Env
+	chosen *build.Env // nil: rows
+	data   *datasets.Dataset
+	seed   int64
+	grader string
+	judges *judges
+
+	once   sync.Once
+	player *build.Player // nil: none was needed, or noBox
+	noBox  error
+
+	errs, replayed atomic.Int64
+
+	pages  *report.Builder
+	totals *stats.Totals
+}
 
 // open finds the rows that were asked and by what to judge, and sees to it that every
 // row can be judged.

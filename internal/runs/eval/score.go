@@ -11,20 +11,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
-	"sync"
-	"sync/atomic"
 
 	"hermes/datasets"
 	"hermes/envs"
 	"hermes/envs/grade/report"
 	"hermes/internal/build"
 	"hermes/internal/exit"
-	"hermes/internal/late"
 	"hermes/internal/settings"
 	"hermes/internal/whole"
 	"hermes/rollout/journal"
-	"hermes/rollout/play"
 	"hermes/rollout/runs"
 	"hermes/trajectory"
 	"hermes/trajectory/stats"
@@ -44,55 +39,6 @@ type Rescored struct {
 	// what they have cost.
 	Judges []trajectory.Judged `json:"judges,omitempty"`
 	Report *report.Report      `json:"report"`
-}
-
-// scoreLine is a line of scores/NAME.jsonl.
-type scoreLine struct {
-	Key    trajectory.Key `json:"key"`
-	ID     string         `json:"id"`
-	Sample int            `json:"sample"`
-	trajectoryScore
-	Error string   `json:"error,omitempty"`
-	Was   *float64 `json:"was"`
-}
-
-// trajectoryScore is a score whose reward may be missing.
-type trajectoryScore struct {
-	Reward  *float64           `json:"reward"`
-	Parts   map[string]float64 `json:"rewards,omitempty"`
-	Metrics map[string]float64 `json:"metrics,omitempty"`
-	Detail  string             `json:"detail,omitempty"`
-	Answer  string             `json:"answer,omitempty"`
-}
-
-// scoresHead is scores/NAME.head.json: by what was judged.
-type scoresHead struct {
-	Grader string            `json:"grader"`
-	Judges map[string]string `json:"judges,omitempty"` // models by role
-}
-
-var scoreName = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-
-// rescoring is a Rescore under way.
-type rescoring struct {
-	settings.Rescore
-	host   build.Host
-	run    *runs.Run
-	env    envs.Env
-	chosen *build.Env // nil: rows
-	data   *datasets.Dataset
-	seed   int64
-	grader string
-	judges *judges
-
-	once   sync.Once
-	player *build.Player // nil: none was needed, or noBox
-	noBox  error
-
-	errs, replayed atomic.Int64
-
-	pages  *report.Builder
-	totals *stats.Totals
 }
 
 // Rescore scores the samples of a run again, without asking a model, and writes
@@ -139,7 +85,7 @@ func Rescore(ctx context.Context, h build.Host, o settings.Rescore, dir string) 
 	head := headOf(r)
 	head.Grader = s.grader
 	s.pages = report.New(head)
-	out, err := s.all(ctx)
+	out, err := s.walk(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -171,8 +117,8 @@ type job struct {
 // aheadOfSlowest is how many samples may have been judged behind one that is not yet.
 const aheadOfSlowest = 1024
 
-// all walks the rows in their order; samples are judged side by side.
-func (s *rescoring) all(ctx context.Context) (out Rescored, err error) {
+// walk takes the rows in their order; samples are judged side by side.
+func (s *rescoring) walk(ctx context.Context) (out Rescored, err error) {
 	out = Rescored{File: filepath.Join(s.run.Dir, "scores", s.Scores+".jsonl"), Grader: s.grader}
 	w, err := whole.Create(out.File)
 	if err != nil {
@@ -306,38 +252,6 @@ func (s *rescoring) judge(ctx context.Context, row datasets.Row, rec *trajectory
 	return s.again(ctx, row, rec)
 }
 
-// keepsState reports whether what the scorer looks at was made by the environment's own
-// tools, so that a sample must be played again.
-func (s *rescoring) keepsState() bool {
-	_, tools := s.env.(envs.Tooler)
-	return tools
-}
-
-// again plays a sample in a fresh box, the model's answers from the log, and scores it
-// there.
-func (s *rescoring) again(ctx context.Context, row datasets.Row, rec *trajectory.Record) (trajectory.Score, error) {
-	p, err := s.boxes(ctx, rec)
-	if err != nil {
-		return trajectory.Score{}, fmt.Errorf("it is judged in a box, and none can be restored: %w", err)
-	}
-	said := build.Answers(rec.Trace)
-	p.Turns = len(said)
-	now, err := p.Play(ctx, s.env, row, rec.Sample, said)
-	if now != nil {
-		s.judges.count(now.Judge)
-	}
-	switch {
-	case err != nil:
-		return trajectory.Score{}, err
-	case now.Outcome.Failure():
-		return trajectory.Score{}, fmt.Errorf("played again, it failed (%s): %s", now.Outcome, now.Reason)
-	case now.Score == nil:
-		return trajectory.Score{}, envs.ErrUnscored
-	}
-	s.replayed.Add(1)
-	return *now.Score, nil
-}
-
 // report makes the pages of the new scores. What attempts cost that were tried again is
 // read in the log; the rest was seen on the way.
 func (s *rescoring) report(ctx context.Context) (*report.Report, error) {
@@ -361,28 +275,4 @@ func (s *rescoring) report(ctx context.Context) (*report.Report, error) {
 		return rep, exit.Usage(fmt.Errorf("%s: %w", s.run.Dir, errNoSamples))
 	}
 	return rep, writePages(rep, filepath.Join(s.run.Dir, "scores", s.Scores))
-}
-
-// boxes opens the player at the first need. It has all the tools that the run had; a
-// rollout gets those of its record.
-func (s *rescoring) boxes(ctx context.Context, rec *trajectory.Record) (play.Player, error) {
-	s.once.Do(func() {
-		tools := s.Tools()
-		sets, _ := s.run.Manifest.Identity.Get("toolsets")
-		if name, drawn := strings.CutPrefix(sets, "distribution "); drawn {
-			tools.Distribution = name
-		} else if tools.Toolsets = settings.List(sets); len(tools.Toolsets) == 0 {
-			tools.Toolsets = []string{settings.NoTools}
-		}
-		tools = tools.Of(s.run.Manifest)
-		tools.MissingTools = "drop"
-		s.player, s.noBox = build.NewPlayer(context.WithoutCancel(ctx), s.host, s.chosen, tools, s.seed)
-	})
-	if s.noBox != nil {
-		return play.Player{}, s.noBox
-	}
-	p := s.player.Player
-	p.Toolsets = rec.Toolsets
-	p.Judge, p.Judges = s.judges.all[""], s.judges.all
-	return p, nil
 }

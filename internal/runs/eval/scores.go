@@ -12,8 +12,36 @@ import (
 
 	"hermes/envs/grade/report"
 	"hermes/internal/exit"
+	"hermes/internal/late"
 	"hermes/trajectory"
 )
+
+var scoreName = late.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// scoresHead is scores/NAME.head.json: by what was judged.
+type scoresHead struct {
+	Grader string            `json:"grader"`
+	Judges map[string]string `json:"judges,omitempty"` // models by role
+}
+
+// scoreLine is a line of scores/NAME.jsonl.
+type scoreLine struct {
+	Key    trajectory.Key `json:"key"`
+	ID     string         `json:"id"`
+	Sample int            `json:"sample"`
+	trajectoryScore
+	Error string   `json:"error,omitempty"`
+	Was   *float64 `json:"was"`
+}
+
+// trajectoryScore is a score whose reward may be missing.
+type trajectoryScore struct {
+	Reward  *float64           `json:"reward"`
+	Parts   map[string]float64 `json:"rewards,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Detail  string             `json:"detail,omitempty"`
+	Answer  string             `json:"answer,omitempty"`
+}
 
 // readScores is what a re-scoring found, by key.
 func readScores(dir, name string) (rescored, error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"hermes/configs"
 	"hermes/envs"
 	loop "hermes/internal/atropos/serve"
 	"hermes/internal/build"
@@ -26,6 +27,28 @@ import (
 	"hermes/rollout/sink"
 	"hermes/trajectory/stats"
 )
+
+// Run serves until the trainer has its steps or something ends it. Bad input, a text
+// policy and a missing trainer are found before anything is spent.
+func Run(ctx context.Context, h build.Host, s settings.Serve, layers []configs.Setting) (loop.Totals, stats.Statistics, error) {
+	r := &server{Serve: s, host: h, layers: layers}
+	defer func() {
+		for i := len(r.parts) - 1; i >= 0; i-- {
+			r.parts[i].Close()
+			_ = r.parts[i].Env.Close() // of a program that ends anyway
+		}
+	}()
+	for _, step := range []func(context.Context) error{r.check, r.reach, r.open} {
+		if err := step(ctx); err != nil {
+			return loop.Totals{}, stats.Statistics{}, exit.Usage(err)
+		}
+	}
+	if s.DryRun {
+		fmt.Fprintf(h.Err, "%d environments, groups of %d, with %s: all is well; a trainer was not looked for\n", len(r.parts), s.Rollouts, r.parts[0].Model.Name)
+		return loop.Totals{}, stats.Statistics{}, nil
+	}
+	return r.roll(ctx)
+}
 
 // roll opens the run directory and serves.
 func (r *server) roll(ctx context.Context) (t loop.Totals, s stats.Statistics, err error) {

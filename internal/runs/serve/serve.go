@@ -16,14 +16,11 @@ import (
 	"hermes/envs"
 	"hermes/envs/remote"
 	"hermes/internal/atropos/client"
-	loop "hermes/internal/atropos/serve"
 	"hermes/internal/atropos/shape"
 	"hermes/internal/build"
-	"hermes/internal/exit"
 	"hermes/internal/runs/rollouts"
 	"hermes/internal/settings"
 	"hermes/rollout/policy/exact"
-	"hermes/trajectory/stats"
 )
 
 // server is one run of `env serve` on its way through its phases.
@@ -36,28 +33,6 @@ type server struct {
 	weights []float64
 	shard   datasets.Shard
 	client  *client.Client
-}
-
-// Run serves until the trainer has its steps or something ends it. Bad input, a text
-// policy and a missing trainer are found before anything is spent.
-func Run(ctx context.Context, h build.Host, s settings.Serve, layers []configs.Setting) (loop.Totals, stats.Statistics, error) {
-	r := &server{Serve: s, host: h, layers: layers}
-	defer func() {
-		for i := len(r.parts) - 1; i >= 0; i-- {
-			r.parts[i].Close()
-			_ = r.parts[i].Env.Close() // of a program that ends anyway
-		}
-	}()
-	for _, step := range []func(context.Context) error{r.check, r.reach, r.open} {
-		if err := step(ctx); err != nil {
-			return loop.Totals{}, stats.Statistics{}, exit.Usage(err)
-		}
-	}
-	if s.DryRun {
-		fmt.Fprintf(h.Err, "%d environments, groups of %d, with %s: all is well; a trainer was not looked for\n", len(r.parts), s.Rollouts, r.parts[0].Model.Name)
-		return loop.Totals{}, stats.Statistics{}, nil
-	}
-	return r.roll(ctx)
 }
 
 // check reads everything that needs no part at all.
