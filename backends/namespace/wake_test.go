@@ -185,7 +185,7 @@ func TestOutOfTheOrdinary(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 { // more than pid 1 keeps
 		all.Go(func() {
-			if r, err := x.Exec(t.Context(), backends.Cmd{Shell: "echo x >> lines; while test $(wc -l < lines) -lt 50; do sleep 0.01; done"}); err != nil || r.Code != 0 {
+			if r, err := x.Exec(t.Context(), backends.Cmd{Shell: "echo x >> lines; while test $(wc -l < lines) -lt 50; do sleep 0.2; done"}); err != nil || r.Code != 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
